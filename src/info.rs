@@ -1,11 +1,11 @@
-//! `INFO lock`: what has happened since the server was started, and what there is now.
+//! `INFO lock`: counters since the server's start, and what there is now.
 
 use crate::keyspace;
 use crate::server::InfoWriter;
 use crate::serving;
 use crate::stats::{COUNTERS, WAITED, WAITS, WAITS_MS};
 
-/// Writes the section.
+/// Writes the section `stats`.
 pub(crate) fn write(info: &mut InfoWriter) {
     if !info.section(c"stats") {
         return;

@@ -1,14 +1,14 @@
 //! Redislock: lock commands for Redis and Valkey, as a module of the server.
 //!
-//! This file is the table of contents, and ties events to listeners. Imports go down only, which a test sees to:
+//! This file is the table of contents, and connects events with listeners. Imports go down only, which a test checks:
 //!
 //! ```text
 //! lib -> info, commands -> serving -> keyspace, waiting -> lock
 //! ```
 //!
-//! `commands` parse and reply; `serving` runs the rules of `waiting` on real locks and clients; `keyspace` stores and
-//! propagates; `lock` decides what becomes of one lock. `lock` and `waiting` know nothing of Redis; `server`, which all but
-//! those two may use, knows nothing of locks.
+//! `commands` parse and reply; `serving` runs the rules of `waiting` on real locks and clients; `keyspace` stores and replicates; `lock`
+//! decides what happens to one lock. `lock` and `waiting` know nothing of Redis. `server`, which all but those two may use, knows nothing
+//! of locks.
 
 mod commands;
 mod config;
@@ -73,8 +73,8 @@ static MODULE: Module = Module {
 
 server::define_on_load!(MODULE);
 
-/// The server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests and fuzzers run
-/// without a server, on the system's; unit tests count what they take.
+/// The server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests and fuzzers run without a server, on
+/// the system's allocator; unit tests count their allocations.
 #[cfg(not(any(test, fuzzing)))]
 #[global_allocator]
 static ALLOCATOR: server::Aligning<redis_module::alloc::RedisAlloc> =

@@ -1,4 +1,4 @@
-//! What has happened since the server was started, counted.
+//! Counters of what has happened since the server's start.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,14 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
-    /// Counts one more. Not for counters that several threads change.
+    /// Adds one. Not for counters that several threads change.
     pub(crate) fn count(&self) {
         self.add(1);
     }
 
-    /// Adds that many.
+    /// Adds `count`.
     pub(crate) fn add(&self, count: u64) {
-        // Callbacks run one at a time: a load and a store are enough, and cheaper than a locked addition.
+        // Callbacks run one at a time, so a load and a store are enough, and cheaper than a locked addition.
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 
@@ -47,7 +47,7 @@ counters! {
     UPGRADES = c"upgrades";
     /// Waits refused or ended since they would never have been served.
     DEADLOCKS = c"deadlocks";
-    /// Acquires answered with null at once, or refused for a grace or a full queue.
+    /// Acquires answered with null at once, or refused because of a grace or a full queue.
     REFUSALS = c"refusals";
     /// Grants made to a waiter.
     HANDOVERS = c"handovers";
@@ -75,7 +75,8 @@ counters! {
     MESSAGES_UNHEARD = c"messages_unheard";
 }
 
-/// The buckets of the waits that ended in a grant: up to so many ms, as fields that add up as an exporter expects.
+/// The buckets for waits that ended in a grant: the longest wait of each bucket, in ms, and its field. Each bucket counts all shorter waits
+/// too, as Prometheus expects.
 pub(crate) const WAITS: [(i64, &CStr); 6] = [
     (1, c"waits_le_1ms"),
     (10, c"waits_le_10ms"),
@@ -85,12 +86,12 @@ pub(crate) const WAITS: [(i64, &CStr); 6] = [
     (i64::MAX, c"waits_all"),
 ];
 
-/// How long all of them took together, in ms.
+/// The total time of all waits that ended in a grant, in ms.
 pub(crate) static WAITS_MS: Counter = Counter::new();
 
 pub(crate) static WAITED: [Counter; WAITS.len()] = [const { Counter::new() }; WAITS.len()];
 
-/// Counts a wait that ended in a grant. A function of its own, so that grants without a wait don't pay for it.
+/// Counts a wait that ended in a grant. A function of its own, so that a grant without a wait does not pay for it.
 #[inline(never)]
 pub(crate) fn waited(time: i64) {
     WAITS_MS.add(time.max(0).unsigned_abs());

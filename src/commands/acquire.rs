@@ -1,8 +1,8 @@
 //! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders [SLOT slot]] [BLOCK milliseconds]
 //! [NOTIFY channel [START number] [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
 //!
-//! Answers `[owner, fence, holds, lease in ms]`, and with `LIMIT` the slot; or null where those who hold the lock leave no room (with `BLOCK`:
-//! still, when the time is up). With `BLOCK` and `NOTIFY`: `QUEUED`.
+//! Replies with `[owner, fence, holds, lease in ms]`, and with `LIMIT` the slot too; or null if the holders leave no room (with `BLOCK`: if
+//! they still leave none when the time is up). With `BLOCK` and `NOTIFY`, the reply is `QUEUED`.
 
 use super::ask::{self, AcquireArgs};
 use super::parse;

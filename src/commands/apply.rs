@@ -1,7 +1,7 @@
 //! `LOCK.APPLY key [state]`
 //!
-//! What a primary tells its replicas and its append-only file; `keyspace::Effect` says what the forms mean. Refused
-//! from clients.
+//! Carries a change from a primary to its replicas and its append-only file; `keyspace::Effect` says what the forms mean. Clients may not
+//! send it.
 
 use super::parse;
 use crate::error::Error;
@@ -47,7 +47,7 @@ impl<'a> Apply<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        // Nothing expires while effects come in.
+        // No key expires while effects are applied.
         let _step = Step::begin().ok_or(Error::Nested)?;
         let mut lock = LockKey::write(ctx, self.key, true)?;
         match self.effect {

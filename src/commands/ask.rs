@@ -1,4 +1,4 @@
-//! What an acquire asks for, of one lock or of several: its options.
+//! The options of an acquire, of one lock or of several.
 
 use super::parse::{self, Unit};
 use crate::config;
@@ -23,7 +23,7 @@ pub(super) const MAX_HOLD: Argument = Argument::integer(c"milliseconds").after(c
 pub(super) const LABEL: Argument = Argument::text(c"text").after(c"LABEL").optional();
 
 pub(super) struct AcquireArgs<'a> {
-    /// The owner as the client wrote it, where it named one.
+    /// The owner as the client wrote it, if the client named one.
     pub(super) owner: Option<Arg<'a>>,
     pub(super) ask: AcquireRequest<'a>,
     pub(super) wait: WaitOptions,
@@ -76,7 +76,7 @@ impl<'a> AcquireArgs<'a> {
         if (wanted.is_some() || start.is_some()) && channel.is_none() {
             return Err(Error::Syntax);
         }
-        // A session begins with the claim, and replicas confirm the claim.
+        // A session begins when the grant is claimed, and replicas confirm the claim.
         if start.is_some() && (session.is_some() || confirm.is_some()) {
             return Err(Error::Syntax);
         }
@@ -111,24 +111,24 @@ impl<'a> AcquireArgs<'a> {
         Ok(Self { owner, ask, wait })
     }
 
-    /// Lends the owner's name.
+    /// Calls `body` with the owner's name.
     #[inline(always)]
     fn with_owner<R>(&self, body: impl FnOnce(&[u8]) -> R) -> R {
         match self.owner {
-            // Its own bytes: no UUID is to be spelled out again.
+            // The client's own bytes, so that no UUID is formatted again.
             Some(owner) => body(owner.bytes()),
             None => body(self.ask.owner.text().as_ref()),
         }
     }
 
-    /// Answers an acquire. `granted` answers it if the client has what it asked for.
+    /// Replies to an acquire. `granted` writes the reply if the client has been granted what it asked for.
     #[inline(always)]
     pub(super) fn answer<G>(&self, ctx: &Ctx<'_>, outcome: Outcome<G>, granted: impl FnOnce(&[u8], G)) {
         match outcome {
             Outcome::Granted(got) => self.with_owner(|owner| granted(owner, got)),
             Outcome::Taken => ctx.reply_null_array(),
             Outcome::Queued => ctx.reply_status(c"QUEUED"),
-            // It is answered when its wait is over.
+            // The reply follows when the wait is over.
             Outcome::Waits => (),
         }
     }

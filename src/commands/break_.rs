@@ -1,7 +1,7 @@
 //! `LOCK.BREAK key [FENCE fence]`
 //!
-//! For operators: ends the grant with that fence, or all, whoever holds them; hands the lock to the next waiters, and answers how
-//! many grants it has ended.
+//! For operators: ends the grant with this fence, or all grants, whoever holds them, and hands the lock to the next waiters. Replies with
+//! the number of grants that it has ended.
 
 use super::parse;
 use crate::error::Error;
@@ -54,7 +54,7 @@ impl<'a> Break<'a> {
                 grant.owner().text().as_ref().escape_ascii(),
                 grant.fence().get(),
                 ctx.client(),
-                // Last: the server cuts a line off after 1 kB.
+                // The key comes last, since the server cuts a line off after 1 kB.
                 self.key.bytes().escape_ascii(),
             );
             ctx.log(LogLevel::Notice, &line);

@@ -1,6 +1,6 @@
 //! `LOCK.EXTEND key owner [EX seconds | PX milliseconds] [FENCE fence] [SYNC replicas milliseconds]`
 //!
-//! Sets the lease to that long from now, and answers it in ms.
+//! Sets the lease to this length, counted from now, and replies with the lease in ms.
 
 use super::parse::{self, Unit};
 use crate::config;
@@ -15,7 +15,7 @@ pub(crate) struct Extend<'a> {
     pub(super) longer: ExtendRequest<'a>,
 }
 
-/// What lease is asked for, of one lock or of several.
+/// The arguments of an extension, of one lock or of several.
 pub(super) struct ExtendRequest<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) lease: Option<Millis>,
@@ -57,7 +57,7 @@ impl<'a> Extend<'a> {
 }
 
 impl<'a> ExtendRequest<'a> {
-    /// Reads what follows the keys.
+    /// Reads the arguments after the keys.
     pub(super) fn parse(
         mut words: impl Iterator<Item = Arg<'a>>,
         command: &'static str,
@@ -83,17 +83,17 @@ impl<'a> ExtendRequest<'a> {
         })
     }
 
-    /// The request, with the default lease where the client names none.
+    /// The request, with the default lease if the client names none.
     pub(super) fn asked(&self) -> waiting::ExtendRequest<'_> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
         waiting::ExtendRequest { owner: &self.owner, fence: self.fence, lease, confirm: self.confirm }
     }
 
-    /// Answers an extension.
+    /// Replies to an extension.
     pub(super) fn answer(ctx: &Ctx<'_>, outcome: Outcome<Deadline>, now: Now) {
         match outcome {
             Outcome::Granted(until) => ctx.reply_integer(until.left(now.start)),
-            // It is answered when replicas have confirmed it.
+            // The reply follows when replicas have confirmed the extension.
             Outcome::Waits => (),
             Outcome::Taken | Outcome::Queued => ctx.reply_null(),
         }

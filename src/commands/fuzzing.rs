@@ -1,4 +1,4 @@
-//! Whatever a client, a primary or an append-only file says, what the parsers let through is in range, and is what was said.
+//! Fuzzes the parsers: whatever bytes they get, the values that they accept are in range and stand in the input.
 
 use std::collections::BTreeSet;
 use std::str;
@@ -117,7 +117,7 @@ impl Said<'_> {
         self.check_confirm(longer.confirm);
     }
 
-    /// An owner is the bytes that the client sent, and no others.
+    /// An owner has exactly the bytes of one of the words.
     fn check_owner(&self, owner: &Owner<'_>) {
         let text = owner.text();
         assert!((1..=128).contains(&text.as_ref().len()));
@@ -139,7 +139,7 @@ impl Said<'_> {
         assert!(most.is_none_or(|most| most <= greatest && self.number(most.into())));
     }
 
-    /// One with `LIMIT` has a slot, or the least is meant; no other has.
+    /// Only a request with `LIMIT` has a slot: one that `SLOT` names, or the least that is free.
     fn check_slot(&self, ask: &AcquireRequest<'_>) {
         assert!(ask.slot.is_none() || self.word("LIMIT"));
         let Some(SlotRequest::This(slot)) = ask.slot else { return };
@@ -173,7 +173,7 @@ impl Said<'_> {
         assert!(self.0.iter().any(|word| word.ends_with(&label_and_owner)));
         assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
         self.check_fence(Some(grant.fence().get()));
-        // One hold is not written, as a rule.
+        // One hold is usually not written.
         assert!(grant.holds() == 1 || self.number(grant.holds().into()));
         assert!(age.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
         self.check_room(grant.room(), Room::MOST);

@@ -1,7 +1,7 @@
 //! `LOCK.INFO key [FULL]`
 //!
-//! Answers who holds the lock, for whom it is reserved, or how long a grace keeps it from those who wait, as a map (a flat array in
-//! RESP2); null where it is free. `FULL` adds the first of the grants and of the queue.
+//! Replies with a map (a flat array in RESP2): who holds the lock, for whom it is reserved, or how long a grace keeps it from its waiters.
+//! The reply is null if the lock is free. `FULL` adds the first grants and the first waiters.
 
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;
@@ -12,7 +12,7 @@ use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys}
 use crate::serving;
 use crate::waiting::{LockRef, WaiterInfo};
 
-/// How many grants and how many waiters are shown. The counts tell how many there are, and `LOCK.WAITS KEY` shows all waiters.
+/// The most grants, and the most waiters, that are shown. The counts cover all of them, and `LOCK.WAITS KEY` shows all waiters.
 const SHOWN: usize = 1_000;
 
 pub(crate) struct Info;
@@ -61,7 +61,7 @@ impl Command for Info {
             (Some(oldest), _) => {
                 ctx.reply_map(11 + shown().count() + more);
                 held(ctx, at, *oldest, may_write, now);
-                // All holders have to bear each other: the least room counts.
+                // All holders must have room for each other, so the least room counts.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
                 special(ctx, oldest.grant);
             }
@@ -96,7 +96,7 @@ impl Command for Info {
     }
 }
 
-/// Seven fields of a grant.
+/// Writes the seven fields that every grant has.
 fn held(ctx: &Ctx<'_>, at: LockRef<'_>, Held { grant, deadline }: Held<'_>, may_write: bool, now: Now) {
     let client = serving::view(|table| table.session_client(at, grant.fence()));
     fields::owner(ctx, "owner", &grant.owner(), may_write);
@@ -113,7 +113,7 @@ fn shown() -> impl Iterator<Item = (&'static str, fn(&Grant) -> Datum<'_>)> {
     FIELDS.iter().filter_map(|field| Some((field.name, field.shown?)))
 }
 
-/// Replies with the fields that only some grants have.
+/// Writes the fields that only some grants have.
 fn special(ctx: &Ctx<'_>, grant: &Grant) {
     for (name, datum) in shown() {
         match datum(grant) {

@@ -1,6 +1,7 @@
 //! `LOCK.LEAVE key owner`
 //!
-//! Gives up a place that `LOCK.ACQUIRE ... NOTIFY` took, or a grant that has not been claimed: 1; 0 where there is none.
+//! Gives up a place that `LOCK.ACQUIRE ... NOTIFY` took, or a grant that has not been claimed. Replies with 1, or with 0 if there is
+//! neither.
 
 use super::parse;
 use crate::error::Error;

@@ -1,6 +1,7 @@
 //! `LOCK.MEXTEND numkeys key [key ...] owner [EX seconds | PX milliseconds] [FENCE fence] [SYNC replicas milliseconds]`
 //!
-//! Sets the leases of all these locks to that long from now, or of none; answers the one that ends first, in ms.
+//! Sets the lease of each of these locks to this length, counted from now. If one lease can't be set, sets none. Replies with the lease
+//! that ends first, in ms.
 
 use super::extend::ExtendRequest;
 use super::parse;

@@ -1,4 +1,4 @@
-//! The commands, one file each: syntax, parsing, the reply. What is done is `serving`'s.
+//! The commands, one file each: syntax, parser and reply. `serving` does the work.
 
 mod acquire;
 mod apply;

@@ -10,21 +10,21 @@ use crate::lock::{Extras, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slo
 use crate::server::{Arg, Args, Argument};
 use crate::waiting::{Channel, Confirm};
 
-/// The number of keys, which stands in front of the keys.
+/// The number of keys, which comes before the keys.
 pub(super) const NUMKEYS: Argument = Argument::integer(c"numkeys");
 pub(super) const KEYS: Argument = Argument::KEY.many();
 
 /// The owner that a command names.
 pub(super) const OWNER: Argument = Argument::text(c"owner");
 
-/// How long a grant is to last.
+/// The lease that a command asks for.
 pub(super) const LEASE: Argument = Argument::one_of(
     c"lease",
     &[Argument::integer(c"seconds").after(c"EX"), Argument::integer(c"milliseconds").after(c"PX")],
 )
 .optional();
 
-/// How many may hold the lock while this grant does.
+/// How many owners may hold the lock beside this grant, this one included.
 pub(super) const ROOM: Argument = Argument::one_of(
     c"room",
     &[
@@ -41,12 +41,12 @@ pub(super) const ROOM: Argument = Argument::one_of(
 /// The fence of the only grant that the command is to touch.
 pub(super) const FENCE: Argument = Argument::integer(c"fence").after(c"FENCE").optional();
 
-/// The argument at that place. The server has checked the arity; Redis not of what an append-only file says.
+/// The argument at this place. The server has checked the arity, but Redis does not check commands from an append-only file.
 pub(super) fn required<'a>(args: Args<'a>, place: usize) -> Result<Arg<'a>, Error> {
     args.get(place).ok_or(Error::Syntax)
 }
 
-/// The keys, after their number, no two the same; and what follows them.
+/// Reads the number of keys and the keys, no two of which may be equal. Returns the keys and the arguments after them.
 pub(super) fn keys<'a>(args: Args<'a>) -> Result<(Vec<Arg<'a>>, impl Iterator<Item = Arg<'a>>), Error> {
     let count = required(args, 1)?.integer().and_then(|count| usize::try_from(count).ok());
     let count = count.filter(|count| *count > 0).ok_or(Error::NumKeys)?;
@@ -65,7 +65,7 @@ pub(super) fn keys<'a>(args: Args<'a>) -> Result<(Vec<Arg<'a>>, impl Iterator<It
     Ok((keys, args.skip(count.saturating_add(2))))
 }
 
-/// A lease that a connection is to keep alive.
+/// Checks that a lease is long enough for a session.
 pub(super) fn session_lease(lease: Millis) -> Result<Millis, Error> {
     match config::min_session_lease() {
         min if lease < min => Err(Error::SessionTooShort { min }),
@@ -73,7 +73,7 @@ pub(super) fn session_lease(lease: Millis) -> Result<Millis, Error> {
     }
 }
 
-/// Whether an option's word is that, in any case.
+/// Whether a word is this option, in upper or lower case.
 pub(super) fn is(word: &[u8], option: &str) -> bool {
     word.eq_ignore_ascii_case(option.as_bytes())
 }
@@ -83,7 +83,7 @@ pub(super) fn value<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Arg
     words.next().ok_or(Error::Syntax)
 }
 
-/// Notes an option; one given twice, or beside another that excludes it, is an error.
+/// Stores an option. An option that is given twice, or beside another that excludes it, is an error.
 pub(super) fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
     match slot.replace(value) {
         None => Ok(()),
@@ -96,13 +96,13 @@ pub(super) fn owner(arg: Arg<'_>) -> Result<Owner<'_>, Error> {
     Owner::new(arg.bytes()).ok_or(Error::OwnerLength)
 }
 
-/// Replicas that are to confirm what is done.
+/// The number of replicas that are to confirm the command, and how long to wait for them.
 pub(super) const SYNC: Argument =
     Argument::block(c"sync", &[Argument::integer(c"replicas"), Argument::integer(c"milliseconds")])
         .after(c"SYNC")
         .optional();
 
-/// How many replicas are to confirm something, and in how many ms: the two words that follow the option's.
+/// Reads the two arguments of `SYNC`: the number of replicas, and the time in ms.
 #[inline(never)]
 pub(super) fn confirm<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Confirm, Error> {
     let mut positive = || match value(words)?.integer() {
@@ -113,10 +113,10 @@ pub(super) fn confirm<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<C
     Ok(Confirm { replicas: NonZeroU32::new(replicas).ok_or(Error::NotPositive)?, within })
 }
 
-/// The longest name of a channel: each place keeps it.
+/// The longest name of a channel. It is limited because each place keeps it.
 const LONGEST_CHANNEL: usize = 512;
 
-/// The channel on which a client is told by messages.
+/// The channel on which a client is notified.
 pub(super) fn channel(arg: Arg<'_>, wanted: bool, start: Option<Arg<'_>>) -> Result<Channel, Error> {
     let start = start.map(self::start).transpose()?;
     match arg.bytes() {
@@ -127,7 +127,7 @@ pub(super) fn channel(arg: Arg<'_>, wanted: bool, start: Option<Arg<'_>>) -> Res
     }
 }
 
-/// The number of a request whose work is to begin at the message. The message repeats it.
+/// The number of a request whose work begins when the message arrives. The message repeats this number.
 fn start(arg: Arg<'_>) -> Result<NonZeroU64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
@@ -135,19 +135,19 @@ fn start(arg: Arg<'_>) -> Result<NonZeroU64, Error> {
     }
 }
 
-/// Where a page begins, by what the one before it said; 0: at the beginning.
+/// The cursor of a page, as the reply with the previous page gave it; 0: the first page.
 pub(super) fn cursor(arg: Arg<'_>) -> Result<u64, Error> {
     arg.integer().and_then(|cursor| u64::try_from(cursor).ok()).ok_or(Error::InvalidCursor)
 }
 
-/// How many are to be shown.
+/// The number of entries to show.
 pub(super) fn count(arg: Arg<'_>, max: usize) -> Result<usize, Error> {
     let count = arg.integer().ok_or(Error::NotAnInteger)?;
     let count = usize::try_from(count).ok().filter(|count| (1..=max).contains(count));
     count.ok_or(Error::CountOutOfRange { max })
 }
 
-/// A fence to compare with; it may be greater than any that is ever given.
+/// A fence to compare with. It may be greater than any fence that is ever given.
 pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
@@ -155,7 +155,7 @@ pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     }
 }
 
-/// The room that `LIMIT` names; none for `SHARED`.
+/// The room that `LIMIT` names; with `SHARED`, which has no `limit`, any.
 fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
     let Some(limit) = limit else { return Ok(Room::ANY) };
     let limit = limit.integer().ok_or(Error::NotAnInteger)?;
@@ -168,7 +168,7 @@ fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
     }
 }
 
-/// The slot that `SLOT` names, of so many.
+/// The slot that `SLOT` names, which may not be above the limit.
 fn slot(arg: Arg<'_>, limit: Room) -> Result<Slot, Error> {
     let slot = arg.integer().ok_or(Error::NotAnInteger)?;
     if slot <= 0 {
@@ -179,7 +179,7 @@ fn slot(arg: Arg<'_>, limit: Room) -> Result<Slot, Error> {
     slot.ok_or(Error::SlotTooGreat { max })
 }
 
-/// The room that `LIMIT` names, or any for `SHARED`; and with `LIMIT`, which slot.
+/// The room that `LIMIT` names, or any room for `SHARED`; with `LIMIT`, also the slot that is asked for.
 #[inline(never)]
 pub(super) fn permit(
     limit: Option<Arg<'_>>,
@@ -203,12 +203,12 @@ fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
     }
 }
 
-/// The label: it says in words who asks.
+/// The label, which says in words who asks.
 fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
     Some(arg.bytes()).filter(|label| label.len() <= MAX_LABEL_LEN).ok_or(Error::LabelLength)
 }
 
-/// What few ask for.
+/// The options that few requests have. A function of its own, so that the others do not pay for it.
 #[inline(never)]
 pub(super) fn extras(
     max_hold: Option<Arg<'_>>,
@@ -235,7 +235,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The unit that an option's word stands for, if it is `EX` or `PX`.
+    /// The unit that an option's word names, if the word is `EX` or `PX`.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
         if is(word, "PX") {
             Some(Self::Millis)

@@ -1,6 +1,6 @@
 //! `LOCK.RELEASE key owner [ALL] [FENCE fence]`
 //!
-//! Answers the holds left: 0 means free, or gone to the next waiter. Never changes the lease.
+//! Replies with the holds that are left. With 0, the lock is free or the next waiter's. Never changes the lease.
 
 use super::parse;
 use crate::error::Error;
@@ -17,7 +17,7 @@ pub(crate) struct Release<'a> {
     pub(super) given: ReleaseRequest<'a>,
 }
 
-/// The holds that are given back, of one lock or of several.
+/// The arguments of a release, of one lock or of several.
 pub(super) struct ReleaseRequest<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) all: bool,
@@ -57,7 +57,7 @@ impl<'a> Release<'a> {
 }
 
 impl<'a> ReleaseRequest<'a> {
-    /// Reads what follows the keys.
+    /// Reads the arguments after the keys.
     #[inline(always)]
     pub(super) fn parse(mut words: impl Iterator<Item = Arg<'a>>) -> Result<Self, Error> {
         let owner = parse::value(&mut words)?;

@@ -1,6 +1,6 @@
 //! `LOCK.SETTLE waiter key [key ...]`
 //!
-//! What a timer runs, and `LOCK.LEAVE`: `serving::SETTLE` says why it is a command, and what its words are. Refused from clients.
+//! Run by a timer, and by `LOCK.LEAVE`: `serving::SETTLE` says why this is a command, and what its arguments are. Clients may not send it.
 
 use std::num::NonZeroU64;
 

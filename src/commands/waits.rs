@@ -1,8 +1,8 @@
 //! `LOCK.WAITS [KEY key | TOP] [CURSOR cursor] [COUNT count]`
 //!
-//! For operators: answers who waits for any lock, in any database, or for that one, and who holds what keeps each waiting. The
-//! longest wait first, page by page: `[cursor of the next page, [map, ...]]`, as `SCAN`; the cursor is the number of the last waiter
-//! on the page. With `TOP`: the locks that are waited for most often; there the cursor says how many were shown.
+//! For operators: shows who waits for any lock in any database, or for one lock, and who holds the lock that each waiter waits for. The
+//! longest wait comes first. The reply is one page, as for `SCAN`: `[cursor of the next page, [map, ...]]`; the cursor is the number of the
+//! last waiter on the page. With `TOP`, it shows the locks that are waited for most often, and the cursor says how many have been shown.
 
 use std::num::NonZeroU64;
 
@@ -14,13 +14,13 @@ use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys}
 use crate::serving::{self, HolderInfo, Holders};
 use crate::waiting::{LockRef, Page, RequestId, WaitInfo};
 
-/// How many waiters are shown where the client does not say.
+/// The number of waiters on a page if the client names none.
 pub(super) const COUNT: usize = 10;
 
-/// The most on one page: each costs a look at a lock.
+/// The most waiters on one page, each of which costs a look at a lock.
 const MOST: usize = 1_000;
 
-/// How many holders of a lock are shown.
+/// The most holders that are shown of each lock.
 const HOLDERS: usize = 10;
 
 /// Which waits `LOCK.WAITS` shows.
@@ -100,7 +100,7 @@ impl<'a> Waits<'a> {
                 table.shown().page_of(at, after, self.count, now)
             }
         });
-        // All that is to be known, before anything is said.
+        // Everything is looked up before the reply begins.
         let shown: Vec<_> = waits.into_iter().map(|waits| (holders_of(ctx, &waits, now), waits)).collect();
         begin(ctx, last.map_or(0, |last| last.0.get()), shown.len());
         for (holders, waits) in shown {
@@ -109,7 +109,7 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// Begins a page: the cursor of the next one, and so many that follow.
+/// Begins a page with the cursor of the next page and the number of entries.
 fn begin(ctx: &Ctx<'_>, next: u64, count: usize) {
     ctx.reply_array(2);
     ctx.reply_bytes(itoa::Buffer::new().format(next).as_bytes());

@@ -1,4 +1,4 @@
-//! How a circle of waits is told.
+//! The text of a `DEADLOCK` error, which describes a circle of waits.
 
 use std::fmt::Write;
 
@@ -6,31 +6,32 @@ use crate::lock::Owner;
 use crate::server::Ctx;
 use crate::waiting::{Circle, Link};
 
-/// So much of a circle is told, and of each name in it: an error is one line, for people.
+/// The most links that the error describes, and the most bytes of each name: an error is one line, for people.
 const LINKS: usize = 8;
 const NAME: usize = 64;
 
-/// A link, and what the user may know of its lock: who may read it, its name; who may write to it, who holds it and who waits for it.
+/// A link, and the user's rights to its lock. Whoever may read the lock may know its name; whoever may write to it may also know who holds
+/// it and who waits for it.
 struct Seen<'a> {
     link: &'a Link,
     readable: bool,
     writable: bool,
 }
 
-/// Tells the client why a wait would never end. A key that the user has no right to is not named, nor is an owner whom no key of the
-/// circle shows to the user.
+/// Tells the client why its wait would never end. A key is named only if the user may read it, and an owner only if a key of the circle
+/// that the user may write to shows that owner.
 pub(super) fn send<'a>(ctx: &Ctx<'_>, circle: &'a Circle) {
     let mut text = String::from("DEADLOCK this wait would never end: ");
     let see = |link: &'a Link| {
         let key = &link.id.key;
         Seen { link, readable: ctx.may_read(key), writable: ctx.may_write(key) }
     };
-    // One more than is told: its key may show who the last one told of waits for.
+    // One link more than is shown: its key may let the user know the owner that the last shown link waits for.
     let seen: Vec<Seen<'_>> = circle.iter().take(LINKS + 1).map(see).collect();
     let Some(first) = seen.first() else { return };
     let mut before = first;
     for (number, this) in seen.iter().take(LINKS).enumerate() {
-        // The last leads to the first.
+        // The last link leads to the first.
         let next = seen.get(number + 1).unwrap_or(first);
         push_link(ctx, &mut text, &first.link.waits, [before, this, next]);
         before = this;
@@ -42,7 +43,8 @@ pub(super) fn send<'a>(ctx: &Ctx<'_>, circle: &'a Circle) {
     ctx.reply_error_text(&text);
 }
 
-/// The link in the middle. The asker has told its own name; any other is shown by the locks on both sides of who bears it.
+/// Writes the link in the middle. The client knows its own name (`asker`). Every other owner is in two neighbouring links, and either lock
+/// may let the user know the owner's name.
 fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this, next]: [&Seen<'_>; 3]) {
     let link = this.link;
     let name = |owner: &Owner<'_>, may_know| match may_know || owner == asker {
@@ -61,14 +63,14 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this,
     };
     let how = if link.behind { "behind" } else { "held by" };
     _ = write!(text, "{waits} waits for {lock}{elsewhere} {how} {other}");
-    // Where its connection waits, which keeps the grant alive, under another name.
+    // The holder waits under another name, on the connection that keeps its grant alive.
     if next.link.waits != link.other {
         _ = write!(text, " on the connection of {}", name(&next.link.waits, next.writable));
     }
     text.push_str(", ");
 }
 
-/// A name, or its beginning, in characters that can't break the line.
+/// A name, or its beginning, escaped so that it can't break the line.
 fn shown(name: &[u8]) -> String {
     let more = if name.len() > NAME { "..." } else { "" };
     format!("{}{more}", name.get(..NAME).unwrap_or(name).escape_ascii())

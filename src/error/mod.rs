@@ -1,4 +1,4 @@
-//! Every refusal that a client can see.
+//! Every error that a client can get.
 
 mod circle;
 
@@ -7,18 +7,18 @@ use crate::lock::ReentryError;
 use crate::server::{self, Ctx, ErrorReply, WrongType};
 use crate::waiting::Refusal;
 
-/// Why a command was refused. Nothing has been changed then.
+/// Why a command was refused. A refused command has changed nothing.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The rules don't allow it.
+    /// The rules refused the command.
     Refused(Refusal),
-    /// An unknown option, one given twice, two that exclude each other, or one without its value.
+    /// An unknown option, an option given twice, two options that exclude each other, or an option without its value.
     Syntax,
-    /// A number that is none, or does not fit.
+    /// A number that is not an integer, or is out of range.
     NotAnInteger,
-    /// A fence below 1.
+    /// A number below 1: a fence, a limit, an age.
     NotPositive,
-    /// A lease that is zero, negative or too long for a clock.
+    /// A lease that is zero, negative or longer than `LONGEST_LEASE`.
     InvalidExpire {
         command: &'static str,
     },
@@ -40,7 +40,7 @@ pub(crate) enum Error {
     },
     OwnerLength,
     LabelLength,
-    /// A number of keys that is none.
+    /// A number of keys that is not a positive integer.
     NumKeys,
     /// Fewer keys than their number says.
     TooFewKeys,
@@ -48,9 +48,9 @@ pub(crate) enum Error {
         max: usize,
     },
     KeyTwice,
-    /// A cursor that no page has given.
+    /// A cursor that is not a number.
     InvalidCursor,
-    /// More, or less, than one page shows.
+    /// A count above what one page shows, or below 1.
     CountOutOfRange {
         max: usize,
     },
@@ -58,7 +58,7 @@ pub(crate) enum Error {
     /// A `BLOCK` that is not a whole number.
     TimeoutNotAnInteger,
     TimeoutNegative,
-    /// A command that only a primary or the append-only file may send.
+    /// A command that only a primary, an append-only file or the module itself may send.
     NotAClientCommand,
     ChannelLength,
     /// The user has no right to the channel of `NOTIFY`.
@@ -67,22 +67,22 @@ pub(crate) enum Error {
     GrantUnconfirmed,
     /// Too few replicas have confirmed an extension in time.
     ExtensionUnconfirmed,
-    /// `SYNC` where the client can't be told later.
+    /// `SYNC` in a script, to which no later reply can be sent.
     SyncInScript,
     SyncInTransaction,
-    /// `SYNC` on a replica that may be written to.
+    /// `SYNC` on a replica that clients may write to.
     SyncOnReplica,
     /// `NOTIFY` in a script: there is no connection to which a place could belong.
     NotifyInScript,
-    /// `NOTIFY` on a replica that may be written to: it hands nothing over.
+    /// `NOTIFY` on a replica that clients may write to: a replica hands no lock over.
     NotifyOnReplica,
     /// `SESSION` in a script: there is no connection that could keep the grant alive.
     SessionInScript,
-    /// `SESSION` on a replica that may be written to: it ends no grants by itself.
+    /// `SESSION` on a replica that clients may write to: a replica ends no grant by itself.
     SessionOnReplica,
-    /// Another module runs the command in an event of one that has locks open.
+    /// Another module ran the command inside an event of a step that has locks open.
     Nested,
-    /// Another module changes the keyspace in events of this command, so that nothing is certain of its locks.
+    /// Another module changed the keyspace during this command, so the state of its locks is not certain.
     Disturbed,
 }
 
@@ -181,7 +181,7 @@ impl From<WrongType> for Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            // None is given where somebody has disturbed the step.
+            // A disturbed step gets no fence, whatever fences are left.
             Refusal::NoMoreFences if server::is_disturbed() => Self::Disturbed,
             refusal => Self::Refused(refusal),
         }

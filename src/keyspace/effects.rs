@@ -1,24 +1,25 @@
-//! What replicas and the append-only file are told of a change: `LOCK.APPLY`.
+//! Effects: how replicas and the append-only file learn of a change. Each effect is a command, `LOCK.APPLY`:
 //!
 //! | form | the lock is |
 //! |---|---|
 //! | `LOCK.APPLY key` | free |
-//! | `LOCK.APPLY key deadline` | held as before, until then |
-//! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held by that grant alone, which bears no other |
-//! | `LOCK.APPLY key @deadline,fence,fields,=owner` | held by that grant alone |
-//! | `LOCK.APPLY key &deadline,fence,fields,=owner` | held by that grant among others: those that there are |
-//! | `LOCK.APPLY key ~fence` | not held by that grant any more |
-//! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before that |
+//! | `LOCK.APPLY key deadline` | held as before, until this deadline |
+//! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held by this grant alone, which is exclusive |
+//! | `LOCK.APPLY key @deadline,fence,fields,=owner` | held by this grant alone |
+//! | `LOCK.APPLY key &deadline,fence,fields,=owner` | held by this grant beside the present ones |
+//! | `LOCK.APPLY key ~fence` | not held any more by the grant with this fence |
+//! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before this time |
 //!
-//! `deadline` and `time` in ms since 1970, a deadline of -1: none; `max-hold` in ms, 0: none, and behind it, where the fence does
-//! not say that, when the grant was made: `max-hold/made`, in ms since 1970. `fields` are those of `lock::FIELDS` that are not as usual,
-//! each as `name:number`; where a field is bytes, the number is their length, and they stand in front of the owner. The owner is
-//! last: it may hold any byte, as the label may. All in one argument, since each more costs some 1,000 instructions to make and to
-//! append to a file (Redis 7.0). Of a lock with many grants, only what has changed is told.
+//! `deadline` and `time` are in ms since 1970; a deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
+//! If the fence does not tell when the grant was made, that time follows: `max-hold/made`, in ms since 1970. `fields` are those of
+//! `lock::FIELDS` whose values are unusual, each as `name:number`. If a field is bytes, the number is their length, and the bytes come
+//! right before the owner. The owner comes last, since it may have any bytes, as the label may. All of it is one argument, since each
+//! further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). Of a lock with many grants, an effect has
+//! only the one that has changed.
 //!
-//! Earlier versions wrote, where a grant was not plain, `=` (alone) or `+` (among others) and then
-//! `deadline,fence,holds,max-hold,room,owner`, with `room/slot` or `room/slot/length` where it had a slot, or a label of that length
-//! in front of the owner.
+//! Earlier versions wrote a grant that was not plain as `=` (alone) or `+` (beside others), and then
+//! `deadline,fence,holds,max-hold,room,owner`. They wrote `room/slot` if it had a slot, and `room/slot/length` if a label of that length
+//! preceded the owner.
 
 use std::ffi::CStr;
 use std::str;
@@ -29,16 +30,16 @@ use crate::lock::{
 };
 use crate::server::{Arg, Ctx, LogLevel};
 
-/// The command that carries effects. It is the module's own, since an operator may have renamed `DEL` and `PEXPIREAT`.
+/// The command that carries effects. It is the module's own, since an operator may have renamed `DEL` or `PEXPIREAT`.
 pub(crate) const APPLY: &CStr = c"lock.apply";
 
-/// The number that stands in place of a deadline where a lease never ends, as `PTTL` answers it.
+/// The number for the deadline of a lease that never ends, as in the replies of `PTTL`.
 const NO_DEADLINE: Millis = -1;
 
-/// Long enough for a state whose owner is a UUID.
+/// Enough bytes for a state whose owner is a UUID.
 const TYPICAL_LEN: usize = 96;
 
-/// What a lock is to be.
+/// The new state of a lock.
 pub(crate) enum Effect {
     Free,
     Lease(Deadline),
@@ -50,7 +51,7 @@ pub(crate) enum Effect {
     Lapsed(Millis),
 }
 
-/// The error in the words of an effect.
+/// What is wrong with the words of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
     Syntax,
@@ -59,7 +60,7 @@ pub(crate) enum Malformed {
 }
 
 impl Effect {
-    /// Reads what `LOCK.APPLY` says after the key; `now` is asked for where a grant is told.
+    /// Reads the words of `LOCK.APPLY` after the key. `now` is called only if they have a grant.
     pub(crate) fn parse(state: Option<&[u8]>, now: impl FnOnce() -> Micros) -> Result<Self, Malformed> {
         match state {
             None => Ok(Self::Free),
@@ -128,7 +129,8 @@ fn part(text: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     parts.next().zip(parts.next()).ok_or(Malformed::Syntax)
 }
 
-/// Reads `deadline,fence,holds,max-hold,owner`, with the room before the owner or without; none where it is a deadline only.
+/// Reads `deadline,fence,holds,max-hold,owner`, or with `with_room` the form that has the room before the owner. Returns `None` if there is
+/// only a deadline.
 fn grant(
     state: &[u8],
     with_room: bool,
@@ -176,7 +178,7 @@ fn fence(text: &[u8]) -> Result<Fence, Malformed> {
     u64::try_from(number(text)?).ok().and_then(Fence::new).ok_or(Malformed::NotAnInteger)
 }
 
-/// The room that a number stands for; 0: any.
+/// The room that a number means; 0: any.
 pub(super) fn room(number: i64) -> Option<Room> {
     match number {
         0 => Some(Room::ANY),
@@ -184,7 +186,7 @@ pub(super) fn room(number: i64) -> Option<Room> {
     }
 }
 
-/// The slot that a number stands for. With 0, the grant has no slot, or the slot follows from its room.
+/// The slot that a number means. With 0, the grant has no slot, or the slot follows from its room.
 pub(super) fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
     if number == 0 {
         return Some(None);
@@ -247,7 +249,7 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
 
 fn number_of(deadline: Deadline) -> Millis {
     match deadline {
-        // Below 0 it would be none.
+        // A negative number would mean that there is no deadline.
         Deadline::At(at) => at.max(0),
         Deadline::Never => NO_DEADLINE,
     }
@@ -274,20 +276,20 @@ pub(super) fn end_lapsed(ctx: &Ctx<'_>, key: Arg<'_>, now: Millis) {
     check(ctx, ctx.replicate_bytes(APPLY, key, format!("<{now}").as_bytes()));
 }
 
-/// Tells that the lease of a held lock ends then.
+/// Tells replicas that the lease of a held lock ends at `deadline`.
 pub(super) fn lease(ctx: &Ctx<'_>, key: Arg<'_>, deadline: Deadline) {
     let mut digits = itoa::Buffer::new();
     let state = digits.format(number_of(deadline));
     check(ctx, ctx.replicate_bytes(APPLY, key, state.as_bytes()));
 }
 
-/// Tells that the lock is free.
+/// Tells replicas that the lock is free.
 #[inline]
 pub(super) fn free(ctx: &Ctx<'_>, key: Arg<'_>) {
     check(ctx, ctx.replicate_key(APPLY, key));
 }
 
-/// An effect that is not told leaves the replicas behind: nothing can be done here, but somebody must know.
+/// Logs an effect that could not be replicated. Nothing can be done about it here, but the replicas now differ, and an operator must know.
 fn check(ctx: &Ctx<'_>, sent: bool) {
     if !sent {
         ctx.log(LogLevel::Warning, "an effect could not be replicated: was LOCK.APPLY renamed?");

@@ -1,21 +1,21 @@
-//! The clock of fences of this server, and fences that come from elsewhere.
+//! This server's clock of fences, and fences from elsewhere.
 //!
-//! Files, a primary, and a node that gives a slot away tell of grants that were made: each of their fences counts at once, however
-//! far ahead it is. A payload that a client sends (`RESTORE`, `MIGRATE`) tells whatever the client likes. It may be ahead by no more
-//! than clocks may be wrong, and counts when its key is there: a command that is refused changes nothing.
+//! Files, a primary, and a node that moves a slot here contain fences of grants that were really made, so each counts at once, however far
+//! it is ahead of the clock. A payload that a client sends (`RESTORE`, `MIGRATE`) may contain anything. Its fence may be ahead of the clock
+//! by no more than clocks may be wrong, and counts only once the key exists, since a refused command must change nothing.
 
 use super::LockKey;
 use crate::lock::{Deadline, Fence, FenceClock, Micros, Value};
 use crate::server::{self, Arg, Ctx, ServerCell};
 
-/// By how much clocks may be wrong: ten minutes. For so long after a grant its fence is kept in files, in case the clock is set back
-/// while the server is away; and by so much a client's payload may be ahead, as one is that comes from a server whose clock is.
-/// A clock that is wrong by more than that is another matter.
+/// How far apart clocks may be: ten minutes. For this long after a grant, files keep its fence, in case the clock is set back while the
+/// server is down. The fence in a client's payload may be ahead of the clock by up to this much, because it may come from a server with a
+/// fast clock. Clocks that differ by more are not supported.
 pub(super) const CLOCKS_DIFFER: Micros = 600_000_000;
 
 static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());
 
-/// The fence for a grant made now; none once the greatest has been given.
+/// The fence for a grant made now; `None` once the greatest fence has been given.
 pub(crate) fn next_fence(now: Micros) -> Option<Fence> {
     FENCES.with(|clock| clock.next(now))
 }
@@ -36,7 +36,8 @@ pub(crate) fn observe_fence(fence: Fence) {
     FENCES.with(|clock| clock.observe(fence));
 }
 
-/// A value was read to its end. An error where a client sent it, and a fence is further ahead than it may be.
+/// Checks the fences of a value that has been read, and notes the latest. The error: a client sent a fence that is too far ahead of the
+/// clock.
 pub(super) fn loaded(value: &Value, from_client: bool) -> Result<(), String> {
     let Some(fence) = latest(value) else { return Ok(()) };
     if !from_client {
@@ -47,7 +48,7 @@ pub(super) fn loaded(value: &Value, from_client: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// A key of the selected database was made from a client's payload.
+/// Notes the fences of a key that was made from a client's payload, in the selected database.
 pub(crate) fn restored(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Ok(lock) = LockKey::peek(ctx, key) else { return };
     if let Some(fence) = lock.value().and_then(latest) {

@@ -1,8 +1,8 @@
-//! Tells which of the server's expired and evicted keys were locks: lapses are counted, logged and published, evictions
-//! counted, and warned of.
+//! Finds out which of the keys that the server expires or evicts were locks. Lapses are counted, logged and published; evictions are
+//! counted and warned of.
 //!
-//! The server says that a key has expired or been evicted when its value is gone already. But right before, it tells the value's type
-//! that the value is being taken out; what came out last is kept until then.
+//! The server reports an expired or evicted key when its value is gone already. But right before, it tells the value's type that the value
+//! is being taken out, so the last value that was taken out is kept for the report.
 
 use crate::lock::{Deadline, Fence, Grant, Micros, Value};
 use crate::server::{self, Arg, Ctx, LogLevel, LoopIteration, ServerCell, Unlinked};
@@ -10,9 +10,9 @@ use crate::stats;
 
 struct Lapses {
     last: Option<Last>,
-    /// When the log had the last warning of an eviction.
+    /// When the log last had a warning of an eviction.
     warned: Option<Micros>,
-    /// The server may evict locks, and the log has been told so.
+    /// The server may evict locks, and the log has a warning of that.
     may_evict: bool,
 }
 
@@ -20,28 +20,29 @@ struct Lapses {
 struct Last {
     db: i32,
     key: Vec<u8>,
-    /// How many held it.
+    /// The number of its holders.
     count: usize,
-    /// The grants that may outlive a lapse.
+    /// Its grants that may outlive a lapse.
     may_outlive: Vec<Grant>,
-    /// The oldest of the other grants, if there is one. The rest is only counted, since many locks of many holders may go at once.
+    /// The oldest of the other grants, if there is one. The rest is only counted, since many locks with many holders may lapse at once.
     oldest: Option<Grant>,
     at: Micros,
-    /// Where more hangs on it than a count: the process may have to wait for a processor right then, for longer than `SAME_STEP`.
+    /// The iteration of the event loop. It is noted only if somebody depends on the lock, in case the process has to wait for a processor
+    /// for longer than `SAME_STEP`.
     iteration: Option<LoopIteration>,
 }
 
-/// How long, in µs, the server may take between removing a value and saying that it has expired. Nothing happens in between. (So if a lock
-/// is overwritten by a value that expires within this time, the lock counts as lapsed.)
+/// How long, in µs, the server may take between taking a value out and reporting that it has expired. Nothing happens in between. (So if a
+/// lock is overwritten by a value that expires within this time, the lock counts as lapsed.)
 const SAME_STEP: Micros = 1_000;
 
-/// A server that evicts locks may evict thousands a second: one warning in so many µs is enough.
+/// The shortest time in µs between two warnings: a server may evict thousands of locks a second.
 const WARNING_EVERY: Micros = 10_000_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
-/// A lock is being taken out of the keyspace, not by us. `must_track` tells which grants may outlive a lapse, the oldest first, where more
-/// hangs on that than a count.
+/// Notes a lock that the server, not the module, is taking out of the keyspace. `must_track` returns the fences of the grants that may
+/// outlive a lapse, the oldest first, or `None` if nobody depends on this lock.
 pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce() -> Option<Vec<Fence>>) {
     let key = from.key().bytes().to_vec();
     let must_track = must_track();
@@ -57,12 +58,12 @@ pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce()
     LAPSES.with(|lapses| lapses.last = Some(last));
 }
 
-/// A key of the selected database has expired: if it was a lock, its leases are over.
+/// Reports a key of the selected database that has expired. Returns its lapse if it was a lock.
 pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
     take(ctx, key).map(Lapse)
 }
 
-/// A lock whose leases were over, and that the server has deleted.
+/// A lock that the server has deleted because its leases were over.
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
@@ -80,7 +81,7 @@ impl Lapse {
     }
 }
 
-/// Tells that grants have lapsed together: `oldest`, and so many others.
+/// Reports that `count` grants have lapsed together, of which `oldest` is the oldest.
 pub(crate) fn publish_lapse(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
@@ -94,12 +95,12 @@ pub(crate) fn publish_lapse(
     stats::LAPSES.add(count as u64);
 }
 
-/// The lease of a grant was over, and so many waited.
+/// Logs that the lease of a grant was over, and how many waited.
 pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usize, level: LogLevel) {
     ctx.log(level, &shown("lock lapsed: ", grant, 0, waiters, key.bytes()));
 }
 
-/// A key of the selected database has been evicted: if it was a lock, its owner has lost it, and believes to have it.
+/// Reports a key of the selected database that has been evicted. If it was a lock, its owner has lost it without knowing.
 pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Some(last) = take(ctx, key) else { return };
     stats::EVICTIONS.add(last.count as u64);
@@ -108,13 +109,13 @@ pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
         due.then(|| lapses.warned = Some(last.at)).is_some()
     });
     if warn && let Some(grant) = last.oldest.as_ref().or(last.may_outlive.first()) {
-        // The advice first: the server cuts a line off after 1 kB.
+        // The advice comes first, since the server cuts a line off after 1 kB.
         let what = "locks need maxmemory-policy noeviction; lock evicted: ";
         ctx.log(LogLevel::Warning, &shown(what, grant, 0, 0, &last.key));
     }
 }
 
-/// Warns where the server has been set to evict locks when memory is short: all have a TTL, so each policy but one may.
+/// Warns if the server is set to evict locks when memory is short. All locks have a TTL, so each policy but `noeviction` may evict them.
 pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
     let policy = ctx.maxmemory_policy();
     let may_evict = policy != "noeviction";
@@ -125,17 +126,17 @@ pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
     LAPSES.with(|lapses| lapses.may_evict = may_evict);
 }
 
-/// What that key was right before, where it was a lock.
+/// The last value that was taken out, if it was this key's, and was taken out just now.
 fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     let db = ctx.db();
     let last = LAPSES.with(|lapses| lapses.last.take())?;
-    // An earlier lock of the same name, whose key was overwritten and then expired, went at another time.
+    // An earlier lock of the same name may have been overwritten by a value that then expired. It was taken out at another time.
     let same_step = server::now() - last.at <= SAME_STEP
         || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
     (last.db == db && last.key == key.bytes() && same_step).then_some(last)
 }
 
-/// A line for the log. It is put together by hand: when thousands of locks lapsed together, `format!` took longer than everything else.
+/// A line for the log. It is put together by hand, since `format!` took longer than all other work when thousands of locks lapsed together.
 fn shown(what: &str, grant: &Grant, others: usize, waiters: usize, key: &[u8]) -> String {
     let mut line = String::with_capacity(192);
     line.push_str(what);
@@ -151,7 +152,7 @@ fn shown(what: &str, grant: &Grant, others: usize, waiters: usize, key: &[u8]) -
         line.push_str(", waiters ");
         line.push_str(itoa::Buffer::new().format(waiters));
     }
-    // Last: the server cuts a line off after 1 kB.
+    // The key comes last, since the server cuts a line off after 1 kB.
     line.push_str(", key \"");
     push_escaped(&mut line, key);
     line.push('"');

@@ -1,5 +1,5 @@
-//! One lock in the keyspace. Every change goes through here: stored, told to replicas and files, shown to `WATCH`. Where the key is
-//! lost, nothing is stored, and no replica told.
+//! One lock in the keyspace. Every change to a lock is made here: it is stored, replicated, and shown to `WATCH`. If the key is lost,
+//! nothing is stored or replicated.
 
 use super::effects;
 use crate::lock::{Deadline, Fence, Grant, GrantChange, Held, Millis, Value};
@@ -7,7 +7,7 @@ use crate::server::{Arg, Ctx, Key, WrongType};
 
 /// A key that holds a lock, or nothing.
 pub(crate) struct LockKey<'a> {
-    /// Closed first.
+    /// The key comes first, so that it is closed before `signal` is dropped.
     key: Key<'a, Value>,
     signal: Signal<'a>,
 }
@@ -30,19 +30,19 @@ impl Drop for Signal<'_> {
 }
 
 impl<'a> LockKey<'a> {
-    /// Opens a lock for a command that may change it. A lapsed one is deleted first, by the server. `only`: no other is opened so
-    /// while this one is open.
+    /// Opens a lock for a command that may change it. If the lock has lapsed, the server deletes the key first. At most one open key at a
+    /// time may have `only`.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Key::write(ctx, name, only).map(|key| Self::of(ctx, key))
     }
 
-    /// Opens a lock to look at it.
+    /// Opens a lock for reading.
     pub(crate) fn read(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
         Key::read(ctx, name).map(|key| Self::of(ctx, key))
     }
 
-    /// Opens a lock to look at it beside others, and leaves no trace.
+    /// Opens a lock for reading beside other locks, and leaves no trace.
     pub(crate) fn peek(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
         Key::peek(ctx, name).map(|key| Self::of(ctx, key))
     }
@@ -52,7 +52,7 @@ impl<'a> LockKey<'a> {
         Self { key, signal: Signal { ctx, name, due: false } }
     }
 
-    /// Closes the key.
+    /// Closes the key. `WATCH` hears of a change when the result is dropped.
     #[inline(always)]
     pub(crate) fn close(self) -> Signal<'a> {
         self.signal
@@ -62,7 +62,7 @@ impl<'a> LockKey<'a> {
         self.key.name()
     }
 
-    /// The grants of the lock; none where it is free.
+    /// The grants of the lock; `None` if it is free.
     pub(crate) fn value(&self) -> Option<&Value> {
         self.key.value()
     }
@@ -72,13 +72,13 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Notes that the lock was changed. Whether others are to be told of changes.
+    /// Whether a change to this lock is to be replicated. Call this once for each change: see `Ctx::must_replicate`.
     #[inline(always)]
     fn is_to_tell(&self, ctx: &Ctx<'_>) -> bool {
         ctx.must_replicate() && !self.key.is_lost()
     }
 
-    /// Gives the lock to somebody alone.
+    /// Gives the lock to this grant alone.
     #[inline(always)]
     pub(crate) fn give(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
         if self.is_to_tell(ctx) {
@@ -87,7 +87,7 @@ impl<'a> LockKey<'a> {
         self.store(grant, until);
     }
 
-    /// Stores what a primary told, and tells nobody: that grant alone.
+    /// Stores a grant that a primary sent, alone, and replicates nothing.
     #[inline(always)]
     pub(crate) fn store(&mut self, grant: Grant, until: Deadline) {
         match self.key.value_mut() {
@@ -99,7 +99,7 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Gives the lock to one more holder.
+    /// Adds a holder.
     pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, end: Deadline) {
         if self.is_to_tell(ctx) {
             effects::among(ctx, self.key.name(), &grant, end);
@@ -107,7 +107,7 @@ impl<'a> LockKey<'a> {
         self.store_among(grant, end);
     }
 
-    /// Stores a grant of which a primary told this server, beside the other holders. Nobody is told.
+    /// Stores a grant that a primary sent, beside the other holders, and replicates nothing.
     pub(crate) fn store_among(&mut self, grant: Grant, end: Deadline) {
         let until = self.deadline();
         let Some(value) = self.key.value_mut() else { return self.store(grant, end) };
@@ -116,8 +116,8 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Changes the grant with this fence, and its lease. Does nothing at all if both are the same already, as after an extension to the
-    /// same millisecond.
+    /// Changes the grant with this fence, and its lease. Does nothing if neither would change, as after an extension to the same
+    /// millisecond.
     pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: GrantChange<'_>, end: Deadline) {
         let (name, until) = (self.key.name(), self.deadline());
         let Some(value) = self.key.value_mut() else { return };
@@ -139,7 +139,7 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Moves the lease as a primary told, and tells nobody; nothing where the lock is free.
+    /// Sets the lease as a primary says, and replicates nothing. Does nothing if the lock is free.
     pub(crate) fn store_lease(&mut self, deadline: Deadline) {
         if self.key.value().is_some() {
             self.set_deadline(deadline);
@@ -155,7 +155,7 @@ impl<'a> LockKey<'a> {
         self.remove_one(fence);
     }
 
-    /// Removes the grant that a primary told to remove, and tells nobody.
+    /// Ends a grant as a primary says, and replicates nothing.
     pub(crate) fn remove_one(&mut self, fence: Fence) {
         let until = self.deadline();
         let Some(value) = self.key.value_mut() else { return };
@@ -168,7 +168,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// Ends at most `most` grants whose leases were over before `now`, of several. Returns those grants.
+    /// If the lock has several grants, ends those whose leases were over before `now`, `most` at most. Returns the ended grants.
     pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis, most: usize) -> Vec<Grant> {
         let lapsed = self.lapsed(now, most);
         let is_all =
@@ -185,14 +185,14 @@ impl<'a> LockKey<'a> {
         lapsed
     }
 
-    /// Removes the grants of which a primary has told that they lapsed. Nobody is told.
+    /// Ends the grants that have lapsed as a primary says, and replicates nothing.
     pub(crate) fn remove_lapsed(&mut self, now: Millis) {
         for grant in self.lapsed(now, usize::MAX) {
             self.remove_one(grant.fence());
         }
     }
 
-    /// At most `most` grants whose leases were over before `now`, of several.
+    /// If the lock has several grants: those whose leases were over before `now`, `most` at most.
     fn lapsed(&self, now: Millis, most: usize) -> Vec<Grant> {
         let until = self.deadline();
         let Some(value) = self.key.value() else { return Vec::new() };
@@ -209,7 +209,7 @@ impl<'a> LockKey<'a> {
         self.remove();
     }
 
-    /// Removes what a primary told to remove, and tells nobody.
+    /// Frees the lock as a primary says, and replicates nothing.
     pub(crate) fn remove(&mut self) {
         self.key.delete();
         self.signal.due = true;

@@ -2,8 +2,8 @@
 
 use super::Fence;
 
-/// A fence takes 53 of the 56 bits, and the number of holds the other 3. An enum around this type tells its variants apart by the eighth
-/// byte.
+/// Both numbers. The fence takes 53 of the 56 bits, and the number of holds the other 3. An enum around this type uses the eighth byte to
+/// tell its variants apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Counts([u8; 7]);
@@ -11,7 +11,7 @@ pub(super) struct Counts([u8; 7]);
 impl Counts {
     const MOST_HOLDS: u32 = (1 << (u64::BITS - 8 - Fence::BITS)) - 1;
 
-    /// Stands for no grant: no fence is 0.
+    /// Stands for no grant, since no fence is 0.
     pub(super) const NONE: Self = Self([0; 7]);
 
     /// Packs both numbers. `None` if there are more than 7 holds.
@@ -33,7 +33,7 @@ impl Counts {
     }
 
     pub(super) fn holds(self) -> u32 {
-        // 3 bits are left.
+        // At most 3 bits are left.
         (self.both() >> Fence::BITS) as u32
     }
 }

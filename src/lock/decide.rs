@@ -1,4 +1,4 @@
-//! What each command does to a lock, decided from its state alone. Nothing here changes anything.
+//! Decides what each command does to a lock, from the state of the lock alone. Nothing here changes anything.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(crate) struct Held<'a> {
     pub(crate) deadline: Deadline,
 }
 
-/// What an owner has been granted of one lock.
+/// An owner's grant of one lock, as it stands after an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Got {
@@ -28,9 +28,9 @@ pub(crate) struct AcquireRequest<'a> {
     pub(crate) owner: Owner<'a>,
     /// How long the lease is to be, in ms.
     pub(crate) lease: Millis,
-    /// An owner that holds the lock already wants its grant back, not another hold.
+    /// An owner that holds the lock already wants its present grant, and no further hold (`ONCE`).
     pub(crate) once: bool,
-    /// The grant is to live as long as the client's connection.
+    /// The grant is to live as long as the client's connection (`SESSION`).
     pub(crate) session: bool,
     /// The room that the grant is to have: the number of holders, this owner included.
     pub(crate) room: Room,
@@ -40,7 +40,7 @@ pub(crate) struct AcquireRequest<'a> {
 }
 
 impl<'a> AcquireRequest<'a> {
-    /// Asks for the lock alone, and for nothing special.
+    /// Asks for an exclusive grant without any option.
     pub(crate) fn new(owner: Owner<'a>, lease: Millis) -> Self {
         Self { owner, lease, once: false, session: false, room: Room::ONE, slot: None, extras: None }
     }
@@ -57,7 +57,7 @@ impl AcquireRequest<'_> {
         self.extras.as_ref()?.max_hold
     }
 
-    /// The label that the client asks for; empty: the grant is to have no label any more.
+    /// The label that the client asks for. An empty label removes the grant's label.
     pub(crate) fn label(&self) -> Option<&[u8]> {
         self.extras.as_ref()?.label.as_deref()
     }
@@ -71,7 +71,7 @@ impl AcquireRequest<'_> {
         self.rare_grant(fence, slot, now)
     }
 
-    /// A function of its own, so that a plain lock does not pay for this code.
+    /// Makes a grant that is not plain. A function of its own, so that a plain grant does not pay for it.
     #[inline(never)]
     fn rare_grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
         let extras = Extras::granted(&self.extras);
@@ -82,7 +82,8 @@ impl AcquireRequest<'_> {
         grant.with_room(self.room).with_slot(slot)
     }
 
-    /// Why an owner that re-enters can't have the slot that it asks for: its grant has another one, or may not have that.
+    /// Checks if an owner that re-enters can have the slot that it asks for. It can't if its grant has another slot, or if the grant's room
+    /// does not allow that slot.
     fn check_slot(&self, grant: &Grant) -> Result<(), ReentryError> {
         let is_another = match (self.slot, grant.slot()) {
             (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
@@ -92,7 +93,8 @@ impl AcquireRequest<'_> {
                 }
                 _ => false,
             },
-            // A grant of an earlier version has none yet, and keeps its room. (A reader gets the room that it asks for.)
+            // A grant of an earlier version of the module may have no slot yet, and keeps its room. (A `SHARED` grant gets the room that
+            // the request asks for.)
             (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
         };
@@ -107,41 +109,41 @@ impl AcquireRequest<'_> {
     }
 }
 
-/// What holds for all grants.
+/// Limits that apply to all grants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The longest lease in ms. It may have become shorter since a waiter or a session asked for its own.
+    /// The longest lease in ms. It may have become shorter since a waiter or a session asked for its lease.
     pub(crate) max_lease: Millis,
     /// The greatest age in ms that a grant may reach, if there is a limit.
     pub(crate) max_hold: Option<Millis>,
-    /// The number of ms by which the server may keep a lock whose lease is over by the module's clock: a lease may be counted from a
-    /// millisecond that is later than its beginning by so much.
+    /// For how many ms the server may keep a lock after its lease is over by the module's clock. The start of a lease may be rounded up by
+    /// that much.
     pub(crate) expiry_slack: Millis,
     /// The most holders of one lock; 0: any number.
     pub(crate) max_holders: u32,
-    /// A lease that runs may be made longer. Not so where this server may have been replaced without knowing it.
+    /// Whether a running lease may be made longer. It may not if this server may have been replaced as the primary without knowing it.
     pub(crate) may_lengthen: bool,
 }
 
 impl Limits {
-    /// This lease, or the longest lease that is allowed.
+    /// This lease, or the longest lease that is allowed if that is shorter.
     pub(crate) fn allowed(self, lease: Millis) -> Millis {
         lease.min(self.max_lease)
     }
 }
 
-/// What comes of an acquire. The slot is that of the grant from then on, where one is asked for.
+/// The result of an acquire. `slot` is the grant's slot from now on, if the request asks for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
-    /// There is room: a new grant, with one hold, until then.
+    /// There is room: a new grant with one hold, which lasts until the deadline.
     Granted { slot: Option<Slot>, deadline: Deadline },
-    /// The owner held the lock already: so many holds, until then. Both may be what they were (`ONCE`).
+    /// The owner holds the lock already, and now has `holds` holds, until the deadline. With `ONCE`, both may be unchanged.
     Reentered { holds: u32, slot: Option<Slot>, deadline: Deadline },
-    /// The owner re-enters, and has less room from now on, which is enough for the other holders; or it has a slot from now on.
+    /// The owner re-enters, and its grant now has less room, which is enough for the other holders; or it now has a slot.
     Upgraded { holds: u32, slot: Option<Slot>, deadline: Deadline },
-    /// Others hold the lock, and leave no room.
+    /// There is no room beside the other holders.
     Refused,
-    /// The owner holds the lock already, and asks for less room than the other holders need, or for a slot that another holder has.
+    /// The owner holds the lock already, and asks for less room than the present holders need, or for a slot that another holder has.
     UpgradeRefused,
 }
 
@@ -149,17 +151,17 @@ pub(crate) enum Acquired {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum ReentryError {
-    /// The re-entrancy count is at its limit (2^32 - 1).
+    /// The number of holds is at its limit (2^32 - 1).
     TooManyHolds,
     /// The owner's grant has another slot than the request names, or can't have the named slot.
     OtherSlot,
-    /// Its grant has a slot above its `LIMIT`.
+    /// The owner's grant has a slot above the `LIMIT` of the request.
     SlotAboveLimit { slot: Slot, limit: u32 },
 }
 
-/// Decides an acquire, by the owner's own grant and by the others.
+/// Decides an acquire, from the owner's own grant and the grants of others.
 #[inline(always)]
-pub(crate) fn acquire(
+pub(crate) fn decide_acquire(
     held: Option<Held<'_>>,
     others: Others<'_>,
     ask: &AcquireRequest<'_>,
@@ -173,7 +175,7 @@ pub(crate) fn acquire(
     acquire_held(held, others, ask, limits, now)
 }
 
-/// A function of its own, so that a free lock does not pay for this code.
+/// Decides an acquire of a lock that somebody holds. A function of its own, so that a free lock does not pay for it.
 #[inline(never)]
 fn acquire_held(
     held: Option<Held<'_>>,
@@ -193,7 +195,7 @@ fn acquire_held(
     ask.check_slot(held.grant)?;
     let its_own = held.grant.slot();
     let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
-    // Its first slot, too, is something that the others have to leave to it.
+    // An owner that gets its first slot counts as upgrading: the other holders must leave room for it.
     let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
     if upgrade && (slot == Some(None) || !others.bear(ask.room.min(held.grant.room()))) {
         return Ok(Acquired::UpgradeRefused);
@@ -218,27 +220,28 @@ pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Milli
     held.deadline.max(lease_from(now, lease, held.grant, limits))
 }
 
-/// The end of a lease that begins now, within what the grant may have.
+/// The end of a lease that begins now, within the grant's limits.
 fn lease_from(now: Millis, lease: Millis, grant: &Grant, limits: Limits) -> Deadline {
     Deadline::after(now, limits.allowed(lease)).min(grant.limit(limits.max_hold))
 }
 
-/// What comes of a release.
+/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
-    /// The grant goes on with so many holds.
+    /// The grant goes on with this many holds.
     Kept { holds: u32 },
     /// The last hold was released.
     Ended,
 }
 
-/// Decides a release of one hold of an owner's grant, or of all. `None`: the owner does not hold the lock, or has another fence.
-pub(crate) fn release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
+/// Decides a release of one hold of an owner's grant, or of all holds. Returns `None` if the owner does not hold the lock, or has another
+/// fence.
+pub(crate) fn decide_release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
     let grant = grant.filter(|grant| is_meant(grant, fence))?;
     Some(if all { Released::Ended } else { take_back(grant, 1) })
 }
 
-/// The rest of a grant after so many of its holds were released.
+/// What is left of a grant after a release of `holds` holds.
 pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     match grant.holds().saturating_sub(holds) {
         0 => Released::Ended,
@@ -246,12 +249,12 @@ pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     }
 }
 
-/// Decides an extension of an owner's grant: the new deadline. `None`: the owner does not hold the lock, has another fence, or has held
-/// the lock for as long as it may.
+/// Decides an extension of an owner's grant, and returns the new deadline: `None` if the owner does not hold the lock, has another fence,
+/// or has held the lock for as long as it may.
 ///
 /// The server may keep the key of a grant that has reached its maximum age for another millisecond. The owner holds the lock until
 /// then, so an extension that leaves the end where it is succeeds.
-pub(crate) fn extend(
+pub(crate) fn decide_extend(
     held: Option<Held<'_>>,
     fence: Option<u64>,
     lease: Millis,
@@ -263,14 +266,14 @@ pub(crate) fn extend(
     within_age(held.grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
 }
 
-/// The end of a lease that begins now. `None` if the grant has been held for as long as it may be. Its last millisecond still counts, as
-/// the last millisecond of a key's TTL does.
+/// The end of a lease that begins now; `None` if the grant has reached its maximum age. Its last millisecond still counts, as the last
+/// millisecond of a key's TTL does.
 pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Millis) -> Option<Deadline> {
     Some(lease_from(now, lease, grant, limits))
         .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.expiry_slack)))
 }
 
-/// Whether no fence is named, or the grant has the named fence.
+/// Whether the request names no fence, or this grant's fence.
 fn is_meant(grant: &Grant, fence: Option<u64>) -> bool {
     fence.is_none_or(|fence| fence == grant.fence().get())
 }

@@ -1,4 +1,4 @@
-//! What few grants have beside what all have.
+//! Properties that few grants have.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use super::Millis;
 /// The longest label, in bytes.
 pub(crate) const MAX_LABEL_LEN: usize = 128;
 
-/// What few requests ask for, and few grants have. It is behind one pointer, so that all other grants pay for no more than the pointer. A
-/// waiter shares it with the grant that it gets.
+/// Properties that few requests ask for, and few grants have. They are behind one pointer, so that other grants pay for no more than the
+/// pointer. A waiter shares them with the grant that it gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Extras {
     /// The greatest age in ms that the grant may reach.
     pub(crate) max_hold: Option<Millis>,
-    /// The label, which says in words who holds the lock. A request without a label changes none. An empty label takes the label of a grant
-    /// away, so no grant has an empty one.
+    /// The label, which says in words who holds the lock. A request without a label changes no label. A request with an empty label removes
+    /// the grant's label, so no grant has an empty one.
     pub(crate) label: Option<Box<[u8]>>,
 }
 
@@ -29,12 +29,12 @@ impl Extras {
         (self != Self::default()).then(|| Arc::new(self))
     }
 
-    /// What a grant has of which a primary or a file tells. An age of 0: none of its own.
+    /// The extras of a grant that a primary or a file describes. A maximum age of 0 means no limit.
     pub(crate) fn of_grant(max_hold: Millis, label: &[u8]) -> Option<Arc<Self>> {
         Self::new(Some(max_hold).filter(|age| *age > 0), Some(label).filter(|label| !label.is_empty()))
     }
 
-    /// What a grant has of what was asked for.
+    /// The extras of a new grant, from those of its request.
     pub(super) fn granted(asked: &Option<Arc<Self>>) -> Option<Arc<Self>> {
         match asked.as_deref() {
             Some(Self { max_hold, label: Some(label) }) if label.is_empty() => Self::new(*max_hold, None),
@@ -44,7 +44,7 @@ impl Extras {
 
     /// Bytes on the heap.
     pub(super) fn heap_size(&self) -> usize {
-        // Two counters stand in front of it.
+        // An `Arc` has two counters in front of its value.
         2 * size_of::<usize>() + size_of::<Self>() + self.label.as_ref().map_or(0, |label| label.len())
     }
 }

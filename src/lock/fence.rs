@@ -1,4 +1,4 @@
-//! Fencing tokens: one a grant, strictly rising over all locks of a server.
+//! Fencing tokens: one for each grant, strictly rising over all locks of a server.
 
 use super::{Micros, Millis};
 
@@ -21,10 +21,10 @@ impl Fence {
         self.0
     }
 
-    /// When the grant was made, in microseconds since 1970: the fence is that time, unless many grants in one
-    /// microsecond or a clock set back pushed it ahead.
+    /// When the grant was made, in microseconds since 1970. The fence is that time, unless many grants in one microsecond or a clock that
+    /// was set back pushed the fence ahead.
     pub(crate) fn granted_at(self) -> Micros {
-        // Below 2^53 (see `new`), so it fits.
+        // The fence is below 2^53 (see `new`), so it fits.
         self.0 as Micros
     }
 
@@ -34,10 +34,10 @@ impl Fence {
     }
 }
 
-/// Hands out fences: a hybrid logical clock (Kulkarni et al., 2014) of one server, `max(last + 1, now)`.
+/// Hands out fences: the hybrid logical clock (Kulkarni et al., 2014) of one server, `max(last + 1, now)`.
 ///
-/// It needs no key to be kept for a free lock, and no saved state: after a restart the wall clock is ahead of
-/// every fence given before, as long as nobody set it back by more than the server was away.
+/// It needs no key for a free lock, and no saved state: after a restart the wall clock is ahead of every earlier fence, unless somebody set
+/// it back by more than the time for which the server was down.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct FenceClock {
@@ -49,19 +49,19 @@ impl FenceClock {
         Self { last: 0 }
     }
 
-    /// The fence for a grant made now; none once 2^53 - 1 has been given.
+    /// The fence for a grant made now; `None` once 2^53 - 1 has been given.
     pub(crate) fn next(&mut self, now: Micros) -> Option<Fence> {
         let fence = Fence::new((self.last + 1).max(now.max(0).unsigned_abs()))?;
         self.last = fence.0;
         Some(fence)
     }
 
-    /// The last fence given or seen; none where there was none yet.
+    /// The last fence that was given or seen; `None` before the first.
     pub(crate) fn last(&self) -> Option<Fence> {
         Fence::new(self.last)
     }
 
-    /// Takes note of a fence that came from elsewhere (a file, a primary), so that the next one is above it.
+    /// Notes a fence from elsewhere (a file, a primary), so that the next fence is greater.
     pub(crate) fn observe(&mut self, fence: Fence) {
         self.last = self.last.max(fence.0);
     }

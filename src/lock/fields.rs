@@ -1,9 +1,9 @@
-//! What a grant has beside its owner and its fence, a row for each field. Files, what replicas are told, digests and `LOCK.INFO` follow
-//! from these rows: a new field needs its row here, and nothing in any of them.
+//! The fields of a grant beside its owner and its fence. Files, effects, digests and `LOCK.INFO` follow from this list: a new field needs a
+//! row here, and no code there.
 
 use super::{Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Room, Slot};
 
-/// What a field says.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Datum<'a> {
     Number(u64),
@@ -14,19 +14,19 @@ pub(crate) enum Datum<'a> {
 pub(crate) struct Field {
     /// The name in `LOCK.APPLY` and in `LOCK.INFO`.
     pub(crate) name: &'static str,
-    /// What most grants have. It is not written.
+    /// The value that most grants have. It is not written.
     pub(crate) usual: Datum<'static>,
     get: fn(&Grant) -> Datum<'_>,
-    /// Sets the field of a grant; `None` if the datum is out of range.
+    /// Sets the field of a grant; `None` if the value is out of range.
     set: fn(&mut Full, Datum<'_>) -> Option<()>,
-    /// Whether each server knows the same of a grant, so that it belongs in digests.
+    /// Whether all servers have the same value for a grant, so that it belongs in digests.
     is_agreed: bool,
-    /// What `LOCK.INFO` shows, where that is by this name.
+    /// The value that `LOCK.INFO` shows under this name, if it shows one.
     pub(crate) shown: Option<fn(&Grant) -> Datum<'_>>,
 }
 
 impl Field {
-    /// A field that is a number, 0 as a rule.
+    /// A template for a field that is a number, usually 0.
     const NUMBER: Self = Self {
         name: "",
         usual: Datum::Number(0),
@@ -36,7 +36,7 @@ impl Field {
         shown: None,
     };
 
-    /// Gives the grant that is made the datum; none where it is out of range.
+    /// Sets this field of a grant that is being made; `None` if the value is out of range.
     pub(crate) fn set(&self, full: &mut Full, datum: Datum<'_>) -> Option<()> {
         (self.set)(full, datum)
     }
@@ -64,7 +64,7 @@ pub(crate) const FIELDS: [Field; 6] = [
         },
         ..Field::NUMBER
     },
-    // For how many there is room; 0: any number.
+    // The number of holders that there is room for; 0: any.
     Field {
         name: "room",
         usual: Datum::Number(1),
@@ -78,7 +78,7 @@ pub(crate) const FIELDS: [Field; 6] = [
         },
         ..Field::NUMBER
     },
-    // When the grant was made, where its fence does not say that.
+    // When the grant was made, if its fence does not tell.
     Field {
         name: "made",
         get: |grant| Datum::Number(grant.made_apart().unwrap_or(0).unsigned_abs()),
@@ -130,7 +130,7 @@ fn millis(datum: Datum<'_>) -> Option<Millis> {
 }
 
 impl Grant {
-    /// What the grant has that is not as usual, each with the number of its field.
+    /// The fields of the grant whose values are unusual, each with its number in `FIELDS`.
     pub(crate) fn unusual(&self) -> impl Iterator<Item = (usize, &'static Field, Datum<'_>)> {
         const { &FIELDS }.iter().enumerate().filter_map(|(number, field)| {
             let datum = (field.get)(self);
@@ -138,7 +138,7 @@ impl Grant {
         })
     }
 
-    /// The part of `unusual` on which all servers agree.
+    /// The unusual fields on which all servers agree.
     pub(crate) fn agreed(&self) -> impl Iterator<Item = (usize, Datum<'_>)> {
         let unusual = self.unusual().filter(|(_, field, _)| field.is_agreed);
         unusual.map(|(number, _, datum)| (number, datum))

@@ -1,15 +1,15 @@
-//! No number is too great for a decision, and none breaks a promise.
+//! Fuzzes decisions: whatever the numbers, none breaks a rule.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::{
     AcquireRequest, Acquired, Deadline, Extras, Fence, FenceClock, Grant, GrantChange, Held, LONGEST_LEASE,
-    Limits, Millis, Now, Others, Owner, ReentryError, Released, Room, Slot, SlotRequest, Value, acquire,
-    extend, lengthen, release,
+    Limits, Millis, Now, Others, Owner, ReentryError, Released, Room, Slot, SlotRequest, Value,
+    decide_acquire, decide_extend, decide_release, lengthen,
 };
 
-/// Makes numbers out of bytes until all bytes are used up.
+/// Numbers made from bytes, until all bytes are used up.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -19,7 +19,7 @@ impl Numbers<'_> {
         Some(i64::from_le_bytes(*first))
     }
 
-    /// An age that the parser lets through: it is not negative.
+    /// An age that the parser would accept: it is not negative.
     fn age(&mut self) -> Option<i64> {
         Some(self.next()? & ((1 << 53) - 1))
     }
@@ -54,7 +54,7 @@ fn step(
         Some(slot) => SlotRequest::This(slot),
         None => SlotRequest::Least,
     };
-    // As the parser has it: `SLOT` only with `LIMIT`, and not above that.
+    // As the parser has it: `SLOT` only with `LIMIT`, and not above the limit.
     let slot = room.most().map(|most| match slot {
         SlotRequest::This(slot) if slot.get() > most => SlotRequest::Least,
         slot => slot,
@@ -78,7 +78,7 @@ fn step(
         }
         2 => {
             let grant = lock.as_ref()?.0.grant_of(&owner).cloned();
-            match (release(grant.as_ref(), None, what & 8 == 0), grant) {
+            match (decide_release(grant.as_ref(), None, what & 8 == 0), grant) {
                 (Some(Released::Kept { holds }), Some(grant)) => {
                     let (value, until) = lock.as_mut()?;
                     let end = value.with_fence(grant.fence(), || *until)?.deadline;
@@ -93,7 +93,7 @@ fn step(
             let (value, until) = lock.as_mut()?;
             let (held, _) = value.seen_by(&owner, || *until);
             let held = held?;
-            if let Some(deadline) = extend(Some(held), None, lease, limits, now) {
+            if let Some(deadline) = decide_extend(Some(held), None, lease, limits, now) {
                 let least = Deadline::At(now).min(held.deadline);
                 assert!(deadline >= least && deadline <= Deadline::after(now, lease));
                 assert!(deadline <= held.grant.limit(limits.max_hold));
@@ -104,7 +104,7 @@ fn step(
         4 => {
             let (value, until) = lock.as_mut()?;
             if what & 8 == 0 {
-                // Somebody moves the TTL of the key.
+                // A command such as `PEXPIRE` moves the TTL of the key.
                 *until = numbers.deadline()?;
             }
             let over: Vec<_> = value.lapsed(*until, now).collect();
@@ -119,7 +119,7 @@ fn step(
                 end(lock, fence)?;
             }
         }
-        // What a file or a primary may bring.
+        // A grant arrives in a file or from a primary.
         _ => {
             let fence = Fence::new(numbers.next()?.unsigned_abs())?;
             let holds = u32::try_from(numbers.next()?).ok().filter(|&holds| holds > 0)?;
@@ -143,7 +143,7 @@ fn take(
         None => (None, Others::NONE),
     };
     let fence = held.map(|held| held.grant.fence());
-    match (acquire(held, others, ask, limits, now), held) {
+    match (decide_acquire(held, others, ask, limits, now), held) {
         (Ok(Acquired::Granted { slot, deadline }), None) => {
             assert!(deadline <= Deadline::after(now, ask.lease));
             let last = clock.last();

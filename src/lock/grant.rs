@@ -1,4 +1,4 @@
-//! One stretch of ownership, from the moment a lock goes to an owner until it is free again.
+//! A grant: one owner's period of ownership, from the acquire until the owner has released all holds or lost the lock.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::counts::Counts;
 use super::extras::Extras;
 use super::{Deadline, Fence, Millis, Owner, Room, Slot};
 
-/// A grant: who holds the lock, how often, with which fence, and how many it bears beside it.
+/// A grant: who holds the lock, how often, with which fence, and how many may hold the lock beside this owner.
 ///
-/// Its lease is not here: `Value` says where. A plain grant takes 24 bytes, and the bytes of its owner's name where that is no UUID:
-/// so a held lock costs hardly more memory than a string with the same token. A grant is plain if nothing unusual is asked and its
-/// fence says when it was made. The others are boxed.
+/// Its lease is not here: see `Value`. A plain grant takes 24 bytes, and also the bytes of its owner's name if that is not a UUID. So a
+/// held lock takes hardly more memory than a string with the same token. A grant is plain if it has no option, and its fence tells when it
+/// was made. Other grants are boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Grant(Repr);
@@ -33,7 +33,7 @@ impl Repr {
     }
 }
 
-/// All that a grant has; kept like this where the grant is not plain.
+/// All data of a grant. A grant that is not plain is kept in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Full {
@@ -48,7 +48,7 @@ pub(crate) struct Full {
 }
 
 impl Full {
-    /// A grant with one hold, and as usual otherwise.
+    /// A grant with one hold, and the usual value for each other field.
     pub(crate) fn new(owner: Owner<'static>, fence: Fence) -> Self {
         Self { owner, fence, holds: 1, room: Room::ONE, slot: None, made: fence.millis(), extras: None }
     }
@@ -59,7 +59,7 @@ impl Full {
         self.extras = extras.shared();
     }
 
-    /// The counts of a plain grant, if this one is plain.
+    /// The fence and the holds in packed form, if this grant is plain.
     fn plain_counts(&self) -> Option<Counts> {
         let is_plain = self.extras.is_none()
             && self.made == self.fence.millis()
@@ -75,8 +75,8 @@ impl Full {
         })
     }
 
-    /// The grant of which a primary or a file tells at that time; none where the room does not bear the slot. If it was made ahead of
-    /// this clock by more than clocks differ, it was made now, as far as is known here.
+    /// The grant, as a primary or a file describes it; `None` if its room does not allow its slot. If its time is ahead of this server's
+    /// clock by more than `SKEW`, the grant counts as made at `now`.
     pub(crate) fn told(mut self, now: Millis) -> Option<Grant> {
         if self.made > now.saturating_add(SKEW) {
             self.made = now;
@@ -85,18 +85,18 @@ impl Full {
     }
 }
 
-/// What a step makes of a grant, beside its lease. None: as it was.
+/// A change to a grant, apart from its lease. `None` leaves a field as it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GrantChange<'a> {
     pub(crate) holds: Option<u32>,
     pub(crate) room: Option<Room>,
     pub(crate) slot: Option<Slot>,
-    /// Empty: none any more.
+    /// An empty label removes the label.
     pub(crate) label: Option<&'a [u8]>,
 }
 
 impl GrantChange<'_> {
-    /// The lease changes, and nothing else.
+    /// Changes nothing but the lease.
     pub(crate) const NONE: Self = Self { holds: None, room: None, slot: None, label: None };
 
     pub(crate) fn holds(holds: u32) -> Self {
@@ -104,7 +104,7 @@ impl GrantChange<'_> {
     }
 }
 
-/// Moves what is in a box to another place.
+/// Moves boxed values to another place in memory.
 pub(crate) trait Mover {
     fn moved<T>(&mut self, value: Box<T>) -> Box<T>;
 
@@ -117,8 +117,8 @@ const SKEW: Millis = 1000;
 const _: () = assert!(size_of::<Grant>() == 24);
 
 impl Grant {
-    /// A grant with so many holds (at least 1), its extras, and the millisecond in which it was made. As a rule the fence tells that
-    /// millisecond; if fences run ahead of the clock, it does not.
+    /// A grant with `holds` holds (at least 1), which was made in the millisecond `made`. The fence usually tells that millisecond, but not
+    /// if fences run ahead of the clock.
     #[inline]
     pub(crate) fn new(
         owner: Owner<'_>,
@@ -136,7 +136,7 @@ impl Grant {
         })
     }
 
-    /// The grant, changed, in as little memory as it then needs.
+    /// Changes the grant. Afterwards it takes as little memory as it needs.
     fn with(self, change: impl FnOnce(&mut Full)) -> Self {
         let (owner, counts) = match self.0 {
             Repr::Full(mut full) => {
@@ -159,7 +159,7 @@ impl Grant {
         if room == self.room() { self } else { self.with(|full| full.room = room) }
     }
 
-    /// Sets the slot of a grant. With `None`, the grant has the slot that follows from its room, if one does.
+    /// Sets the slot of a grant. With `None`, the grant keeps the slot that it has or that follows from its room.
     pub(crate) fn with_slot(self, slot: Option<Slot>) -> Self {
         if slot.is_none() || slot == self.slot() { self } else { self.with(|full| full.slot = slot) }
     }
@@ -168,8 +168,8 @@ impl Grant {
         self.with(|full| full.slot = None)
     }
 
-    /// A grant of which a primary or a file tells at that time, and when it was made where the fence does not say that. If
-    /// that is ahead of this clock by more than clocks differ, it was made now, as far as is known here.
+    /// A grant as a primary or a file describes it. `made` is `None` if its fence tells when it was made. If that time is ahead of this
+    /// server's clock by more than `SKEW`, the grant counts as made at `now`.
     pub(crate) fn told(
         owner: Owner<'_>,
         fence: Fence,
@@ -182,7 +182,7 @@ impl Grant {
         Self::new(owner, fence, holds, extras, if made > now.saturating_add(SKEW) { now } else { made })
     }
 
-    /// The grant, as old as `earlier` if both are about one grant.
+    /// This grant, made at the same time as `earlier` if both have the same fence.
     pub(crate) fn aged_as(self, earlier: &Self) -> Self {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
@@ -190,14 +190,14 @@ impl Grant {
         self.made_at(earlier.made())
     }
 
-    /// Notes when the grant was made. A function of its own, so that most grants, which don't need it, don't pay for it.
+    /// Sets when the grant was made. A function of its own, so that most grants, which don't need it, do not pay for it.
     #[cold]
     #[inline(never)]
     fn made_at(self, made: Millis) -> Self {
         self.with(|full| full.made = made)
     }
 
-    /// What a plain grant counts; the error is a grant that is not plain.
+    /// The fence and the holds of a plain grant. The error is the data of a grant that is not plain.
     #[inline(always)]
     fn counts(&self) -> Result<Counts, &Full> {
         match &self.0 {
@@ -226,7 +226,7 @@ impl Grant {
         self.counts().map_or_else(|full| full.holds, Counts::holds)
     }
 
-    /// Whether the change changes nothing.
+    /// Whether the change would change nothing.
     pub(crate) fn is_already(&self, change: GrantChange<'_>) -> bool {
         let GrantChange { holds, room, slot, label } = change;
         holds.is_none_or(|holds| holds == self.holds())
@@ -251,18 +251,18 @@ impl Grant {
         });
     }
 
-    /// The grant; something without a heap stands in for it.
+    /// Takes the grant out. A stand-in that owns no memory is left.
     fn take(&mut self) -> Self {
         let stand_in = Repr::Uuid { counts: Counts::NONE, uuid: [0; 16] };
         Self(std::mem::replace(&mut self.0, stand_in))
     }
 
-    /// How many may hold the lock while it does.
+    /// How many owners may hold the lock beside this grant, this one included.
     pub(crate) fn room(&self) -> Room {
         self.full().map_or(Room::ONE, |full| full.room)
     }
 
-    /// The number of its permit, which no other holder has. Who holds the lock alone has the first, if it had no other before.
+    /// The number of the permit, which no other holder has. An exclusive grant has the first, unless it had another one before.
     pub(crate) fn slot(&self) -> Option<Slot> {
         self.slot_apart().or(self.room().is_exclusive().then_some(Slot::FIRST))
     }
@@ -281,7 +281,7 @@ impl Grant {
         self.extras()?.max_hold
     }
 
-    /// The label: it says in words who holds the lock. It is empty where its owner has not said it.
+    /// The label, which says in words who holds the lock; empty if there is none.
     pub(crate) fn label(&self) -> &[u8] {
         self.extras().and_then(|extras| extras.label.as_deref()).unwrap_or_default()
     }
@@ -291,12 +291,13 @@ impl Grant {
         self.counts().map_or_else(|full| full.made, |counts| counts.fence().millis())
     }
 
-    /// When the grant was made, where its fence does not say that.
+    /// When the grant was made, if its fence does not tell.
     pub(crate) fn made_apart(&self) -> Option<Millis> {
         Some(self.made()).filter(|&made| made != self.fence().millis())
     }
 
-    /// The end that no extension, re-entry or session moves: the age that the grant's own limit or `max_hold`, which is everybody's, allows it.
+    /// The latest deadline that an extension, a re-entry or a session may set: when the grant reaches its own maximum age, or `max_hold`,
+    /// which applies to all grants.
     pub(super) fn limit(&self, max_hold: Option<Millis>) -> Deadline {
         match self.max_hold().into_iter().chain(max_hold).min() {
             Some(age) => Deadline::after(self.made(), age),
@@ -309,7 +310,7 @@ impl Grant {
         now.saturating_sub(self.made()).max(0)
     }
 
-    /// Has what the grant has on the heap moved by `mover`; of one that is not plain, all in one piece.
+    /// Has `mover` move the memory that the grant owns. A grant that is not plain is moved as one piece.
     pub(crate) fn relocate(&mut self, mover: &mut impl Mover) {
         self.0 = match self.take().0 {
             Repr::Full(full) => Repr::Full(mover.moved(full)),
@@ -318,7 +319,7 @@ impl Grant {
         };
     }
 
-    /// Bytes on the heap beyond the grant's own.
+    /// Bytes on the heap, without the grant's own 24 bytes.
     pub(crate) fn heap_size(&self) -> usize {
         let full = self.full().map_or(0, |full| {
             size_of::<Full>() + full.extras.as_ref().map_or(0, |extras| extras.heap_size())

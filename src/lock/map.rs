@@ -1,14 +1,14 @@
-//! An ordered map that takes little memory while it has few entries: an array then, and a tree beyond.
+//! An ordered map that takes little memory while it has few entries: an array at first, and a tree when it has more.
 //!
-//! Redis does the same with its sorted sets, which are a listpack first and a skip list then. A tree's node has room for 11 entries,
-//! and most locks that several hold have two or three holders.
+//! Redis does the same with its sorted sets, which begin as a listpack and become a skip list. A tree's node has room for 11 entries, but
+//! most shared locks have two or three holders.
 
 use std::collections::{BTreeMap, btree_map};
 #[cfg(test)]
 use std::hash::{Hash, Hasher};
 use std::{mem, slice};
 
-/// The most entries of an array. A change moves no more than these, which takes no longer than the change of a tree.
+/// The most entries of an array. A change to the array moves at most this many entries, which takes no longer than a change to a tree.
 const FEW: usize = 32;
 
 #[derive(Clone, Debug)]
@@ -71,12 +71,12 @@ impl<K, V> Map<K, V> {
         }
     }
 
-    /// Bytes on the heap, without what the entries have there themselves.
+    /// Bytes on the heap, without the memory that the entries own.
     pub(super) fn heap_size(&self) -> usize {
         match self {
             Self::Few(few) => few.capacity() * size_of::<(K, V)>(),
             Self::Many(many) => {
-                // A tree does not tell how many nodes it has. There is about one for each seven entries, and the root.
+                // A tree does not tell how many nodes it has. It has about one for each seven entries, and the root.
                 let node = 11 * size_of::<(K, V)>() + 2 * size_of::<usize>();
                 size_of::<BTreeMap<K, V>>() + node * (1 + many.len().div_ceil(7))
             }
@@ -130,7 +130,7 @@ impl<K: Ord, V> Map<K, V> {
         }
     }
 
-    /// The entry with this key, or the one before if the key is not there.
+    /// The entry with this key, or else the last entry before it.
     pub(super) fn last_up_to(&self, key: &K) -> Option<(&K, &V)> {
         match self {
             Self::Few(few) => {
@@ -152,7 +152,7 @@ impl<K: Ord, V> Map<K, V> {
                 }
                 Err(at) if few.len() < FEW => {
                     if few.len() == few.capacity() {
-                        // An array by itself would grow to twice of it.
+                        // `Vec` would double the capacity.
                         few.reserve_exact((1 + few.len() / 4).min(FEW - few.len()));
                     }
                     few.insert(at, (key, value));
@@ -169,7 +169,7 @@ impl<K: Ord, V> Map<K, V> {
         match self {
             Self::Few(few) => {
                 let (_, value) = few.remove(find(few, key).ok()?);
-                // Room for one more is left: mostly it comes back at once, changed.
+                // Room for one more entry is left, since a removed entry often comes back, changed.
                 if few.capacity() > 2 * few.len() + 1 {
                     few.shrink_to_fit();
                 }
@@ -177,7 +177,7 @@ impl<K: Ord, V> Map<K, V> {
             }
             Self::Many(many) => {
                 let value = many.remove(key)?;
-                // Not before, lest it change its form with each entry that comes and goes.
+                // Not at `FEW`, so that the map does not change its form with each entry that comes and goes.
                 if many.len() <= FEW / 2 {
                     *self = Self::of(mem::take(&mut **many));
                 }
@@ -187,7 +187,7 @@ impl<K: Ord, V> Map<K, V> {
     }
 }
 
-/// The place of the key: where it is, or where it belongs.
+/// The index of the key, or the index at which it would be inserted.
 fn find<K: Ord, V>(few: &[(K, V)], key: &K) -> Result<usize, usize> {
     few.binary_search_by(|(other, _)| other.cmp(key))
 }
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::server::taken_by;
 
-    /// As the tree of the standard library, at that key.
+    /// The map and the tree of the standard library have the same at this key.
     fn agree(map: &mut Map<u32, u8>, tree: &mut BTreeMap<u32, u8>, key: u32) -> Result<(), TestCaseError> {
         prop_assert_eq!(map.get(&key), tree.get(&key));
         prop_assert_eq!(map.get_mut(&key), tree.get_mut(&key));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// As the tree of the standard library, through both forms and back.
+        /// The map behaves as the tree of the standard library does, through both forms and back.
         #[test]
         fn it_is_a_map(up_and_down in vec((any::<bool>(), vec((0..80_u32, any::<u8>()), 0..120)), 1..8)) {
             let (mut map, mut tree) = (Map::default(), BTreeMap::new());
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// Each form has its own time: an array up to 32 entries, a tree until they are 16 again.
+    /// An array becomes a tree above 32 entries. The tree becomes an array again at 16.
     #[test]
     fn it_changes_its_form_rarely() {
         let mut map = Map::default();
@@ -288,7 +288,7 @@ mod tests {
         assert!((16..32).all(|key| is_array(true, key)));
     }
 
-    /// What has gone gives its memory back, but not at once: one of two may come back as often as it likes.
+    /// A map that shrinks gives memory back, but not at once: an entry may go and come back often.
     #[test]
     fn an_array_has_room_for_little_more_than_it_has() {
         let mut map = Map::default();
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(room(&map), 2);
     }
 
-    /// A tree, whichever way it has grown.
+    /// The estimate for a tree is close, in whatever order its entries came.
     #[test]
     fn it_tells_how_much_memory_it_takes() {
         for len in [33_u64, 40, 50, 64, 100, 1_000, 10_000] {

@@ -1,8 +1,8 @@
-//! What a lock is: who holds it, alone or side by side, re-entry, release, lapse and the fence.
+//! What a lock is: its holders, alone or several, re-entry, release, lapse and the fence.
 //!
-//! Everything here is a pure function of what comes in: no Redis, no clock, no `unsafe`. A decision
-//! (`acquire`, `release`, `extend`) reads the state and says what to do; whoever asked stores it.
-//! So a refused command cannot leave a half-made change, and the whole of it runs in a test without a server.
+//! Everything here is a pure function of its arguments: no Redis, no clock, no `unsafe`. A decision (`decide_acquire`, ...) reads
+//! the state and says what to do; the caller stores it. So a refused command can't leave a half-made change, and all of it runs in tests
+//! without a server.
 
 mod counts;
 mod decide;
@@ -24,8 +24,8 @@ mod time;
 mod value;
 
 pub(crate) use decide::{
-    AcquireRequest, Acquired, Got, Held, Limits, ReentryError, Released, acquire, extend, lengthen, release,
-    take_back, within_age,
+    AcquireRequest, Acquired, Got, Held, Limits, ReentryError, Released, decide_acquire, decide_extend,
+    decide_release, lengthen, take_back, within_age,
 };
 pub(crate) use extras::{Extras, MAX_LABEL_LEN};
 pub(crate) use fence::{Fence, FenceClock};

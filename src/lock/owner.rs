@@ -1,4 +1,4 @@
-//! The name of a holder: a byte string, kept in 16 bytes where it is a UUID in its canonical text.
+//! The name of an owner: a byte string, kept in 16 bytes if it is a UUID in its canonical form.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ const UUID_LEN: usize = uuid::fmt::Hyphenated::LENGTH;
 /// An owner, borrowed from a command or kept with its grant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner<'a> {
-    /// 36 lower-case characters, as `uuid` writes them. Any other spelling of a UUID is a `Name`: it is another
-    /// byte string, so another owner.
+    /// A UUID of 36 lower-case characters, as the crate `uuid` writes it. Any other spelling of a UUID is a `Name`: it is another byte
+    /// string, so another owner.
     Uuid([u8; 16]),
-    /// Anything else.
+    /// Any other name.
     Name(Cow<'a, [u8]>),
 }
 
@@ -48,7 +48,7 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// Bytes of it on the heap.
+    /// Bytes of the name on the heap.
     pub(super) fn heap_size(&self) -> usize {
         match self {
             Self::Uuid(_) => 0,
@@ -69,7 +69,7 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// An owner's bytes.
+/// The bytes of an owner's name.
 pub(crate) enum OwnerText<'a> {
     Uuid([u8; UUID_LEN]),
     Name(&'a [u8]),
@@ -84,13 +84,13 @@ impl AsRef<[u8]> for OwnerText<'_> {
     }
 }
 
-/// Reads 36 characters in the one spelling that `text` gives back: hyphens in place, no capitals.
+/// Parses a UUID that is spelled exactly as `text` writes it: 36 characters, with hyphens, without capitals.
 fn canonical_uuid(name: &[u8]) -> Option<[u8; 16]> {
     let name: &[u8; UUID_LEN] = name.try_into().ok()?;
     if [name[8], name[13], name[18], name[23]] != *b"----" {
         return None;
     }
-    // All in one array, and no early exit: so the compiler takes many digits at a time.
+    // All digits are in one array, without an early exit, so that the compiler can handle many of them at a time.
     let mut digits = [0; 32];
     digits[..8].copy_from_slice(&name[..8]);
     digits[8..12].copy_from_slice(&name[9..13]);
@@ -112,5 +112,5 @@ fn canonical_uuid(name: &[u8]) -> Option<[u8; 16]> {
     Some(uuid)
 }
 
-/// Above all digits, and with a bit that none has.
+/// A value above all digits, with a bit that no digit has.
 const NO_DIGIT: u8 = 0x10;

@@ -2,13 +2,13 @@
 
 use std::num::NonZeroU32;
 
-/// The number of holders that a request, and the grant that it leads to, has room for, itself included.
+/// How many holders a request or a grant allows, counting its own owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Room(NonZeroU32);
 
 impl Room {
-    /// A plain lock: nobody beside it.
+    /// The room of a request without options: nobody beside its owner.
     pub(crate) const ONE: Self = Self(NonZeroU32::MIN);
     /// The room of `SHARED`: any number of holders.
     pub(crate) const ANY: Self = Self(NonZeroU32::MAX);
@@ -20,12 +20,12 @@ impl Room {
         NonZeroU32::new(most).map(Self).filter(|room| *room != Self::ANY)
     }
 
-    /// The most holders, if their number is limited.
+    /// The most holders; `None` if their number is not limited.
     pub(crate) fn most(self) -> Option<u32> {
         Some(self.0.get()).filter(|_| self != Self::ANY)
     }
 
-    /// The most holders. For any number, this is more than there ever are.
+    /// The most holders. If their number is not limited, this is more than a lock ever has.
     pub(super) fn holders(self) -> usize {
         self.0.get() as usize
     }

@@ -1,20 +1,20 @@
-//! Several grants of one lock, held side by side.
+//! Several grants of one lock at the same time.
 
 use super::map::Map;
 use super::slots::Slots;
 use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room, UsedSlots};
 
-/// The grants of one lock. Whatever is asked of it costs at most the logarithm of their number.
+/// The grants of one lock. To add, find or end a grant takes logarithmic time, unless the TTL of the key has been moved (see `align`).
 ///
-/// The ends of leases are kept on a clock of their own, on which the latest is the end by the TTL of the key: see `end_by`.
+/// The ends of leases are stored relative to one another: the latest stored end stands for the end of the key's TTL (see `end_by`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Several {
-    /// Fences rise, so the oldest first.
+    /// The oldest grant comes first, since fences rise.
     grants: Map<Fence, (Grant, Deadline)>,
     owners: Map<Owner<'static>, Fence>,
     ends: Map<(Deadline, Fence), ()>,
-    /// How many have which room.
+    /// How many grants have each room.
     rooms: Map<Room, usize>,
     slots: Slots,
 }
@@ -27,14 +27,14 @@ fn moved(end: Deadline, latest: Deadline, until: Deadline) -> Deadline {
         (Deadline::At(end), Deadline::At(latest), Deadline::At(until)) => {
             Deadline::At(end.saturating_add(until.saturating_sub(latest)))
         }
-        // One of them had no end, and has one now.
+        // Either the latest lease or this one had no end, and has one now.
         (end, Deadline::Never, until) => end.min(until),
         (Deadline::Never, ..) => until,
     }
 }
 
 impl Several {
-    /// One grant, the end of its lease, and room for another grant.
+    /// One grant with the end of its lease. A second grant fits without an allocation.
     pub(super) fn of(grant: Grant, end: Deadline) -> Self {
         let (grants, owners, ends) = (Map::for_two(), Map::for_two(), Map::for_two());
         let mut several = Self { grants, owners, ends, ..Self::default() };
@@ -46,24 +46,24 @@ impl Several {
         self.grants.len()
     }
 
-    /// The latest end of all leases, which is to be the end of the key's TTL.
+    /// The latest stored end of all leases, to which the key's TTL is to be set.
     pub(super) fn until(&self) -> Deadline {
         self.ends.last().map_or(Deadline::Never, |((end, _), ())| *end)
     }
 
-    /// The end of a lease, from the end that is stored and the key's TTL, which is `until`.
+    /// The end of a lease, from its stored end and the key's TTL, which is `until`.
     fn end_by(&self, end: Deadline, until: Deadline) -> Deadline {
         moved(end, self.until(), until)
     }
 
-    /// Moves all ends by as much as something else has moved the TTL of the key.
+    /// Moves all stored ends by as much as the TTL of the key has been moved.
     pub(super) fn align(&mut self, until: Deadline) {
         let latest = self.until();
         if latest == until {
             return;
         }
         self.grants.change_all(|(_, end)| *end = moved(*end, latest, until));
-        // As a whole, since they stay in their order: that takes a fraction of the time of one insertion after the other.
+        // The index is rebuilt as a whole, since the order stays the same. That takes a fraction of the time of single insertions.
         let ends = self.ends.iter().map(|((end, fence), ())| ((moved(*end, latest, until), *fence), ()));
         self.ends = ends.collect();
     }
@@ -80,7 +80,7 @@ impl Several {
         };
         let mut rooms = self.rooms.iter().filter(|(room, count)| **room != held.grant.room() || **count > 1);
         let room = rooms.next().map_or(Room::ANY, |(room, _)| *room);
-        // Its own slot is among them: an owner that has one never looks for another.
+        // `slots` includes the owner's own slot. That does no harm, since an owner that has a slot never looks for another.
         (Some(held), Others { count: self.count() - 1, room, slots })
     }
 
@@ -112,7 +112,7 @@ impl Several {
         UsedSlots::Several(&self.slots)
     }
 
-    /// Puts a grant beside the others, in place of an earlier one of its owner.
+    /// Adds a grant beside the others. It replaces an earlier grant of its owner.
     pub(super) fn put(&mut self, grant: Grant, end: Deadline) {
         let owner = grant.owner().into_owned();
         let earlier = self.owners.get(&owner).copied().and_then(|fence| self.end(fence));
@@ -120,10 +120,10 @@ impl Several {
             Some(earlier) => grant.aged_as(earlier),
             None => grant,
         };
-        // No two have one fence, whatever a file says.
+        // No two grants have the same fence, whatever a file says.
         self.end(grant.fence());
-        // Nor one slot. The one that only the room of an exclusive grant says does not count: such a grant has none beside it, unless a
-        // file was altered, and its end must not free the number of another.
+        // No two grants have the same slot, either. The slot of an exclusive grant that only follows from its room is not noted. Such a
+        // grant has no other beside it, except in an altered file, and there its end must not free the slot of another.
         let grant = match grant.slot_apart() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {
@@ -149,7 +149,7 @@ impl Several {
         }
     }
 
-    /// Takes the grant with this fence out.
+    /// Removes and returns the grant with this fence.
     pub(super) fn end(&mut self, fence: Fence) -> Option<Grant> {
         let (grant, end) = self.grants.remove(&fence)?;
         self.ends.remove(&(end, fence));
@@ -166,7 +166,7 @@ impl Several {
         Some(grant)
     }
 
-    /// The only one that is left, taken out.
+    /// Removes and returns the last grant, if only one is left.
     pub(super) fn last_one(&mut self) -> Option<Grant> {
         if self.count() > 1 {
             return None;
@@ -175,7 +175,7 @@ impl Several {
         self.grants.remove(&fence).map(|(grant, _)| grant)
     }
 
-    /// Each grant is in every map, and nothing else is: an owner that stays there takes memory for ever.
+    /// Whether each grant is in every map, and nothing else is. An owner that is left in a map would take memory forever.
     #[cfg(fuzzing)]
     pub(super) fn maps_agree(&self) -> bool {
         let with_a_room = self.rooms.values().sum();
@@ -185,7 +185,7 @@ impl Several {
     }
 
     pub(super) fn heap_size(&self) -> usize {
-        // The owners' names are there twice.
+        // Owners' names are stored twice.
         let owners = self.grants.values().map(|(grant, _)| grant.heap_size() + grant.owner().heap_size());
         let maps = self.grants.heap_size()
             + self.owners.heap_size()

@@ -1,5 +1,5 @@
-//! The numbers of permits. Each holder with `LIMIT n` has one, from 1 to n, and no two have the same. A grant that has room for nobody
-//! else is the only permit: its number is 1, if it had no other before.
+//! The numbers of permits. Each holder with `LIMIT n` has one, from 1 to n, and no two have the same. An exclusive grant is the only
+//! permit: its number is 1, unless it had another one before.
 
 use std::num::NonZeroU32;
 
@@ -41,13 +41,13 @@ impl Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum SlotRequest {
-    /// The least that is free.
+    /// The least free slot.
     Least,
     This(Slot),
 }
 
 impl SlotRequest {
-    /// The slot that it gets of a lock that nobody holds.
+    /// The slot that the request gets of a lock that nobody holds.
     pub(crate) fn alone(self) -> Slot {
         match self {
             Self::Least => Slot::FIRST,
@@ -55,7 +55,7 @@ impl SlotRequest {
         }
     }
 
-    /// The slot that the request gets beside holders that use these slots; `None` if another holder has the slot that it asks for.
+    /// The slot that the request gets beside holders that have these slots; `None` if another holder has the slot that it asks for.
     pub(crate) fn find(self, used: UsedSlots<'_>) -> Option<Slot> {
         match self {
             Self::Least => used.least_free(),
@@ -67,7 +67,7 @@ impl SlotRequest {
 /// The slots that the holders of a lock have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UsedSlots<'a> {
-    /// There is one holder at most; or one slot only matters.
+    /// The slot of the only holder, if it has one; or the only slot that matters to the caller.
     One(Option<Slot>),
     Several(&'a Slots),
 }
@@ -91,8 +91,8 @@ impl UsedSlots<'_> {
     }
 }
 
-/// The slots of several holders: the first and the last of each run of numbers. So the least free one is found at once, however many
-/// there are.
+/// The slots of several holders, as runs of numbers: the first of each run with its last. So the least free slot is found at once, however
+/// many there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Slots(Map<Slot, Slot>);
@@ -136,7 +136,7 @@ impl Slots {
         self.0.heap_size()
     }
 
-    /// How many there are.
+    /// The number of slots.
     #[cfg(any(test, fuzzing))]
     pub(super) fn count(&self) -> usize {
         self.0.iter().map(|(first, last)| (last.get() - first.get()) as usize + 1).sum()
@@ -170,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a set of numbers.
+        /// Runs behave as a set of numbers does.
         #[test]
         fn runs_are_a_set(numbers in vec(1..12u32, 0..60)) {
             let (mut slots, mut set) = (Slots::default(), BTreeSet::new());

@@ -6,14 +6,14 @@ pub(crate) type Millis = i64;
 /// Microseconds since 1970.
 pub(crate) type Micros = i64;
 
-/// The longest lease there can be, in ms: 2^53 - 1, some 285,000 years, which every client can read.
+/// The longest lease, in ms: 2^53 - 1, which is some 285,000 years. Every client can read this number exactly.
 pub(crate) const LONGEST_LEASE: Millis = (1 << 53) - 1;
 
-/// The time of a step, read once, so that all that is decided in it agrees.
+/// The time of a step. It is read once, so that all decisions of the step agree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) micros: Micros,
-    /// The millisecond from which a lease is counted that begins in this step.
+    /// The first millisecond of a lease that begins in this step.
     pub(crate) start: Millis,
 }
 
@@ -31,17 +31,17 @@ impl Now {
 pub(crate) enum Deadline {
     /// The last millisecond of the lease; the grant lapses after it, as a Redis key expires after its TTL.
     At(Millis),
-    /// The lease has no end: somebody took the TTL away with `PERSIST`.
+    /// The lease has no end, because `PERSIST` removed the TTL.
     Never,
 }
 
 impl Deadline {
-    /// The end of a lease of this length that starts now.
+    /// The end of a lease of this length that begins now.
     pub(crate) fn after(now: Millis, lease: Millis) -> Self {
         Self::At(now.saturating_add(lease))
     }
 
-    /// The rest of the lease in ms; -1 where it has no end, as `PTTL` answers.
+    /// The rest of the lease in ms; -1 if it has no end, as in the replies of `PTTL`.
     pub(crate) fn left(self, now: Millis) -> Millis {
         match self {
             Self::At(at) => at.saturating_sub(now).max(0),

@@ -1,13 +1,12 @@
-//! The grants of a lock: one, or several side by side.
+//! The grants of a lock: one, or several at the same time.
 
 use super::several::Several;
 use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Mover, Others, Owner, Room, UsedSlots};
 
-/// What the key of a held lock holds: one grant, as most do, whose lease is the TTL of the key; or several.
+/// The value of a held lock's key: one grant, as most locks have, whose lease is the TTL of the key; or several.
 ///
-/// Where there are several, the TTL is the latest lease, and the others hang on it: each is shorter by so much. So what moves the
-/// TTL (`PEXPIRE`, `PERSIST`, `RESTORE`) moves them all alike. Wherever a lease is asked for or changed here, `until` is the end by
-/// the TTL as it is now.
+/// With several grants, the TTL is the latest lease, and each other lease is stored as how much shorter it is. So a command that moves the
+/// TTL (`PEXPIRE`, `PERSIST`, `RESTORE`) moves all leases alike. In the methods here, `until` is the end of the present TTL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Value {
@@ -15,7 +14,7 @@ pub(crate) enum Value {
     Several(Box<Several>),
 }
 
-// As long as a grant alone.
+// A value takes no more memory than a grant.
 const _: () = assert!(size_of::<Value>() == 24);
 
 impl Value {
@@ -43,7 +42,7 @@ impl Value {
 
     /// The grants whose leases are not over, the oldest first.
     pub(crate) fn alive(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Held<'_>> {
-        // Of one alone, the server says so.
+        // The server deletes a key whose TTL is over, so the lease of a single grant is not over.
         let one = self.is_one();
         self.all(until).filter(move |held| one || held.deadline >= Deadline::At(now))
     }
@@ -64,7 +63,7 @@ impl Value {
         }
     }
 
-    /// All holders, as an owner that holds nothing sees them.
+    /// All holders, from the point of view of an owner that holds nothing.
     #[inline(always)]
     pub(crate) fn others(&self) -> Others<'_> {
         Others { count: self.count(), room: self.room(), slots: self.slots() }
@@ -88,8 +87,8 @@ impl Value {
         }
     }
 
-    /// The end of the lease of the grant with this fence, unless it is over by `now`. If the lock has one grant, its lease ends with the
-    /// key's TTL, which is `until`.
+    /// The end of the lease of the grant with this fence; `None` if the lease is over by `now`. If the lock has only one grant, its lease
+    /// ends with the key's TTL, which is `until`.
     pub(crate) fn end_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
         let end = self.with_fence(fence, || until)?.deadline;
         Some(end).filter(|end| self.is_one() || *end >= Deadline::At(now))
@@ -103,7 +102,7 @@ impl Value {
         }
     }
 
-    /// Whether one of several leases has no end, by itself and not by the TTL of the key.
+    /// Whether one of several leases has no end of its own, whatever the TTL of the key is.
     pub(crate) fn is_endless(&self) -> bool {
         match self {
             Self::One(_) => false,
@@ -111,8 +110,8 @@ impl Value {
         }
     }
 
-    /// The grants whose leases were over before `now`, of several, in the order of their ends. (If the lock has one grant, the server finds
-    /// the end of its lease.)
+    /// If there are several grants: those whose leases were over before `now`, in the order of their ends. (If there is only one grant, the
+    /// server finds the end of its lease.)
     pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
         let several = match self {
             Self::One(_) => None,
@@ -121,7 +120,7 @@ impl Value {
         several.into_iter().flatten()
     }
 
-    /// How many may hold the lock now: the least room of all grants.
+    /// How many owners may hold the lock now: the least room of all grants.
     pub(crate) fn room(&self) -> Room {
         match self {
             Self::One(grant) => grant.room(),
@@ -129,7 +128,7 @@ impl Value {
         }
     }
 
-    /// The slots that the holders have.
+    /// The slots of the holders.
     pub(crate) fn slots(&self) -> UsedSlots<'_> {
         match self {
             Self::One(grant) => UsedSlots::One(grant.slot()),
@@ -197,7 +196,7 @@ impl Value {
         }
     }
 
-    /// Has what it has on the heap, in one piece, moved by what there is for it.
+    /// Has `mover` move the memory that the value owns. Several grants are moved as one piece, without the memory of their maps.
     pub(crate) fn relocate(&mut self, mover: &mut impl Mover) {
         match self {
             Self::One(grant) => grant.relocate(mover),
@@ -208,7 +207,7 @@ impl Value {
         }
     }
 
-    /// Bytes on the heap beyond the value's own.
+    /// Bytes on the heap, without the value's own 24 bytes.
     pub(crate) fn heap_size(&self) -> usize {
         match self {
             Self::One(grant) => grant.heap_size(),

@@ -1,26 +1,26 @@
-//! The server's memory, aligned as Rust wants it.
+//! The server's allocator, with the alignment that Rust asks for.
 //!
-//! The server's own allocator may align to 8 bytes only: where it can't ask the C library for the size of a block, as with musl,
-//! it keeps that in front of the block. Hash tables want 16.
+//! The server's own allocator may align to 8 bytes only: if it can't ask the C library for the size of a block, as with musl, it stores the
+//! size in front of the block. Hash tables need an alignment of 16.
 
 use std::alloc::{GlobalAlloc, Layout};
 
-/// What the server aligns each block to, at least.
+/// The least alignment of a block from the server.
 const ALIGNED: usize = align_of::<usize>();
 
-/// An allocator like the server's, made to align.
+/// The allocator `A`, with any alignment.
 pub(crate) struct Aligning<A>(pub(crate) A);
 
-// SAFETY: a block that wants no more than the server's alignment is the server's own. Any other lies within one, at a multiple of
-// what it wants, and behind the address of that, by which it is given back.
+// SAFETY: if the server aligns a block well enough by itself, `alloc` returns the server's block. Otherwise `alloc` returns an aligned part
+// of a larger block. The address of the larger block is stored right before that part, so that `dealloc` can free the larger block.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Aligning<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= ALIGNED {
-            // SAFETY: what the caller owes us, we owe it.
+            // SAFETY: the inner allocator needs the same promises that the caller gave us.
             unsafe { self.0.alloc(layout) }
         } else {
-            // SAFETY: the caller's layout is not of size 0, as it owes us.
+            // SAFETY: the caller promises that the layout's size is not 0.
             unsafe { self.alloc_within(layout) }
         }
     }
@@ -28,23 +28,23 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Aligning<A> {
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if layout.align() <= ALIGNED {
-            // SAFETY: `alloc` had it from there.
+            // SAFETY: `alloc` got the block from there.
             unsafe { self.0.dealloc(block, layout) };
         } else {
-            // SAFETY: `alloc` made it with that layout.
+            // SAFETY: `alloc` made the block with this layout.
             unsafe { self.dealloc_within(block, layout) };
         }
     }
 }
 
-/// The layout of a block of the server's allocator that has room for a block of this layout, wherever it starts.
+/// The layout of a block that is large enough to contain an aligned block of the given layout, wherever the server places the larger block.
 fn around(layout: Layout) -> Option<Layout> {
     Layout::from_size_align(layout.size().checked_add(layout.align())?, ALIGNED).ok()
 }
 
 impl<A: GlobalAlloc> Aligning<A> {
     /// # Safety
-    /// The layout is not of size 0, and wants more than `ALIGNED`.
+    /// The layout's size is not 0, and its alignment is above `ALIGNED`.
     unsafe fn alloc_within(&self, layout: Layout) -> *mut u8 {
         let Some(outer) = around(layout) else { return std::ptr::null_mut() };
         // SAFETY: `outer` is greater than `layout`, so not of size 0.
@@ -52,22 +52,22 @@ impl<A: GlobalAlloc> Aligning<A> {
         if start.is_null() {
             return start;
         }
-        // At least `ALIGNED`: the start is a multiple of that, and so is what the layout wants.
+        // `skip` is at least `ALIGNED`, since the start and the alignment are both multiples of that.
         let skip = layout.align() - start.addr() % layout.align();
-        // SAFETY: `outer` is larger by what the layout wants, and `skip` is not more: all of the layout is behind it.
+        // SAFETY: `outer` is larger than `layout` by the alignment, and `skip` is not more than that, so all of the layout fits behind it.
         let block = unsafe { start.add(skip) };
-        // SAFETY: there are `ALIGNED` bytes before the block, as many as an address has, and it is aligned for one.
+        // SAFETY: there are at least `ALIGNED` bytes before the block, as many as an address takes, and they are aligned for one.
         unsafe { block.cast::<*mut u8>().wrapping_sub(1).write(start) };
         block
     }
 
     /// # Safety
-    /// `alloc_within` made the block, with that layout.
+    /// `alloc_within` made the block, with this layout.
     unsafe fn dealloc_within(&self, block: *mut u8, layout: Layout) {
         let Some(outer) = around(layout) else { return };
-        // SAFETY: `alloc_within` has written it there.
+        // SAFETY: `alloc_within` has written the start there.
         let start = unsafe { block.cast::<*mut u8>().wrapping_sub(1).read() };
-        // SAFETY: it is what that got for `outer`.
+        // SAFETY: `start` is the block that `alloc_within` got for `outer`.
         unsafe { self.0.dealloc(start, outer) };
     }
 }
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// As a Redis that was built with musl: each block follows its size, and so lies 8 bytes off a multiple of 16.
+    /// An allocator as in a Redis that was built with musl: each block follows its size, and so lies 8 bytes off a multiple of 16.
     #[derive(Default)]
     struct Prefixed(Mutex<HashMap<usize, Layout>>);
 
@@ -89,11 +89,11 @@ mod tests {
         Layout::from_size_align(layout.size() + 8, 16).unwrap()
     }
 
-    // SAFETY: blocks of the system's, but for their first 8 bytes.
+    // SAFETY: all blocks are the system's, without their first 8 bytes.
     unsafe impl GlobalAlloc for Prefixed {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             assert!(layout.align() <= 8, "{layout:?}");
-            // SAFETY: not of size 0.
+            // SAFETY: the size is not 0.
             let block = unsafe { System.alloc(with_prefix(layout)).add(8) };
             self.0.lock().unwrap().insert(block.addr(), layout);
             block
@@ -101,7 +101,7 @@ mod tests {
 
         unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
             assert_eq!(self.0.lock().unwrap().remove(&block.addr()), Some(layout));
-            // SAFETY: `alloc` had it from there.
+            // SAFETY: `alloc` got the block from there.
             unsafe { System.dealloc(block.sub(8), with_prefix(layout)) };
         }
     }
@@ -113,7 +113,7 @@ mod tests {
             for size in [1, 7, 8, 9, 24, 100, 4096] {
                 let layout = Layout::from_size_align(size, align).unwrap();
                 let larger = Layout::from_size_align(size * 3, align).unwrap();
-                // SAFETY: not of size 0; each block is written to within its layout, and given back once.
+                // SAFETY: no size is 0; each block is written to within its layout, and freed once.
                 unsafe {
                     let block = allocator.alloc(layout);
                     assert_eq!(block.addr() % align, 0, "{layout:?}");

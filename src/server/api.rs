@@ -2,13 +2,13 @@
 
 /// Calls a function of the module API that is in the list of `required`. Must be used inside `unsafe`.
 ///
-/// That the server has it is not asked again: some thirty such calls are made for an acquire and a release.
+/// Whether the server has the function is not checked again: an acquire and a release make some thirty such calls.
 #[cfg(not(fuzzing))]
 macro_rules! api {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         let () = $crate::server::required::Required::$function;
-        // SAFETY: the server fills the table of functions when it loads the module, and `load` refuses where one of the list is
-        // absent, before any of them is called. What the function itself asks for is the caller's to answer.
+        // SAFETY: the server fills the table of functions when it loads the module, and `load` refuses to load it if a function of the list
+        // is absent, before any of them is called. The function's own conditions are the caller's to meet.
         (match ::redis_module::raw::$function {
             Some(function) => function,
             None => ::std::hint::unreachable_unchecked(),
@@ -16,8 +16,8 @@ macro_rules! api {
     }};
 }
 
-/// Calls a function of the module API where no server has loaded the module. If the fuzzers did not put the function into the table, that
-/// is a find.
+/// Calls a function of the module API in a fuzzer, where no server has loaded the module. It panics if the fuzzers' own table lacks the
+/// function.
 #[cfg(fuzzing)]
 macro_rules! api {
     ($function:ident($($argument:expr),* $(,)?)) => {{

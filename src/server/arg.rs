@@ -26,7 +26,7 @@ impl<'a> Args<'a> {
         self.0.iter().skip(count).map(|&string| Arg { string, life: PhantomData })
     }
 
-    /// The argument at that place; the command's name is at 0.
+    /// The argument at this place; the command's name is at 0.
     pub(crate) fn get(self, place: usize) -> Option<Arg<'a>> {
         self.0.get(place).map(|&string| Arg { string, life: PhantomData })
     }
@@ -76,7 +76,7 @@ impl<'a> Arg<'a> {
     }
 }
 
-/// A string that we have the server make.
+/// A string that the server made for us.
 pub(crate) struct OwnString(*mut raw::RedisModuleString);
 
 impl OwnString {
@@ -88,14 +88,14 @@ impl OwnString {
     }
 
     pub(crate) fn arg(&self) -> Arg<'_> {
-        // SAFETY: it lives as long as `self`.
+        // SAFETY: the string lives as long as `self`.
         unsafe { Arg::new(self.0) }
     }
 }
 
 impl Drop for OwnString {
     fn drop(&mut self) {
-        // SAFETY: ours; who still needs it, as an open key does, has a reference of its own.
+        // SAFETY: the string is ours; an open key, which still needs it, has a reference of its own.
         unsafe { api!(RedisModule_FreeString(std::ptr::null_mut(), self.0)) };
     }
 }

@@ -1,53 +1,61 @@
-//! Whether anybody listens to what this server replicates: a replica, a backlog for one to come back to, an append-only
-//! file, another node of the cluster.
+//! Whether anybody listens to what this server replicates: a replica, a backlog for a replica that comes back, an append-only file, or
+//! another node of the cluster.
 //!
-//! Preparing an effect takes about a third of the instructions of an acquire and release; where nobody listens, the
-//! server would only throw it away. It does not say so beforehand, hence this. "Nobody" must be right: an effect that is
-//! not told is lost. The server starts to listen
+//! Preparing an effect takes about a third of the instructions of an acquire and a release, and the server would throw the effect away if
+//! nobody listens. The module API does not tell whether anybody does, so this file finds out. The answer "nobody" must be right, since an
+//! effect that is not replicated is lost. Somebody begins to listen
 //!
-//! - with a fork: a first replica, or an append-only file that is turned on, needs what comes after the fork of the
-//!   child that writes its first snapshot. A replica without a fork needs a backlog, which is there already.
+//! - with a fork: a first replica, or an append-only file that is turned on, needs the effects after the fork of the child that writes its
+//!   first snapshot. A replica without a fork needs a backlog, which exists already.
 //! - when a replica is promoted.
 //!
-//! Both are events, told before the next command runs (the second through `events`: a module has one callback for
-//! each). Everything else is looked up, now and then, and only to find that nobody listens any more. In a cluster somebody always does: slots may be on the move.
+//! The server reports both as events before the next command runs (the second through `events`, since a module has one callback for each
+//! event). Everything else is looked up now and then, and only to find that nobody listens any more. In a cluster somebody always listens,
+//! since slots may be moving.
 
-use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use redis_module::raw;
 
 use super::context::EFFECTS;
 use super::guard::guard;
 use super::section::Section;
-use super::{Ctx, Timer, TimerTask};
+use super::{Ctx, since_boot};
 
-/// How often, in ms, to look whether somebody still listens.
+/// How often, in ms, the server's cron checks whether somebody still listens.
 const LOOK_AGAIN: i64 = 250;
 
-/// Nobody listens, for certain.
+/// When to check next, in ms since boot.
+static NEXT_LOOK: AtomicI64 = AtomicI64::new(i64::MAX);
+
+/// Nobody listens: this is certain.
 static NOBODY: AtomicBool = AtomicBool::new(false);
 
-/// Whether an effect has to be told. `false` only where nobody would get it.
+/// Whether somebody may listen.
 fn listens() -> bool {
     !NOBODY.load(Ordering::Relaxed)
 }
 
-/// Watches whether anybody listens. If the server lacks the event for it, the answer is always yes.
+/// Starts to watch whether anybody listens. If the server lacks the event for it, `listens` always answers yes.
 pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
     let fork = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FORK_CHILD, dataver: 1 };
     // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data.
     let status = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, fork, Some(forked))) };
     if status == raw::REDISMODULE_OK as c_int {
-        Timer::after::<Look>(LOOK_AGAIN);
+        look_later();
     }
 }
 
-/// Somebody may listen from now on.
+fn look_later() {
+    NEXT_LOOK.store(since_boot().saturating_add(LOOK_AGAIN), Ordering::Relaxed);
+}
+
+/// Notes that somebody may listen from now on.
 pub(super) fn begin() {
-    // Outside the guard: whatever may panic, no effect gets lost.
+    // Outside the guard, so that no effect is lost if something panics.
     if NOBODY.swap(false, Ordering::Relaxed) {
-        guard(c"audience", || Timer::after::<Look>(LOOK_AGAIN));
+        guard(c"audience", look_later);
     }
 }
 
@@ -62,34 +70,31 @@ unsafe extern "C" fn forked(
     begin();
 }
 
-struct Look;
-
-impl TimerTask for Look {
-    const NAME: &'static CStr = c"look";
-
-    fn run(ctx: &Ctx<'_>) {
-        let nobody = !ctx.may_persist_or_replicate() && replicas_or_backlog(ctx) == Some(0);
-        NOBODY.store(nobody, Ordering::Relaxed);
-        if !nobody {
-            Timer::after::<Self>(LOOK_AGAIN);
-        }
+/// Called by the server's cron: checks whether somebody listens, if a check is due.
+pub(super) fn on_duty(ctx: &Ctx<'_>) {
+    if listens() && NEXT_LOOK.load(Ordering::Relaxed) <= since_boot() {
+        guard(c"look", || {
+            look_later();
+            let nobody = !ctx.may_persist_or_replicate() && replicas_or_backlog(ctx) == Some(0);
+            NOBODY.store(nobody, Ordering::Relaxed);
+        });
     }
 }
 
 impl Ctx<'_> {
-    /// Whether an effect has to be replicated. Where nobody would get it, counts the running command as a change of the
-    /// data set, as for `save` points, and that is all there is to do.
+    /// Whether an effect has to be replicated. If nobody would get it, this counts the running command as a change of the data set, as for
+    /// `save` points, and nothing else is to be done.
     pub(crate) fn must_replicate(&self) -> bool {
         let listens = listens();
         if !listens {
-            // What this sends to nobody is the request, not the effect; what it does besides is to count a change, and
-            // the module API has nothing else for that which is as cheap.
+            // This sends the request, not the effect, but to nobody. It also counts a change, for which the module API has no other call
+            // that is as cheap.
             self.replicate_verbatim();
         }
         listens
     }
 
-    /// Whether effects may be needed by an append-only file, a child process, a primary of this server or a cluster.
+    /// Whether an append-only file, a child process, a primary of this server or a cluster may need effects.
     fn may_persist_or_replicate(&self) -> bool {
         const MAYBE: u32 = raw::REDISMODULE_CTX_FLAGS_AOF
             | raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD
@@ -99,14 +104,14 @@ impl Ctx<'_> {
         self.flags() & MAYBE != 0
     }
 
-    /// Whether the server refuses writes where too few replicas keep up (`min-replicas-to-write`).
+    /// Whether the server refuses writes if too few replicas keep up (`min-replicas-to-write`).
     pub(crate) fn needs_replicas(&self) -> bool {
-        // A field that the server writes only where that is set.
+        // The server writes this field only if the setting is on.
         Section::read(self, c"replication").field(c"min_slaves_good_slaves").is_some()
     }
 }
 
-/// How many replicas there are, and backlogs for one to come back to; `None` where the server does not say.
+/// The number of replicas, plus one for a backlog; `None` if the server does not tell.
 fn replicas_or_backlog(ctx: &Ctx<'_>) -> Option<u64> {
     let replication = Section::read(ctx, c"replication");
     let counts = [c"connected_slaves", c"repl_backlog_active"]

@@ -1,8 +1,8 @@
-//! Clients that wait: blocked in a command until the module answers them, their time is up, or they go away.
+//! Blocked clients: the server sends no reply to their command until the module answers them, their time is up, or they go away.
 //!
-//! A client is blocked on a key, not plainly, since the server then sends it away by itself when this server is
-//! demoted (`-UNBLOCKED`) or loses the key's slot (`-MOVED`), and `CLIENT UNBLOCK` works. It is woken by hand, one
-//! chosen client at a time, never by the key becoming "ready", which would ask every waiter in turn.
+//! A client is blocked on a key, not plainly, since the server then sends it away by itself when this server is demoted (`-UNBLOCKED`) or
+//! loses the key's slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. It does not use the
+//! "readiness" of the key, for which the server would ask every waiter in turn.
 
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
@@ -13,43 +13,42 @@ use redis_module::raw;
 use super::guard::guard;
 use super::{Ctx, kind};
 
-// A client's number travels as a pointer.
+// A client's number is passed as a pointer.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
-/// Is told what becomes of blocked clients. Each client has a number, chosen by whoever blocked it.
+/// Callbacks for blocked clients. Each client has a number, which the code that blocked it chose.
 pub(crate) trait BlockedEvents {
-    /// The client was unblocked by `Blocked::unblock`, or an operator sends it away as if its time were up
-    /// (`CLIENT UNBLOCK ... TIMEOUT`): answer it now.
+    /// The client was unblocked by `Blocked::unblock`, or by an operator as if its time were up (`CLIENT UNBLOCK ... TIMEOUT`): reply to it
+    /// now.
     fn answer(ctx: &Ctx<'_>, number: NonZeroU64);
 
-    /// The client went away, or the server has sent it away with an error of its own. No answer can reach it.
+    /// The client went away, or the server has sent it away with an error of its own. No reply can reach it.
     fn departed(number: NonZeroU64);
 
-    /// The server is done with this client. `gone` tells that it was before it came to this: the connection closed, or the
-    /// server sent it away.
+    /// The server is done with this client. `gone` tells that the client had gone before: its connection closed, or the server sent it
+    /// away.
     fn ended(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool);
 
-    /// The last word on this client, after `ended`, also where that panicked: its handle is invalid from now on.
+    /// The last callback for this client, after `ended`, even if that panicked. Its handle is invalid from now on.
     fn freed(number: NonZeroU64);
 }
 
-/// A blocked client; valid until `BlockedEvents::freed` with its number.
+/// The handle of a blocked client. It is valid until `BlockedEvents::freed` is called with the client's number.
 #[derive(Clone, Copy)]
 pub(crate) struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
 
-// SAFETY: a pointer that only callbacks use, and they run one at a time under the server's lock.
+// SAFETY: only callbacks use the pointer, and they run one at a time under the server's lock.
 unsafe impl Send for Blocked {}
 
 impl Blocked {
-    /// Blocks the client of the running command on a key of that name until it is unblocked.
+    /// Blocks the client of the running command on a key of this name until it is unblocked. Returns `None` if the server refuses.
     ///
-    /// `None` where the server refuses. Callers ask `Ctx::may_block` first: inside a transaction the server would
-    /// send an error and leak the handle.
+    /// Callers ask `Ctx::may_block` first: inside a transaction the server would send an error and leak the handle.
     pub(crate) fn new<E: BlockedEvents>(ctx: &Ctx<'_>, key: &[u8], number: NonZeroU64) -> Option<Self> {
         // SAFETY: the context is valid; the server copies the bytes into a string that is ours.
         let mut key = unsafe { api!(RedisModule_CreateString(ctx.raw(), key.as_ptr().cast(), key.len())) };
-        // SAFETY: context and string are valid, and the server takes its own reference to the string. The private data
-        // is a number in the place of a pointer, never followed.
+        // SAFETY: context and string are valid, and the server takes its own reference to the string. The private data is a number in the
+        // place of a pointer, and is never followed.
         let client = unsafe {
             api!(RedisModule_BlockClientOnKeys(
                 ctx.raw(),
@@ -62,7 +61,7 @@ impl Blocked {
                 std::ptr::without_provenance_mut(number.get() as usize),
             ))
         };
-        // SAFETY: ours, and not used any more.
+        // SAFETY: the string is ours, and not used any more.
         unsafe { api!(RedisModule_FreeString(ctx.raw(), key)) };
         let client = NonNull::new(client)?;
         // SAFETY: the handle was just made.
@@ -70,10 +69,10 @@ impl Blocked {
         Some(Self(client))
     }
 
-    /// Has the client answered through `BlockedEvents::answer`: before this returns or, on other servers, before the
-    /// event loop sleeps. Does nothing for one that is gone.
+    /// Has `BlockedEvents::answer` called for the client: before this function returns or, on some servers, before the event loop sleeps.
+    /// Does nothing for a client that is gone.
     pub(crate) fn unblock(self) {
-        // SAFETY: the handle is valid until `freed`, which is when its owner forgets it.
+        // SAFETY: the handle is valid until `freed`, and its owner forgets it then.
         unsafe { api!(RedisModule_UnblockClient(self.0.as_ptr(), std::ptr::null_mut())) };
     }
 }
@@ -91,13 +90,13 @@ unsafe fn number_in(ctx: *mut raw::RedisModuleCtx) -> Option<NonZeroU64> {
     number(unsafe { api!(RedisModule_GetBlockedClientPrivateData(ctx)) })
 }
 
-/// The key that the client is blocked on was written: the client is not served by that.
+/// Called when the key that the client is blocked on is written. Tells the server that this does not serve the client.
 unsafe extern "C" fn key_ready(
     _ctx: *mut raw::RedisModuleCtx,
     _argv: *mut *mut raw::RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    // Does nothing, but tests see that it is called: each write to the key would cost such a call for each waiter.
+    // There is nothing to do. Tests count the calls, since a write to the key would cost one call for each waiter.
     guard(c"key-ready", || ());
     raw::REDISMODULE_ERR as c_int
 }
@@ -110,7 +109,7 @@ unsafe extern "C" fn answer<E: BlockedEvents>(
     _argc: c_int,
 ) -> c_int {
     let answered = guard(c"reply", || {
-        // SAFETY: the server gave it to this callback.
+        // SAFETY: the server gave the context to this callback.
         let number = unsafe { number_in(ctx) };
         // SAFETY: as above.
         let ctx = unsafe { Ctx::new(ctx) };
@@ -122,7 +121,7 @@ unsafe extern "C" fn answer<E: BlockedEvents>(
             let ctx = unsafe { Ctx::new(ctx) };
             ctx.reply_error(c"ERR internal error");
         });
-        // What it was to be told it has not been told.
+        // The answer panicked, so the client does not know of its grant: the client counts as gone.
         // SAFETY: as above.
         guard(c"disconnect", || unsafe { number_in(ctx) }.map(E::departed));
     }
@@ -152,15 +151,15 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
     guard(c"free-client", || number(private).map(E::freed));
 }
 
-/// Whether an answer that the server was given for a client, which it is done with by now, has reached it for certain.
-/// `unblocked` tells that it was given because of `Blocked::unblock`.
+/// Whether an answer has reached a client for certain, when the server is done with that client. `unblocked`: the answer was given because
+/// of `Blocked::unblock`.
 pub(crate) fn answer_arrived(client: u64, unblocked: bool) -> bool {
     client_exists(client) && !(unblocked && kind::keeps_answers())
 }
 
-/// Whether a connection with that id is open.
+/// Whether a connection with this id is open.
 pub(crate) fn client_exists(id: u64) -> bool {
-    // SAFETY: the server takes null where nothing but the answer is asked.
+    // SAFETY: the server takes a null pointer if only the status is asked for.
     let status = unsafe { api!(RedisModule_GetClientInfoById(std::ptr::null_mut(), id)) };
     status == raw::REDISMODULE_OK as c_int
 }

@@ -1,4 +1,4 @@
-//! Commands that the module runs itself.
+//! Commands that the module itself runs.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -8,17 +8,17 @@ use redis_module::raw;
 
 use super::{Ctx, OwnString};
 
-/// What came of a command that the module ran.
+/// The result of a command that the module ran.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Called {
     Done,
-    /// The key is in a slot that another server of the cluster serves, or has it there already while the slot moves.
+    /// Another server of the cluster serves the key's slot; or the slot is moving there, and the key has moved already.
     Elsewhere,
-    /// The server, or the command, refused.
+    /// The server or the command refused.
     Refused,
 }
 
-/// What the servers' error says then; it has no code of its own.
+/// The text of the server's error for a key that is elsewhere. The error has no code of its own.
 const NOT_HERE: &[u8] = b"non local key";
 
 /// A command's reply.
@@ -31,13 +31,13 @@ impl Reply {
     }
 
     fn is_error(&self) -> bool {
-        // SAFETY: the server's answer, which lives until `drop`.
+        // SAFETY: the server's reply, which lives until `drop`.
         let kind = unsafe { api!(RedisModule_CallReplyType(self.0.as_ptr())) };
         kind == raw::REDISMODULE_REPLY_ERROR as i32
     }
 
     fn integer(&self) -> i64 {
-        // SAFETY: as in `is_error`; the server answers the least number there is for a reply of another kind.
+        // SAFETY: as in `is_error`; for a reply of another kind the server returns the least integer.
         unsafe { api!(RedisModule_CallReplyInteger(self.0.as_ptr())) }
     }
 
@@ -47,9 +47,9 @@ impl Reply {
         unsafe { text(self.0.as_ptr()) }
     }
 
-    /// The text of one of several replies.
+    /// The text of one element of an array.
     fn text_at(&self, place: usize) -> Option<&[u8]> {
-        // SAFETY: as in `is_error`; the server answers null where there is none, and frees what it answers with the whole.
+        // SAFETY: as in `is_error`; the server returns null if there is no such element, and frees the element with the whole reply.
         let part = NonNull::new(unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), place)) })?;
         // SAFETY: as above.
         Some(unsafe { text(part.as_ptr()) })
@@ -65,26 +65,26 @@ unsafe fn text<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
     if start.is_null() {
         return &[];
     }
-    // SAFETY: the server answered a buffer of `len` bytes that lives as long as the reply.
+    // SAFETY: the server returned a buffer of `len` bytes that lives as long as the reply.
     unsafe { slice::from_raw_parts(start.cast(), len) }
 }
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        // SAFETY: the reply is ours, and what borrows from it ends before.
+        // SAFETY: the reply is ours, and everything that borrows from it has ended before.
         unsafe { api!(RedisModule_FreeCallReply(self.0.as_ptr())) };
     }
 }
 
 impl Ctx<'_> {
-    /// Runs a command of our own, under all the conditions that the server sets for a write (replicas enough, a disk that
-    /// works, slots that are served here, ...).
+    /// Runs one of the module's commands under all the conditions that the server sets for a write (enough replicas, a disk that works,
+    /// slots that are served here, ...).
     pub(crate) fn call_write(&self, command: &CStr, words: &[&[u8]]) -> Called {
         let strings: Vec<_> = words.iter().map(|word| OwnString::new(word)).collect();
         let raw: Vec<_> = strings.iter().map(|string| string.arg().raw()).collect();
-        // "!": what it replicates goes out; "S": as strict as for a script; "E": a refusal is a reply, not null, which
-        // Valkey 9 cannot do without (it crashes); "v": an array of strings with its length.
-        // SAFETY: the context is valid (see `new`); the format names one array, and that and its length follow. The server takes
+        // "!": what the command replicates is sent; "S": as strict as for a script; "E": a refusal is an error reply, not null, without
+        // which Valkey 9 crashes; "v": an array of strings with its length.
+        // SAFETY: the context is valid (see `new`); the format names one array, and the array and its length follow. The server takes
         // references of its own to the strings that it keeps.
         let reply = unsafe {
             api!(RedisModule_Call(self.raw(), command.as_ptr(), c"!SEv".as_ptr(), raw.as_ptr(), raw.len()))
@@ -99,18 +99,18 @@ impl Ctx<'_> {
         }
     }
 
-    /// A setting of the server's, as `CONFIG GET` tells it.
+    /// The value of one of the server's settings, as `CONFIG GET` shows it.
     pub(super) fn setting(&self, name: &CStr) -> Option<String> {
         let (config, format) = (c"CONFIG".as_ptr(), c"Ecc".as_ptr());
-        // SAFETY: the context is valid (see `new`); the format names two texts that end in NUL, and those follow.
+        // SAFETY: the context is valid (see `new`); the format names two texts that end in NUL, and they follow.
         let reply =
             unsafe { api!(RedisModule_Call(self.raw(), config, format, c"GET".as_ptr(), name.as_ptr())) };
         let reply = Reply::new(reply)?;
         reply.text_at(1).map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Whether a user runs the command, by a script or otherwise. Asked by a command that can't be run: without a user, the server says
-    /// that before it looks at the words.
+    /// Whether the running command has a user, even in a script. It finds out by a call without arguments, which can't run: if there is no
+    /// user, the server says so before it checks the arguments.
     pub(super) fn has_user(&self) -> bool {
         // "C": as the user of the context.
         // SAFETY: the context is valid (see `new`); the format names no words.
@@ -118,12 +118,12 @@ impl Ctx<'_> {
         Reply::new(reply).is_some_and(|reply| !contains(reply.text(), b"no user"))
     }
 
-    /// Whether the key's slot is on its way to this server of the cluster: then what clients have taken by `ASKING` is here
+    /// Whether the key's slot is moving to this server of the cluster, so that locks that clients have taken with `ASKING` are here
     /// already. Costs as much as `CLUSTER NODES`.
     pub(crate) fn slot_arrives(&self, key: &[u8]) -> bool {
         let (cluster, format) = (c"CLUSTER".as_ptr(), c"Ecb".as_ptr());
         let keyslot = c"KEYSLOT".as_ptr();
-        // SAFETY: the context is valid (see `new`); the format names a text that ends in NUL and one buffer, and those follow.
+        // SAFETY: the context is valid (see `new`); the format names a text that ends in NUL and one buffer, and they follow.
         let slot =
             unsafe { api!(RedisModule_Call(self.raw(), cluster, format, keyslot, key.as_ptr(), key.len())) };
         // SAFETY: as above; the format names a text that ends in NUL.

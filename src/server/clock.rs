@@ -1,4 +1,4 @@
-//! The time.
+//! The clocks.
 
 use redis_module::raw;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -7,9 +7,9 @@ use super::kind;
 
 /// Microseconds since 1970.
 ///
-/// Where the server has it (7.2 and later), the time it read when the command began: the one it uses itself to tell
-/// whether a key has expired, and no second reading of the clock. (Valkey 9 counts the processor's ticks and reads the clock about
-/// once in a millisecond: for so long it does not see that somebody has set it.)
+/// If the server has it (7.2 and later), this is the time that the server read when the command began. The server uses it to tell whether a
+/// key has expired, and it saves reading the clock again. (Valkey 9 counts the processor's ticks, and reads the clock about once a
+/// millisecond, so it notices a change of the clock only then.)
 pub(crate) fn now() -> i64 {
     // SAFETY: the table of functions is only written while the module loads; the function takes nothing.
     if let Some(cached) = unsafe { raw::RedisModule_CachedMicroseconds } {
@@ -20,24 +20,24 @@ pub(crate) fn now() -> i64 {
     time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000)
 }
 
-/// The millisecond since 1970 from which a lease is counted that begins at `now` (in microseconds), so that the lease is never too short.
-/// If the server keeps a key until its last millisecond is over, this is the current millisecond; else it is the next one.
+/// The first millisecond, since 1970, of a lease that begins at `now` (in microseconds). It is chosen so that the lease is never too short.
+/// If the server keeps a key until its last millisecond is over, this is the current millisecond, and otherwise the next one.
 pub(crate) fn lease_start(now: i64) -> i64 {
     let up = if kind::expires_early() { 999 } else { 0 };
     now.saturating_add(up) / 1000
 }
 
-/// Milliseconds since the machine was booted, asleep or not. Nobody sets this clock.
+/// Milliseconds since the machine was booted, including the time for which it slept. Nobody sets this clock.
 pub(crate) fn since_boot() -> i64 {
     millis(clock_gettime(ClockId::Boottime))
 }
 
-/// For how many milliseconds the calling thread has run.
+/// The milliseconds for which the calling thread has run.
 pub(crate) fn ran() -> i64 {
     millis(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// Microseconds on a clock that nobody sets and that only tells how long something takes.
+/// Microseconds on a clock that nobody sets, for measuring how long something takes.
 pub(crate) fn ticks() -> i64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000)

@@ -9,7 +9,7 @@ use super::definition::Keys;
 use super::guard::guard;
 use super::{Args, Ctx, Definition};
 
-/// A refusal, as the client sees it: a code in capitals, a space, a text.
+/// An error, as the client sees it: a code in capitals, a space, a text.
 pub(crate) trait ErrorReply {
     fn send(&self, ctx: &Ctx<'_>);
 }
@@ -19,11 +19,11 @@ pub(crate) trait Command {
     const DEFINITION: Definition;
     type Error: ErrorReply;
 
-    /// Answers the command, or says why it is refused; then nothing has been sent yet, and nothing changed.
+    /// Replies to the command, or returns an error. After an error, nothing has been sent or changed.
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Self::Error>;
 }
 
-/// What the table of commands holds: a command ready to be registered.
+/// An entry in the module's table of commands.
 pub(crate) struct CommandSpec {
     pub(super) definition: &'static Definition,
     pub(super) call:
@@ -36,7 +36,7 @@ impl CommandSpec {
     }
 }
 
-/// What the server calls for a command.
+/// The callback for a command.
 ///
 /// # Safety
 /// Called by the server, with a context and `argc` strings that are valid until it returns.
@@ -45,7 +45,7 @@ unsafe extern "C" fn call<C: Command>(
     argv: *mut *mut raw::RedisModuleString,
     argc: i32,
 ) -> i32 {
-    // SAFETY: the server gave it to this callback.
+    // SAFETY: the server gave the context to this callback.
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: the server's own argument vector, valid until this callback returns.
     let args = unsafe { Args::new(argv, argc) };
@@ -59,13 +59,13 @@ unsafe extern "C" fn call<C: Command>(
         }
     });
     if done.is_none() {
-        // Its own guard: the reply itself may be what is missing.
+        // A guard of its own, since the reply may be what panicked.
         guard(c"error-reply", || ctx.reply_error(c"ERR internal error"));
     }
     raw::REDISMODULE_OK as i32
 }
 
-/// Tells the server which arguments are keys: none, where there are not as many as there should be.
+/// Tells the server which arguments are keys. Tells of none if there are fewer than there should be.
 fn tell_keys(ctx: &Ctx<'_>, args: Args<'_>, definition: &Definition) {
     let keys = match definition.key.keys {
         Keys::After(word) => key_after(args, word),
@@ -76,13 +76,13 @@ fn tell_keys(ctx: &Ctx<'_>, args: Args<'_>, definition: &Definition) {
     }
 }
 
-/// The places of so many keys as the first argument says.
+/// The places of the keys if the first argument is their number.
 fn counted_keys(args: Args<'_>) -> Option<RangeInclusive<usize>> {
     let last = usize::try_from(args.get(1)?.integer()?).ok()?.checked_add(1)?;
     args.get(last).map(|_| 2..=last)
 }
 
-/// The place after the first of such words, as the server itself looks for one.
+/// The place after the first occurrence of this word, which is how the server finds a key after a word.
 fn key_after(args: Args<'_>, word: &CStr) -> Option<RangeInclusive<usize>> {
     let before = args.skip(1).position(|arg| arg.bytes().eq_ignore_ascii_case(word.to_bytes()))?;
     let place = before.checked_add(2)?;

@@ -7,9 +7,9 @@ use redis_module::raw;
 
 use super::guard::guard;
 
-/// A whole number that operators set; the server checks its range.
+/// A whole number that operators set. The server checks its range.
 pub(crate) struct NumericConfig {
-    /// Without the module's name, which the server puts before it.
+    /// The name without the module's name, which the server puts before it.
     pub(super) name: &'static CStr,
     pub(super) default: i64,
     pub(super) min: i64,
@@ -26,11 +26,11 @@ impl NumericConfig {
         self.value.load(Ordering::Relaxed)
     }
 
-    /// Registers the setting with that default, which must be in its range; whether the server took it.
+    /// Registers the setting with this default, which must be in its range. Returns whether the server accepted the setting.
     pub(super) fn register(&'static self, ctx: *mut raw::RedisModuleCtx, default: i64) -> bool {
         self.value.store(default, Ordering::Relaxed);
-        // SAFETY: the server gave us the context for the time of loading, copies the name, and hands the pointer back
-        // to the two callbacks, which take it for what it is: a `'static` setting.
+        // SAFETY: the server gave us the context for the time of loading. It copies the name, and hands the pointer back to the two
+        // callbacks, which use it as what it is: a `'static` setting.
         let status = unsafe {
             api!(RedisModule_RegisterNumericConfig(
                 ctx,
@@ -50,16 +50,16 @@ impl NumericConfig {
 }
 
 /// # Safety
-/// `setting` is what `register` gave.
+/// `setting` is the pointer that `register` gave.
 unsafe extern "C" fn get(_name: *const c_char, setting: *mut c_void) -> c_longlong {
     // SAFETY: the caller's promise.
     let setting = unsafe { &*setting.cast::<NumericConfig>() };
-    // No guard: this cannot panic, and there is no other answer.
+    // No guard: this can't panic, and there is no other value to return.
     setting.get()
 }
 
 /// # Safety
-/// `setting` is what `register` gave, and `error` is a place for a string.
+/// `setting` is the pointer that `register` gave, and `error` is a place for a string.
 unsafe extern "C" fn set(
     _name: *const c_char,
     value: c_longlong,

@@ -2,19 +2,20 @@
 
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 use redis_module::raw;
 
 use super::log::log;
 use super::{Arg, LogLevel, OwnString};
 
-/// What a callback may do while it runs.
+/// The context of a running callback, and what the callback can do with it.
 pub(crate) struct Ctx<'a> {
     ctx: *mut raw::RedisModuleCtx,
     life: PhantomData<&'a ()>,
 }
 
-/// The flags of a context in which effects may come in: from a primary, from a file.
+/// The flags of a context in which effects may arrive: from a primary or a file.
 pub(super) const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
     | raw::REDISMODULE_CTX_FLAGS_LOADING
     | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
@@ -35,7 +36,7 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplyWithArray(self.ctx, len as i64)) };
     }
 
-    /// A map of that many pairs; in RESP2 the server sends a flat array.
+    /// Begins a map of this many pairs; in RESP2 the server sends a flat array.
     pub(crate) fn reply_map(&self, pairs: usize) {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_ReplyWithMap(self.ctx, pairs as i64)) };
@@ -51,31 +52,32 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplyWithStringBuffer(self.ctx, bytes.as_ptr().cast(), bytes.len())) };
     }
 
-    /// A status reply, as `OK` is one.
+    /// Replies with a status, such as `OK`.
     pub(crate) fn reply_status(&self, text: &CStr) {
         // SAFETY: the context is valid (see `new`); the server copies the text before it returns.
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.ctx, text.as_ptr())) };
     }
 
-    /// Null where an array would be.
+    /// Replies with null.
     pub(crate) fn reply_null(&self) {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_ReplyWithNull(self.ctx)) };
     }
 
+    /// Replies with null where an array would be.
     pub(crate) fn reply_null_array(&self) {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_ReplyWithNullArray(self.ctx)) };
     }
 
-    /// An error: its code, a space, its text.
+    /// Replies with an error: its code, a space, its text.
     pub(crate) fn reply_error(&self, error: &CStr) {
-        // SAFETY: the context is valid (see `new`); the server copies the text, and takes it as an argument of its
-        // own format, not as a format.
+        // SAFETY: the context is valid (see `new`); the server copies the text, and passes it as an argument to its own format, not as a
+        // format.
         unsafe { api!(RedisModule_ReplyWithError(self.ctx, error.as_ptr())) };
     }
 
-    /// An error whose text is made up; a NUL in it, which would end it early, becomes a space.
+    /// Replies with an error whose text was put together. A NUL would end the text early, so it becomes a space.
     pub(crate) fn reply_error_text(&self, text: &str) {
         let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
         self.reply_error(&text);
@@ -94,25 +96,24 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.ctx, class, event.as_ptr(), key.raw())) };
     }
 
-    /// Sends the running command as it came to the replicas and the append-only file.
+    /// Sends the running command unchanged to the replicas and the append-only file.
     pub(crate) fn replicate_verbatim(&self) {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_ReplicateVerbatim(self.ctx)) };
     }
 
-    /// Sends `command key` to the replicas and the append-only file. Whether the server took it.
+    /// Sends `command key` to the replicas and the append-only file. Returns whether the server accepted it.
     pub(crate) fn replicate_key(&self, command: &CStr, key: Arg<'_>) -> bool {
-        // SAFETY: context and string are valid (see their `new`); the format names one string of the server's, and
-        // that is what follows it.
+        // SAFETY: context and string are valid (see their `new`); the format names one string of the server's, which follows.
         let status =
             unsafe { api!(RedisModule_Replicate(self.ctx, command.as_ptr(), c"s".as_ptr(), key.raw())) };
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Sends `command key bytes` to the replicas and the append-only file; whether the server took it.
+    /// Sends `command key bytes` to the replicas and the append-only file. Returns whether the server accepted it.
     pub(crate) fn replicate_bytes(&self, command: &CStr, key: Arg<'_>, bytes: &[u8]) -> bool {
-        // SAFETY: context and string are valid (see their `new`); the format names a string of the server's and a buffer
-        // with its length (a `usize`), and those follow it.
+        // SAFETY: context and string are valid (see their `new`); the format names a string of the server's and a buffer with its length (a
+        // `usize`), and they follow.
         let status = unsafe {
             api!(RedisModule_Replicate(
                 self.ctx,
@@ -132,15 +133,15 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_GetSelectedDb(self.ctx)) }
     }
 
-    /// Selects a database for what this callback does next; whether there is one of that number.
+    /// Selects a database for the rest of this callback. Returns whether there is a database of this number.
     pub(crate) fn select_db(&self, db: i32) -> bool {
         // SAFETY: the context is valid (see `new`).
         let status = unsafe { api!(RedisModule_SelectDb(self.ctx, db)) };
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Runs the body with that database selected, and selects the one before again: in a command it is the client's. None where
-    /// there is no such database.
+    /// Runs `body` with this database selected, and then selects the earlier one again, since in a command that is the client's. Returns
+    /// `None` if there is no such database.
     pub(crate) fn in_db<R>(&self, db: i32, body: impl FnOnce() -> R) -> Option<R> {
         struct Back<'a>(&'a Ctx<'a>, i32);
         impl Drop for Back<'_> {
@@ -152,13 +153,13 @@ impl Ctx<'_> {
         self.select_db(db).then(body)
     }
 
-    /// Whether the server asks for the places of the keys, instead of having the command run.
+    /// Whether the server asks for the places of the keys, instead of running the command.
     pub(super) fn asks_for_keys(&self) -> bool {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.ctx)) != 0 }
     }
 
-    /// Answers that: the argument at that place is a key, to which that is done.
+    /// Tells the server that the argument at this place is a key, and how the command uses that key.
     pub(super) fn tell_key(&self, place: usize, access: u32) {
         let Ok(place) = i32::try_from(place) else { return };
         // SAFETY: the context is valid (see `new`), and the server asks for keys.
@@ -171,14 +172,14 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_GetClientId(self.ctx)) }
     }
 
-    /// What kind of client runs the command, and on what kind of server.
+    /// The flags of the context: the kind of client that runs the command, and the state of the server.
     pub(super) fn flags(&self) -> u32 {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_GetContextFlags(self.ctx)) }.cast_unsigned()
     }
 
-    /// Whether the client can wait here: not in a transaction, a script or a function, nor where its connection must
-    /// not block; and not on a replica, where nobody would ever hand it anything.
+    /// Whether the client can wait here. It can't in a transaction, a script or a function, or if its connection must not block; and not on
+    /// a replica, which hands nothing over.
     pub(crate) fn may_block(&self) -> bool {
         const NO_WAITING: u32 = raw::REDISMODULE_CTX_FLAGS_MULTI
             | raw::REDISMODULE_CTX_FLAGS_LUA
@@ -198,35 +199,37 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0
+        /// A server is a node of a cluster from its start to its end, or never.
+        static CLUSTER: OnceLock<bool> = OnceLock::new();
+        *CLUSTER.get_or_init(|| self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0)
     }
 
-    /// Whether the data set must not be changed now, since clients are paused or a replica is about to take over.
+    /// Whether the data set must not change now, since clients are paused or a replica is about to take over.
     pub(crate) fn must_keep_still(&self) -> bool {
         // SAFETY: the function takes nothing.
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
     }
 
-    /// Runs the body on a string of the server's: the name of a key, or what is to be published.
+    /// Runs `body` with a string of the server's: the name of a key, or the text of a message.
     pub(crate) fn with_string<R>(&self, bytes: &[u8], body: impl FnOnce(Arg<'_>) -> R) -> R {
         body(OwnString::new(bytes).arg())
     }
 
-    /// Whether the running command comes from this server's primary or from its own append-only file. While a replica loads a data
-    /// set beside the one in use (`ASYNC_LOADING`), its clients are served, and effects wait until that is done.
+    /// Whether the running command comes from this server's primary or from its own append-only file. While a replica loads a data set
+    /// beside the one in use (`ASYNC_LOADING`), it serves clients, and effects arrive only afterwards.
     pub(crate) fn applies_effects(&self) -> bool {
         const SENDERS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
         self.flags() & SENDERS != 0
     }
 
-    /// Whether the client that sent the running command has a connection; one for which a script or another module runs it has
-    /// none. (Not asked by `client_exists`: Valkey 9 says of any client that runs a command that it is there, and crashes where the
-    /// address of one without a connection is asked.)
+    /// Whether the client that sent the running command has a connection. A client for which a script or another module runs the command
+    /// has none. (`client_exists` is not used: Valkey 9 says that any client that runs a command exists, and crashes when asked for the
+    /// address of a client without a connection.)
     pub(crate) fn is_connected(&self) -> bool {
         !self.is_script() && self.user_of(self.client_id()).is_some()
     }
 
-    /// The client that sent the running command, for the log.
+    /// Describes the client that sent the running command, for the log.
     pub(crate) fn client(&self) -> String {
         let id = self.client_id();
         let user = match self.user_of(id) {
@@ -249,21 +252,21 @@ impl Ctx<'_> {
         format!("client id={id} addr={address}:{} user={user}", info.port)
     }
 
-    /// The name of a client's user; none where there is no connection with that id.
+    /// The name of a client's user; `None` if no connection has this id.
     pub(crate) fn user_of(&self, client: u64) -> Option<Vec<u8>> {
-        // SAFETY: the context is valid (see `new`). The server answers a string of our own, or null.
+        // SAFETY: the context is valid (see `new`). The server returns a string that is ours, or null.
         let name = unsafe { api!(RedisModule_GetClientUserNameById(self.ctx, client)) };
         if name.is_null() {
             return None;
         }
-        // SAFETY: it lives until it is freed below.
+        // SAFETY: the string lives until it is freed below.
         let bytes = unsafe { Arg::new(name) }.bytes().to_vec();
-        // SAFETY: ours, and nothing refers to it any more.
+        // SAFETY: the string is ours, and nothing refers to it any more.
         unsafe { api!(RedisModule_FreeString(self.ctx, name)) };
         Some(bytes)
     }
 
-    /// Writes a line to the server's log, whatever bytes it holds.
+    /// Writes a line to the server's log, whatever bytes the line has.
     pub(crate) fn log(&self, level: LogLevel, line: &str) {
         log(self.ctx, level, line);
     }

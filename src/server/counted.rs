@@ -3,15 +3,15 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, with a count of what each block would take in the server's allocator, which is jemalloc as a rule.
+/// The system's allocator. It counts for each block what the server's allocator, which is usually jemalloc, would take.
 pub(crate) struct Counted;
 
 thread_local! {
-    /// Wraps below 0: one thread may give back what another has taken.
+    /// The count wraps below 0, since one thread may free what another has allocated.
     static USED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `body`. Returns its result, and how many bytes this thread has allocated and kept meanwhile.
+/// Runs `body`. Returns its result, and how many bytes this thread has allocated meanwhile and not freed.
 pub(crate) fn taken_by<R>(body: impl FnOnce() -> R) -> (R, usize) {
     let before = USED.get();
     let result = body();
@@ -35,7 +35,7 @@ fn count(taken: usize, given_back: usize) {
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(rounded(layout.size()), 0);
-        // SAFETY: what the caller owes us, we owe it.
+        // SAFETY: the system's allocator needs the same promises that the caller gave us.
         unsafe { System.alloc(layout) }
     }
 

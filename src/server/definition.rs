@@ -1,46 +1,46 @@
-//! What a command is, said once: the server checks its arity, finds its key and shows its syntax by this.
+//! Definitions of commands. The server uses them to check the number of arguments, to find the keys and to show the syntax.
 
 use std::ffi::CStr;
 
 use redis_module::raw;
 
-/// A command as the server's tools show it.
+/// A command, as the server's tools show it.
 pub(crate) struct Definition {
     /// The name that `COMMAND INFO` shows, in upper or lower case.
     pub(crate) name: &'static CStr,
     pub(crate) summary: &'static CStr,
     pub(crate) complexity: &'static CStr,
-    /// The version of the module that brought it.
+    /// The version of the module in which the command appeared.
     pub(crate) since: &'static CStr,
-    /// The server's own words for what it does (`write`, `readonly`, `deny-oom`, `fast`, ...).
+    /// The server's own flags for commands (`write`, `readonly`, `deny-oom`, `fast`, ...).
     pub(crate) flags: &'static CStr,
-    /// Its ACL categories, the server's and the module's; all that it has, where the server takes any from a module.
+    /// The command's ACL categories: the server's, and the module's own.
     pub(crate) acl: &'static [&'static CStr],
-    /// The server's own words for how to deal with its reply, blanks between them.
+    /// The server's own tips about the reply, separated by blanks.
     pub(crate) tips: &'static CStr,
     pub(crate) key: KeyUse,
     pub(crate) arguments: &'static [Argument],
 }
 
-/// Which of a command's arguments are keys.
+/// Which arguments of a command are keys.
 #[derive(Clone, Copy)]
 pub(crate) enum Keys {
-    /// The first, and only that.
+    /// Only the first argument.
     First,
-    /// The keys begin at the second argument, and the first says how many they are.
+    /// The keys begin at the second argument, and the first is their number.
     Counted,
     /// All arguments from the second on are keys.
     FromSecond,
-    /// The key is the argument after this word, if the word is there.
+    /// The argument after this word, if the client has given the word.
     After(&'static CStr),
 }
 
-/// What a command does with its keys; ACL rules and proxies go by it.
+/// How a command uses its keys. ACL rules and proxies depend on this.
 pub(crate) struct KeyUse {
     pub(crate) keys: Keys,
-    /// The reply holds something of the value, more than whether it is there: needs the right to read (`%R~`).
+    /// The reply tells more of the value than whether it exists. Needs the right to read (`%R~`).
     pub(crate) tells: bool,
-    /// Needs the right to write (`%W~`).
+    /// How the command changes the value. Needs the right to write (`%W~`).
     pub(crate) change: Option<Change>,
 }
 
@@ -54,10 +54,10 @@ pub(crate) enum Change {
 pub(crate) struct Argument {
     pub(super) name: &'static CStr,
     pub(super) kind: Kind,
-    /// The option's word that goes before it.
+    /// The word of the option, which goes before the value.
     pub(super) token: Option<&'static CStr>,
     pub(super) optional: bool,
-    /// There may be more than one, in a row.
+    /// The argument may be repeated.
     pub(super) many: bool,
 }
 
@@ -65,11 +65,11 @@ pub(super) enum Kind {
     Key,
     Text,
     Integer,
-    /// The option's word, and nothing after it.
+    /// The option's word alone.
     Flag,
     /// One of these arguments.
     OneOf(&'static [Argument]),
-    /// All these arguments, one after the other.
+    /// All these arguments, in this order.
     Block(&'static [Argument]),
 }
 
@@ -84,12 +84,12 @@ impl Argument {
         Self::new(name, Kind::Integer)
     }
 
-    /// An option that is its word alone.
+    /// An option that is a word without a value.
     pub(crate) const fn flag(name: &'static CStr, token: &'static CStr) -> Self {
         Self::word(name, token).optional()
     }
 
-    /// A word that stands for itself, as one of several.
+    /// A word without a value, as one of several choices. `name` is shown in the syntax, and `token` is what the client sends.
     pub(crate) const fn word(name: &'static CStr, token: &'static CStr) -> Self {
         Self::new(name, Kind::Flag).after(token)
     }
@@ -102,7 +102,7 @@ impl Argument {
         Self::new(name, Kind::Block(parts))
     }
 
-    /// The argument is the value of the option that this word begins.
+    /// Makes the argument the value of the option with this word.
     pub(crate) const fn after(self, token: &'static CStr) -> Self {
         Self { token: Some(token), ..self }
     }
@@ -121,7 +121,7 @@ impl Argument {
 }
 
 impl KeyUse {
-    /// The use of each key, in the server's words.
+    /// The server's flags for the use of each key.
     pub(super) fn access(&self) -> u32 {
         let access = if self.tells { raw::REDISMODULE_CMD_KEY_ACCESS } else { 0 };
         let change = match self.change {
@@ -134,7 +134,7 @@ impl KeyUse {
 }
 
 impl Definition {
-    /// How many words it takes, as the server counts: its name included, negative for "at least".
+    /// The number of words of the command, as the server counts them: with its name, and negative for "at least".
     pub(super) fn arity(&self) -> i32 {
         let required = self.arguments.iter().filter(|argument| !argument.optional);
         let words = required.fold(1, |words, _| words + 1);

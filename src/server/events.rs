@@ -1,4 +1,5 @@
-//! What the server tells about the keyspace: one key touched, a database emptied, two databases swapped.
+//! The server's events about the keyspace (a key touched, a database emptied, two databases swapped), its role, its settings and its
+//! connections.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -8,7 +9,7 @@ use redis_module::raw;
 use super::guard::guard;
 use super::{Arg, Ctx, audience, step};
 
-/// Is told of events. The keyspace may be in the middle of a change: take note, and touch nothing.
+/// Callbacks for the server's events. The keyspace may be in the middle of a change, so they may note it, but not touch any key.
 pub(crate) trait KeyspaceEvents {
     /// A key of the selected database has expired.
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>);
@@ -16,35 +17,35 @@ pub(crate) trait KeyspaceEvents {
     /// A key of the selected database has been evicted, since memory is short.
     fn evicted(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// A key of the selected database was the object of a command that works on any type (`EXPIRE`, `PERSIST`, `RENAME`,
-    /// `RESTORE`, ...). Told from `listen_to_keys` on.
+    /// A key of the selected database was the object of a command for any type (`EXPIRE`, `PERSIST`, `RENAME`, `RESTORE`, ...). Called only
+    /// after `listen_to_keys`.
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// A key of the selected database was made by `RESTORE`, and is as it will be: it may be looked at. Told as `touched` is.
+    /// `RESTORE` has made a key of the selected database. The key is complete, and may be read. Called only after `listen_to_keys`.
     fn restored(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// A database was emptied, or (`None`) all were.
+    /// This database was emptied; `None`: all databases.
     fn flushed(db: Option<i32>);
 
     fn swapped(first: i32, second: i32);
 
-    /// The module is loaded, and can start timers.
+    /// The module is loaded, and timers can be started.
     fn loaded(ctx: &Ctx<'_>);
 
-    /// The server's turn of duty, some ten a second (its setting `hz`), whatever the wall clock says.
-    fn on_duty();
+    /// The server's cron runs, some ten times a second (its setting `hz`), whatever the wall clock says; next in `again` ms.
+    fn on_duty(ctx: &Ctx<'_>, again: i64);
 
-    /// Settings of the server's have changed.
+    /// Some of the server's settings have changed.
     fn configured(ctx: &Ctx<'_>);
 
-    /// This server has become a primary, or (`false`) a replica.
+    /// This server has become a primary, or a replica if `primary` is false.
     fn role_changed(primary: bool);
 
     /// A connection has closed, for whatever reason.
     fn disconnected(client: u64);
 }
 
-/// What the table of events holds: a subscriber ready to be registered.
+/// An entry in the module's table of events.
 pub(crate) struct EventSpec {
     pub(super) subscribe: fn(*mut raw::RedisModuleCtx) -> bool,
     pub(super) loaded: fn(&Ctx<'_>),
@@ -76,14 +77,15 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     // SAFETY: as above.
     let config = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, config, Some(configured::<E>))) };
     let duty = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
-    // SAFETY: as above; the callback does not look at the data.
+    // SAFETY: as above; the callback takes the data of this event, in this version.
     let duty = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, duty, Some(on_duty::<E>))) };
     [keys, flush, swap, client, role, config, duty]
         .iter()
         .all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
 
-/// Subscribes to the events that `KeyspaceEvents::touched` and `restored` tell of. Whether the server took that. There is no way back.
+/// Subscribes to the events behind `KeyspaceEvents::touched` and `restored`. Returns whether the server accepted that. A subscription can't
+/// be ended.
 pub(crate) fn listen_to_keys<E: KeyspaceEvents>(ctx: &Ctx<'_>) -> bool {
     let class = raw::REDISMODULE_NOTIFY_GENERIC;
     // SAFETY: the context is valid (see `Ctx::new`).
@@ -99,9 +101,9 @@ unsafe extern "C" fn gone<E: KeyspaceEvents>(
     _event: *const c_char,
     key: *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: the server gave it to this callback.
+    // SAFETY: the server gave the context to this callback.
     let ctx = unsafe { Ctx::new(ctx) };
-    // SAFETY: valid until this callback returns.
+    // SAFETY: the key is valid until this callback returns.
     let key = unsafe { Arg::new(key) };
     step::disturb();
     if class == raw::REDISMODULE_NOTIFY_EVICTED {
@@ -123,19 +125,19 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
     event: *const c_char,
     key: *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: the server gave it to this callback.
+    // SAFETY: the server gave the context to this callback.
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: the server's text ends in NUL.
     let event = unsafe { CStr::from_ptr(event) };
-    // SAFETY: valid until this callback returns.
+    // SAFETY: the key is valid until this callback returns.
     let key = unsafe { Arg::new(key) };
     guard(c"key-event", || {
         E::touched(&ctx, key);
         if event == c"restore" {
             E::restored(&ctx, key);
         }
-        // Valkey 8.1 and 9.0 before their last releases run this on the client that sent the command, and leave it in the
-        // database of the last event (valkey-io/valkey#4024): after a `MOVE` in the wrong one. Put it back.
+        // Valkey 8.1 and 9.0 before their last releases run this callback on the client that sent the command, and leave the client in the
+        // database of the last event (valkey-io/valkey#4024), which is wrong after a `MOVE`. So the earlier database is selected again.
         if event == c"move_from" {
             MOVED_FROM.store(ctx.db(), Ordering::Relaxed);
         } else if event == c"move_to" {
@@ -171,20 +173,25 @@ unsafe extern "C" fn configured<E: KeyspaceEvents>(
     _subevent: u64,
     _data: *mut c_void,
 ) {
-    // SAFETY: the server gave it to this callback.
+    // SAFETY: the server gave the context to this callback.
     let ctx = unsafe { Ctx::new(ctx) };
     guard(c"config-event", || E::configured(&ctx));
 }
 
 /// # Safety
-/// Called by the server.
+/// Called by the server, with a context that is valid until it returns, and the data of a run of its cron.
 unsafe extern "C" fn on_duty<E: KeyspaceEvents>(
-    _ctx: *mut raw::RedisModuleCtx,
+    ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     _subevent: u64,
-    _data: *mut c_void,
+    data: *mut c_void,
 ) {
-    guard(c"duty-event", E::on_duty);
+    // SAFETY: the server gave it to this callback.
+    let ctx = unsafe { Ctx::new(ctx) };
+    // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
+    let info = unsafe { &*data.cast::<raw::RedisModuleCronLoopInfo>() };
+    guard(c"duty-event", || E::on_duty(&ctx, 1000 / i64::from(info.hz.max(1))));
+    audience::on_duty(&ctx);
 }
 
 /// # Safety

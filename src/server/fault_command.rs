@@ -1,14 +1,14 @@
 //! `LOCK.FAULT [callback]`, for tests: only a debug build has it.
 //!
-//! With a name, the next callback of that name panics before it does anything: `lock.release`, `reply`, `due-work`, `rdb-save`, ...
-//! Each answers with the fault that has not struck yet, or nothing.
+//! With a name, the next callback of this name panics before it does anything: `lock.release`, `reply`, `due-work`, `rdb-save`, ... The
+//! reply is the name of the callback that is still to panic, or empty.
 
 use super::faults::armed;
 use super::{Arg, Args, Argument, Command, Ctx, Definition, ErrorReply, KeyUse, Keys};
 
 pub(crate) struct Fault;
 
-/// The error type of a command that refuses nothing.
+/// The error type of a command that never fails.
 pub(crate) enum Never {}
 
 impl ErrorReply for Never {

@@ -1,12 +1,12 @@
-//! Faults on purpose, for tests: in a debug build, a callback that is named here panics.
+//! Deliberate faults for tests: in a debug build, a callback panics if its name has been set here.
 
-// What this is for.
+// To panic is the purpose of this file.
 #![allow(clippy::panic)]
 
 use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The name of the callback that is to panic; empty: none. Some callbacks have threads of their own.
+/// The name of the callback that is to panic; empty: none. A mutex, since some callbacks run on other threads.
 static ARMED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 /// The name of the callback that is to panic next, to be read or set.

@@ -1,5 +1,5 @@
-//! The server's side of the few functions that parsing and loading call, for fuzzers: strings, and a stream of numbers and
-//! byte strings.
+//! A stand-in for the server in fuzzers: the few functions of the module API that parsing and loading call, on strings and on a stream of
+//! numbers and byte strings.
 
 use std::ffi::{c_char, c_int, c_longlong, c_void};
 use std::sync::Once;
@@ -16,17 +16,17 @@ pub(crate) enum Item {
     Bytes(Vec<u8>),
 }
 
-/// What a value is read from, or written to.
+/// A stream to read a value from, or write it to.
 #[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) items: Vec<Item>,
-    /// A client sends it (`RESTORE`); else it is a file.
+    /// Whether a client sends the stream (`RESTORE`). Otherwise it is a file.
     pub(crate) is_from_client: bool,
     next: usize,
     failed: bool,
 }
 
-/// Whether the stream that is read comes from a client.
+/// Whether the stream that is being read comes from a client.
 static IS_FROM_CLIENT: AtomicBool = AtomicBool::new(false);
 
 impl Stream {
@@ -34,7 +34,8 @@ impl Stream {
         Self { items, ..Self::default() }
     }
 
-    /// Any bytes as a stream: a byte that says what follows, then eight bytes, or a length and as many.
+    /// Makes a stream from any bytes. Each item is a byte that gives its kind, and then eight bytes for a number, or a length and that many
+    /// bytes.
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Self {
         let mut items = Vec::new();
         while let Some((kind, rest)) = bytes.split_first() {
@@ -61,7 +62,7 @@ impl Stream {
         body(&mut RdbWriter(std::ptr::from_mut(self).cast()));
     }
 
-    /// What has been read so far.
+    /// The items that have been read so far.
     pub(crate) fn taken(&self) -> &[Item] {
         self.items.get(..self.next).unwrap_or(&self.items)
     }
@@ -74,19 +75,19 @@ impl Stream {
     }
 }
 
-/// Runs the body on arguments made of these words.
+/// Runs `body` on arguments made of these words.
 pub(crate) fn with_args<R>(words: &[&[u8]], body: impl FnOnce(Args<'_>) -> R) -> R {
     install();
     let mut strings: Vec<*mut raw::RedisModuleString> =
         words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
-    // SAFETY: as many pointers to words as there are, and `words` outlives the body.
+    // SAFETY: there are as many pointers as words, and `words` outlives the body.
     body(unsafe { Args::new(strings.as_mut_ptr(), strings.len() as i32) })
 }
 
 fn install() {
     static ONCE: Once = Once::new();
-    // SAFETY: as when a server loads the module, once, before anything reads the table. What each function is given was
-    // made by `with_args` or by a `Stream`, or by another of these.
+    // SAFETY: the table is written once, as when a server loads the module, before anything reads it. Each function is given pointers that
+    // `with_args`, a `Stream` or another of these functions made.
     ONCE.call_once(|| unsafe {
         raw::RedisModule_StringPtrLen = Some(string_bytes);
         raw::RedisModule_StringToLongLong = Some(string_number);
@@ -106,21 +107,21 @@ unsafe extern "C" {
 }
 
 unsafe extern "C" fn string_bytes(string: *const raw::RedisModuleString, len: *mut usize) -> *const c_char {
-    // SAFETY: a word of `with_args`.
+    // SAFETY: the string is a word of `with_args`.
     let word = unsafe { *string.cast::<&[u8]>() };
-    // SAFETY: the caller's place for it.
+    // SAFETY: the caller gave a valid place for the length.
     unsafe { *len = word.len() };
     word.as_ptr().cast()
 }
 
-/// Reads a number as the server does: without a sign other than `-`, leading zeros or blanks.
+/// Reads a number as the server does: without leading zeros or blanks, and with no sign but `-`.
 unsafe extern "C" fn string_number(string: *const raw::RedisModuleString, to: *mut c_longlong) -> c_int {
-    // SAFETY: a word of `with_args`.
+    // SAFETY: the string is a word of `with_args`.
     let word = unsafe { *string.cast::<&[u8]>() };
     let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<i64>().ok());
     match number.filter(|number| number.to_string().as_bytes() == word) {
         Some(number) => {
-            // SAFETY: the caller's place for it.
+            // SAFETY: the caller gave a valid place for the number.
             unsafe { *to = number };
             raw::REDISMODULE_OK as c_int
         }
@@ -129,14 +130,14 @@ unsafe extern "C" fn string_number(string: *const raw::RedisModuleString, to: *m
 }
 
 /// # Safety
-/// From `Stream::read` or `Stream::write`, while they run.
+/// `io` is the pointer that `Stream::read` or `Stream::write` gave, and that function still runs.
 unsafe fn stream<'a>(io: *mut raw::RedisModuleIO) -> &'a mut Stream {
     // SAFETY: the caller's promise; the reader or writer that has the pointer does nothing else with it.
     unsafe { &mut *io.cast::<Stream>() }
 }
 
 unsafe extern "C" fn load_number(io: *mut raw::RedisModuleIO) -> u64 {
-    // SAFETY: the module was given it.
+    // SAFETY: the module passes the pointer that it was given.
     let stream = unsafe { stream(io) };
     match stream.take() {
         Some(Item::Number(number)) => number,
@@ -148,39 +149,39 @@ unsafe extern "C" fn load_number(io: *mut raw::RedisModuleIO) -> u64 {
 }
 
 unsafe extern "C" fn load_bytes(io: *mut raw::RedisModuleIO, len: *mut usize) -> *mut c_char {
-    // SAFETY: the module was given it.
+    // SAFETY: the module passes the pointer that it was given.
     let stream = unsafe { stream(io) };
     let Some(Item::Bytes(bytes)) = stream.take() else {
         stream.failed = true;
         return std::ptr::null_mut();
     };
-    // SAFETY: the caller's place for it.
+    // SAFETY: the caller gave a valid place for the length.
     unsafe { *len = bytes.len() };
-    // SAFETY: any size will do; the caller frees it.
+    // SAFETY: any size is allowed; the caller frees the memory.
     let buffer = unsafe { malloc(bytes.len().max(1)) };
-    // SAFETY: as many bytes as the buffer has room for.
+    // SAFETY: the buffer has room for as many bytes.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len()) };
     buffer.cast()
 }
 
 unsafe extern "C" fn has_failed(io: *mut raw::RedisModuleIO) -> c_int {
-    // SAFETY: the module was given it.
+    // SAFETY: the module passes the pointer that it was given.
     c_int::from(unsafe { stream(io) }.failed)
 }
 
-/// Whether what is read is a file.
+/// The flags of the context. They say that the server is loading, unless the stream comes from a client.
 unsafe extern "C" fn context_flags(_ctx: *mut raw::RedisModuleCtx) -> c_int {
     if IS_FROM_CLIENT.load(Ordering::Relaxed) { 0 } else { raw::REDISMODULE_CTX_FLAGS_LOADING as c_int }
 }
 
 unsafe extern "C" fn save_number(io: *mut raw::RedisModuleIO, number: u64) {
-    // SAFETY: the module was given it.
+    // SAFETY: the module passes the pointer that it was given.
     unsafe { stream(io) }.items.push(Item::Number(number));
 }
 
 unsafe extern "C" fn save_bytes(io: *mut raw::RedisModuleIO, bytes: *const c_char, len: usize) {
     // SAFETY: the module says how many bytes there are.
     let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) };
-    // SAFETY: the module was given it.
+    // SAFETY: the module passes the pointer that it was given.
     unsafe { stream(io) }.items.push(Item::Bytes(bytes.to_vec()));
 }

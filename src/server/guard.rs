@@ -8,25 +8,25 @@ use super::LogLevel;
 use super::log::log;
 
 thread_local! {
-    /// What the last panic of this thread said, and where.
+    /// The message and the place of this thread's last panic.
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs the body of a callback; `None` where it panicked. The log then has the callback's name, and what the panic said.
+/// Runs the body of a callback. Returns `None` if the body panicked; the log then has the callback's name and the panic's message.
 ///
-/// The state that the body touched is seen again after a panic, which is why callbacks mutate last.
+/// Later callbacks see the state that a panic left behind, so callbacks change state last.
 pub(super) fn guard<R>(callback: &'static CStr, body: impl FnOnce() -> R) -> Option<R> {
     let result = catch_unwind(AssertUnwindSafe(|| {
         #[cfg(debug_assertions)]
         super::faults::strike(callback);
         body()
     }));
-    // To report it needs the server too; where it has no log, nobody can be told.
+    // The report needs the server too. If the server has no log, the panic can't be reported.
     result.map_err(|_| catch_unwind(AssertUnwindSafe(|| report(callback)))).ok()
 }
 
-/// Has panics noted down for the log of the server, whose standard error often goes nowhere. From before the first callback
-/// on, but not before the server's allocator is there.
+/// Keeps the messages of panics for the server's log, since the server's standard error often goes nowhere. Called before the first
+/// callback, but not before the server's allocator is there.
 pub(super) fn note_panics() {
     set_hook(Box::new(|panic| SAID.set(panic.to_string())));
 }

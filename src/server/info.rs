@@ -1,4 +1,4 @@
-//! What the module adds to `INFO`.
+//! The module's part of `INFO`.
 
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
@@ -11,20 +11,20 @@ use super::{Ctx, detached};
 /// Writes the module's sections of `INFO`.
 pub(crate) type WriteInfo = fn(&mut InfoWriter);
 
-/// Writes sections and their fields; the server puts the module's name before both.
+/// Writes sections and fields. The server puts the module's name before the name of each.
 pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);
 
 impl InfoWriter {
-    /// Begins a section; `false`: it is not asked for, and its fields are to be left out.
+    /// Begins a section. Returns whether the section is asked for; otherwise its fields are left out.
     pub(crate) fn section(&mut self, name: &CStr) -> bool {
-        // SAFETY: made by `write` from the server's own, for as long as it runs; the server copies the name.
+        // SAFETY: `write` made the writer from the server's own pointer, and it lives no longer than that; the server copies the name.
         let status = unsafe { api!(RedisModule_InfoAddSection(self.0, name.as_ptr())) };
         status == raw::REDISMODULE_OK as c_int
     }
 
-    /// A context for what is to be looked up. The server gives none here.
+    /// A context for look-ups, since the server gives none to this callback.
     pub(crate) fn ctx(&self) -> Ctx<'static> {
-        // SAFETY: the module's own, which lives as long as the module.
+        // SAFETY: the context is the module's own, which lives as long as the module.
         unsafe { Ctx::new(detached::context()) }
     }
 
@@ -34,10 +34,10 @@ impl InfoWriter {
     }
 }
 
-/// What to call for `INFO`: the server's callback is given nothing to tell it by.
+/// The function to call for `INFO`. It is global, since the server passes the callback no data of ours.
 static WRITE: OnceLock<WriteInfo> = OnceLock::new();
 
-/// Registers the function that writes the module's part of `INFO`. Whether the server took it.
+/// Registers the function that writes the module's part of `INFO`. Returns whether the server accepted it.
 pub(super) fn register(ctx: *mut raw::RedisModuleCtx, write_info: WriteInfo) -> bool {
     WRITE.get_or_init(|| write_info);
     // SAFETY: the server gave us the context for the time of loading.
@@ -48,7 +48,7 @@ pub(super) fn register(ctx: *mut raw::RedisModuleCtx, write_info: WriteInfo) -> 
 /// # Safety
 /// Called by the server, with a context that is valid until it returns.
 unsafe extern "C" fn write(info: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
-    // A server that is crashing may be in the middle of anything of ours.
+    // A server that crashes may be in the middle of any of our code.
     if for_crash_report == 0 {
         guard(c"info", || WRITE.get().map(|write_info| write_info(&mut InfoWriter(info))));
     }

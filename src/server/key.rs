@@ -1,4 +1,4 @@
-//! One key, opened for the length of a callback.
+//! One key that is open during a callback.
 
 use std::marker::PhantomData;
 
@@ -11,34 +11,34 @@ use super::{Arg, Ctx, NativeType, step};
 #[derive(Debug)]
 pub(crate) struct WrongType;
 
-/// An open key that holds a value of that type, or nothing; closed when dropped.
+/// An open key that holds a value of type `T`, or nothing. It is closed when dropped.
 ///
-/// One at a time may be open for writing on one name: that is what makes `value_mut` the only way to its value.
+/// At most one `Key` of a name may be open for writing at a time. So nothing else refers to the value while `value_mut` lends it.
 ///
-/// Where somebody else has taken the value out of the keyspace meanwhile, the key is lost: it looks absent, and nothing is done to it.
+/// If somebody else takes the value out of the keyspace meanwhile, the key is lost: it looks absent, and is not changed.
 pub(crate) struct Key<'a, T: NativeType> {
     name: Arg<'a>,
-    /// The handle, null where the key is lost; and the value in the keyspace, null where the key is absent or lost. The value is
-    /// kept, since each question is a call into the server.
+    /// The handle, which is null if the key is lost, and the value in the keyspace, which is null if the key is absent or lost. The value
+    /// is kept here, since asking for it is a call to the server.
     open: &'static OpenKey,
     holds: PhantomData<T>,
 }
 
 impl<'a, T: NativeType> Key<'a, T> {
-    /// Opens a key for reading. An expired one looks absent.
+    /// Opens a key for reading. An expired key looks absent.
     pub(crate) fn read(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ, false)
     }
 
-    /// Opens a key for writing. An expired one is deleted first, with the server's own event and propagation. `only`: no other is
-    /// opened so while this one is open.
+    /// Opens a key for writing. The server deletes an expired key first, with its own event and replication. At most one open key at a time
+    /// may have `only`.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE, only)
     }
 
-    /// Opens a key for reading, and leaves no trace: it is not said to have been used, and an expired one looks absent and stays.
-    /// (Redis 7.0 knows of the first only, and deletes an expired one.)
+    /// Opens a key for reading, and leaves no trace: the server does not count this as a use of the key, and an expired key looks absent
+    /// but stays. (Redis 7.0 knows only the first of the two flags, and deletes an expired key.)
     pub(crate) fn peek(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
         const UNSEEN: u32 = raw::REDISMODULE_OPEN_KEY_NOTOUCH | raw::REDISMODULE_OPEN_KEY_NOEFFECTS;
         Self::open(ctx, name, raw::REDISMODULE_READ | UNSEEN, false)
@@ -48,12 +48,12 @@ impl<'a, T: NativeType> Key<'a, T> {
     fn open(ctx: &'a Ctx<'_>, name: Arg<'a>, mode: u32, only: bool) -> Result<Self, WrongType> {
         // SAFETY: context and string are valid (see their `new`). The server keeps a reference to the name.
         let key = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as i32)) };
-        // For writing there always is a handle.
+        // If a key is opened for writing, the server always returns a handle.
         let may_be_null = mode & raw::REDISMODULE_WRITE == 0;
         match Self::find(key, may_be_null) {
             Ok(value) => Ok(Self { name, open: OpenKey::take(only, key, value.cast()), holds: PhantomData }),
             Err(wrong) => {
-                // SAFETY: opened just above, and closed once.
+                // SAFETY: the key was opened just above, and is closed once.
                 unsafe { api!(RedisModule_CloseKey(key)) };
                 Err(wrong)
             }
@@ -70,7 +70,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         if kind == raw::REDISMODULE_KEYTYPE_EMPTY as i32 {
             return Ok(std::ptr::null_mut());
         }
-        // SAFETY: the key is open. For a value of another kind the server answers null.
+        // SAFETY: the key is open. For a value of another kind the server returns null.
         let native = unsafe { api!(RedisModule_ModuleTypeGetType(key)) };
         if native.is_null() || native != T::handle().raw() {
             return Err(WrongType);
@@ -83,7 +83,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         self.name
     }
 
-    /// Whether somebody else has taken the value out of the keyspace. (A key absent for reading looks so too.)
+    /// Whether somebody else has taken the value out of the keyspace. (A key that is absent and open for reading looks the same.)
     #[inline(always)]
     pub(crate) fn is_lost(&self) -> bool {
         self.open.key.get().is_null()
@@ -94,31 +94,31 @@ impl<'a, T: NativeType> Key<'a, T> {
         self.open.value.get().cast()
     }
 
-    /// The value; none where the key is absent.
+    /// The value; `None` if the key is absent.
     #[inline(always)]
     pub(crate) fn value(&self) -> Option<&T> {
-        // SAFETY: null, or what was put into the keyspace as a `Box<T>`. It is there still, since that is emptied before the server
-        // frees a value; and while it is lent nothing is called in which somebody could take it out.
+        // SAFETY: the pointer is null, or a value that was put into the keyspace as a `Box<T>`. The value is still there, since the pointer
+        // is cleared before the server frees the value; and nothing is called while the value is lent in which somebody could take it out.
         unsafe { self.raw_value().as_ref() }
     }
 
-    /// The value, to change it; none where the key is absent.
+    /// The value, to be changed; `None` if the key is absent.
     #[inline(always)]
     pub(crate) fn value_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: as in `value`; and no other reference is about, since one key is open at a time on one name.
+        // SAFETY: as in `value`; and there is no other reference, since only one key of a name is open at a time.
         unsafe { self.raw_value().as_mut() }
     }
 
-    /// Puts a value there where the key is absent; it has no TTL. Does nothing where the key is lost, or not open for writing.
+    /// Sets the value of an absent key, without a TTL. Does nothing if the key is lost, or not open for writing.
     #[inline(always)]
     pub(crate) fn set_value(&mut self, value: T) {
         if self.is_lost() {
             return;
         }
         let value = Box::into_raw(Box::new(value));
-        // Before the server has it: it tells others of the new key, and they may take it out at once.
+        // The pointer is noted before the call: the server tells other modules of the new key, and they may take the value out at once.
         self.open.value.set(value.cast());
-        // SAFETY: the key is open, and the type's `free` turns the pointer back into the box it came from.
+        // SAFETY: the key is open, and the type's `free` turns the pointer back into the box that it came from.
         let status = unsafe {
             api!(RedisModule_ModuleTypeSetValue(self.open.key.get(), T::handle().raw(), value.cast()))
         };
@@ -126,7 +126,7 @@ impl<'a, T: NativeType> Key<'a, T> {
             T::handle().count_made();
         } else {
             self.open.value.set(std::ptr::null_mut());
-            // SAFETY: the server did not take the value, so it is still ours, from `into_raw` just above.
+            // SAFETY: the server refused the value, so it is still ours, from `into_raw` just above.
             drop(unsafe { Box::from_raw(value) });
         }
     }
@@ -137,14 +137,14 @@ impl<'a, T: NativeType> Key<'a, T> {
         let value = self.open.value.replace(std::ptr::null_mut());
         if !value.is_null() {
             let key = self.open.key.get();
-            // SAFETY: the key is open. What `value` lent is gone, since `self` is borrowed mutably.
+            // SAFETY: the key is open. References from `value` have ended, since `self` is borrowed mutably.
             step::delete(value, || unsafe { _ = api!(RedisModule_DeleteKey(key)) });
         }
     }
 
-    /// When the key expires, in ms since 1970; none where it does not.
+    /// When the key expires, in ms since 1970; `None` if it does not expire.
     pub(crate) fn expires_at(&self) -> Option<i64> {
-        // Redis 8.6 crashes where a key that is open for writing is absent.
+        // Redis 8.6 crashes if it is asked for the TTL of an absent key that is open for writing.
         if self.raw_value().is_null() {
             return None;
         }
@@ -153,13 +153,13 @@ impl<'a, T: NativeType> Key<'a, T> {
         (at != i64::from(raw::REDISMODULE_NO_EXPIRE)).then_some(at)
     }
 
-    /// Sets when the key expires, in ms since 1970, or that it does not.
+    /// Sets when the key expires, in ms since 1970; `None`: never.
     pub(crate) fn set_expires_at(&mut self, at: Option<i64>) {
         if self.raw_value().is_null() {
             return;
         }
         let at = at.unwrap_or(i64::from(raw::REDISMODULE_NO_EXPIRE));
-        // SAFETY: the key is open, since it has a value. A negative time that is not "no expiry" is refused by the server.
+        // SAFETY: the key is open, since it has a value. The server refuses a negative time other than "no expiry".
         unsafe { api!(RedisModule_SetAbsExpire(self.open.key.get(), at)) };
     }
 }
@@ -167,7 +167,8 @@ impl<'a, T: NativeType> Key<'a, T> {
 impl<T: NativeType> Drop for Key<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: opened by us, closed once. The server takes null, as a key absent for reading is, and as one that is lost.
+        // SAFETY: we opened the key, and close it once. The server accepts a null handle, which an absent key that is open for reading has,
+        // and a lost key too.
         unsafe { api!(RedisModule_CloseKey(self.open.key.get())) };
         self.open.give_back();
     }

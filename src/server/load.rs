@@ -1,4 +1,4 @@
-//! Loading: how a module is made known to the server.
+//! Loading the module.
 
 use std::ffi::{CStr, c_int};
 
@@ -9,11 +9,11 @@ use super::log::log;
 use super::{Arg, Args, Ctx, LogLevel, Module, NumericConfig};
 use super::{audience, detached, info, kind, register, required};
 
-/// Defines the function by which the server loads a module (`RedisModule_OnLoad`), for that `static` of type `Module`.
-/// The server looks it up in the library by its name, and gives it nothing that would lead to the module's table.
+/// Defines the function by which the server loads a module (`RedisModule_OnLoad`), for this `static` of type `Module`. It is a macro
+/// because the server finds the function by its name, and passes no pointer to the module's table.
 macro_rules! define_on_load {
     ($module:path) => {
-        /// What the server calls to load the module.
+        /// The function that the server calls to load the module.
         ///
         /// # Safety
         /// Called by the server, with a context and `argc` strings that are valid until it returns.
@@ -24,14 +24,14 @@ macro_rules! define_on_load {
             argv: *mut *mut ::redis_module::raw::RedisModuleString,
             argc: ::std::ffi::c_int,
         ) -> ::std::ffi::c_int {
-            // SAFETY: the server's own arguments, as they came.
+            // SAFETY: the server's own arguments are passed on unchanged.
             unsafe { $crate::server::on_load(&$module, ctx, argv, argc) }
         }
     };
 }
 pub(crate) use define_on_load;
 
-/// What `RedisModule_OnLoad` does.
+/// Does the work of `RedisModule_OnLoad`.
 ///
 /// # Safety
 /// The arguments are those that the server gave to `RedisModule_OnLoad`, which is running.
@@ -42,8 +42,7 @@ pub(crate) unsafe fn on_load(
     argc: c_int,
 ) -> c_int {
     let version = module.version;
-    // SAFETY: the server's own context. Nothing has been allocated before this: the allocator is the server's, and
-    // this is what fetches it.
+    // SAFETY: the context is the server's. Nothing has been allocated before: the allocator is the server's, and this call fetches it.
     let status = unsafe {
         raw::Export_RedisModule_Init(ctx, module.name.as_ptr(), version, raw::REDISMODULE_APIVER_1 as c_int)
     };
@@ -72,8 +71,8 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
             "this server lacks {function}; Redis 7.0 or Valkey 8.0 is the oldest that will do"
         ));
     }
-    // Keys are marked as changed where they change, not where they are opened; a short read is an error, not an exit;
-    // and nothing of ours minds a data set that is loaded beside the one in use.
+    // Keys are marked as changed when they change, not when they are opened; a short read is an error, and does not end the process; and a
+    // data set that is loaded beside the one in use is no problem for the module.
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
@@ -106,8 +105,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
     Ok(())
 }
 
-/// Registers the settings, with the arguments of `loadmodule` (`name value ...`) as their defaults; what the
-/// configuration file says comes on top.
+/// Registers the settings. The arguments of `loadmodule` (`name value ...`) are their defaults, and the configuration file overrides them.
 fn load_configs(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Result<(), String> {
     let mut given = config_args(&module.name.to_string_lossy(), module.configs, args)?;
     for config in module.configs {
@@ -128,7 +126,7 @@ fn load_configs(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) 
     }
 }
 
-/// Whether a word is a setting's name, with the module's before it or without.
+/// Whether a word is the name of a setting, with or without the module's name before it.
 fn is_name(word: Arg<'_>, module: &str, known: &str) -> bool {
     let rest = word.bytes().strip_prefix(module.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
     rest.unwrap_or(word.bytes()).eq_ignore_ascii_case(known.as_bytes())

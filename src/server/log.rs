@@ -2,7 +2,7 @@
 
 use redis_module::raw;
 
-/// How loud a line in the server's log is.
+/// The level of a line in the server's log.
 #[derive(Clone, Copy)]
 pub(crate) enum LogLevel {
     Verbose,
@@ -10,7 +10,7 @@ pub(crate) enum LogLevel {
     Warning,
 }
 
-/// Writes a line to the server's log. The text is never the format; control characters, which would end or break the line, are
+/// Writes a line to the server's log. The line is never used as a format. Control characters, which would end or break the line, are
 /// escaped.
 pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
     let level = match level {
@@ -19,7 +19,7 @@ pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
         LogLevel::Warning => c"warning",
     };
     let mut text = String::with_capacity(line.len() + 1);
-    // As nearly all are. Most are not even written, as the server's `loglevel` has it.
+    // Nearly all lines need no escape. Most are not even written, because of the server's `loglevel`.
     if line.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
         text.push_str(line);
     } else {
@@ -31,7 +31,7 @@ pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
         }
     }
     text.push('\0');
-    // SAFETY: the server takes a null context, and any that is valid; level, format and text end in NUL, and the
-    // format takes one string. No NUL is left inside: it is a control character.
+    // SAFETY: the server takes a null context, and any that is valid; level, format and text end in NUL, and the format takes one string.
+    // No NUL is left inside, since it is a control character.
     unsafe { api!(RedisModule_Log(ctx, level.as_ptr(), c"%s".as_ptr(), text.as_ptr())) };
 }

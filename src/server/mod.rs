@@ -1,12 +1,11 @@
-//! Thin, safe faces for the parts of the module API that the project uses; the only folder with `unsafe`.
+//! Thin, safe wrappers for the parts of the module API that the project uses; the only folder with `unsafe`.
 //!
-//! It knows nothing of locks. What it relies on throughout:
+//! It knows nothing of locks. It relies on this throughout:
 //!
-//! - The server runs every callback of a module on one thread at a time, under its global lock, and hands it
-//!   pointers that stay valid until the callback returns. The types here borrow from those pointers, so that
-//!   nothing taken from a callback outlives it.
-//! - `load` refuses to load the module where a function in its list of required ones is absent. A newer one is
-//!   asked for at run time, never by version number.
+//! - The server runs every callback of a module on one thread at a time, under its global lock, and passes pointers that stay valid until
+//!   the callback returns. The types here borrow from those pointers, so that nothing taken from a callback outlives it.
+//! - `load` refuses to load the module if a function of its list of required ones is absent. A newer function is looked up at run time,
+//!   never by version number.
 //! - No panic crosses into the server: every callback runs inside `guard`.
 
 #![allow(unsafe_code)]
@@ -82,5 +81,5 @@ pub(crate) use native_type::{AofRewrite, Defrag, Digest, NativeType, TypeSpec, U
 pub(crate) use rdb::{RdbReader, RdbWriter, Truncated};
 pub(crate) use replicas::{AckEvents, Acks};
 pub(crate) use step::{Step, is_disturbed};
-pub(crate) use timer::{AFTER_PANIC, Timer, TimerTask};
+pub(crate) use timer::{AFTER_PANIC, Timer, TimerTask, fire};
 pub(crate) use type_handle::TypeHandle;

@@ -1,18 +1,18 @@
-//! What a module is made of.
+//! The parts of a module.
 
 use std::ffi::CStr;
 
 use super::info::WriteInfo;
 use super::{CommandSpec, EventSpec, NumericConfig, TypeSpec};
 
-/// All that a module adds to the server.
+/// Everything that a module adds to the server.
 pub(crate) struct Module {
-    /// Goes before the names of its settings and of its sections of `INFO`.
+    /// The server puts it before the names of settings and of sections of `INFO`.
     pub(crate) name: &'static CStr,
-    /// As `MODULE LIST` shows it.
+    /// The version that `MODULE LIST` shows.
     pub(crate) version: i32,
     pub(crate) types: &'static [TypeSpec],
-    /// An ACL category of its own, where the server takes one.
+    /// The module's own ACL category, if the server allows one.
     pub(crate) category: &'static CStr,
     pub(crate) commands: &'static [CommandSpec],
     pub(crate) configs: &'static [&'static NumericConfig],

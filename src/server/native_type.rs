@@ -1,4 +1,4 @@
-//! Native data types: values that the server keeps for the module, saves, loads and frees through it.
+//! Native data types: the server keeps, saves, loads and frees their values through the module.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -12,58 +12,57 @@ use super::{Arg, Ctx, LogLevel, RdbReader, RdbWriter, TypeHandle, step};
 ///
 /// `Send`, because the server may drop it on a background thread (`UNLINK`, `FLUSHALL ASYNC`).
 pub(crate) trait NativeType: Sized + Send + 'static {
-    /// Nine characters, as `TYPE` answers them.
+    /// Nine characters, as `TYPE` shows them.
     const NAME: &'static CStr;
     /// The version of the encoding that `save` writes, 0 to 1023.
     const ENCODING: i32;
 
-    /// Where the registered type is kept.
+    /// The place for the registered type.
     fn handle() -> &'static TypeHandle;
 
     fn save(&self, rdb: &mut RdbWriter);
 
-    /// Reads what `save` wrote in that encoding; an error is a line for the log, and the file or payload is refused.
+    /// Reads a value that `save` wrote in this encoding. The error is a line for the log; the file or payload is refused.
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String>;
 
-    /// Writes the command that makes the value anew, but for its TTL, which the server adds.
+    /// Writes the commands that make the value anew, without its TTL, which the server adds.
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite);
 
     fn digest(&self, digest: &mut Digest);
 
-    /// Saves what is to be kept beside the keys; if it writes nothing, the file can be loaded without the module.
-    /// Only where the server has that (7.2 and later).
+    /// Saves what belongs to no key. If this writes nothing, the file can be loaded without the module. Called only if the server has it
+    /// (7.2 and later).
     fn save_aux(rdb: &mut RdbWriter);
 
-    /// Reads what `save_aux` wrote; an error as for `load`.
+    /// Reads what `save_aux` wrote. The error is as for `load`.
     fn load_aux(rdb: &mut RdbReader, encoding: i32) -> Result<(), String>;
 
-    /// Moves what the value has on the heap to where the server wants it, against fragmentation.
+    /// Moves the memory that the value owns to where the server wants it, against fragmentation.
     fn defrag(&mut self, defrag: &mut Defrag);
 
-    /// Bytes on the heap beyond the value's own.
+    /// Bytes on the heap, without the value's own.
     fn heap_size(&self) -> usize;
 
-    /// About how many allocations are freed with the value, at least 1: beyond 64 the server does that in the background, if it is asked
-    /// to (`UNLINK`).
+    /// About how many allocations are freed with the value, at least 1. Beyond 64 the server frees the value in the background, if it is
+    /// asked to (`UNLINK`).
     fn free_effort(&self) -> usize;
 }
 
-/// Is told what becomes of values of a type. The table of the module names it, so that the type itself need not know
-/// who listens.
+/// Callbacks for values of a type. The module's table names them, so that the type itself need not know the listener.
 pub(crate) trait ValueEvents<T: NativeType> {
-    /// The value is being taken out of the keyspace, to be dropped or to go elsewhere (`RENAME`, `MOVE`); not called
-    /// when a database is flushed, nor where we delete the key ourselves. The keyspace is in the middle of a change: take note,
-    /// touch nothing.
+    /// The value is being taken out of the keyspace, to be dropped or moved (`RENAME`, `MOVE`). Not called when a database is flushed, or
+    /// when the module itself deletes the key. The keyspace is in the middle of a change, so the callback may note it, but not touch any
+    /// key.
     fn unlinked(value: &T, from: &Unlinked);
 
-    /// A client has sent such a value (`RESTORE`), which is not in the keyspace yet, and may still be refused.
+    /// A client has sent a value (`RESTORE`), which is not in the keyspace yet, and may still be refused.
     fn sent(ctx: &Ctx<'_>);
 
-    /// The value that a client has sent can't be loaded: how loud the line about that is to be.
+    /// The level of the log line about a value from a client that can't be loaded.
     fn refused() -> LogLevel;
 }
 
-/// What the table of types holds: a type ready to be registered, and its listener.
+/// An entry in the module's table of types: a type and its listener.
 pub(crate) struct TypeSpec {
     pub(super) register: fn(*mut raw::RedisModuleCtx) -> bool,
 }
@@ -76,7 +75,7 @@ impl TypeSpec {
 
 fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let mut methods = raw::RedisModuleTypeMethods {
-        // 7.0 knows version 4, and overlooks what came with 5: `aux_save2`.
+        // Redis 7.0 knows version 4, and ignores `aux_save2`, which came with 5.
         version: 5,
         rdb_load: Some(load::<T, E>),
         rdb_save: Some(save::<T>),
@@ -89,21 +88,21 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         aux_load: Some(load_aux::<T>),
         aux_save_triggers: raw::REDISMODULE_AUX_BEFORE_RDB as c_int,
         aux_save2: Some(save_aux::<T>),
-        // Writes something always, so that the file needs the module for ever.
+        // Left out, since it always writes something: the file would need the module forever.
         aux_save: None,
         free_effort: Some(free_effort::<T>),
-        // `free_effort` suffices: this one is only told the database beside it.
+        // `free_effort` is enough. This one only gets the database in addition.
         free_effort2: None,
         unlink2: Some(unlinked::<T, E>),
         // Superseded by `unlink2`.
         unlink: None,
-        // No `copy`: the server refuses `COPY`, which would make two holders of one grant.
+        // No `copy`, so the server refuses `COPY`, which would give one grant two holders.
         copy: None,
         copy2: None,
         defrag: Some(defrag::<T>),
     };
-    // SAFETY: the server gave us the context for the time of loading, copies name and methods, and calls the methods
-    // with values of this type only.
+    // SAFETY: the server gave us the context for the time of loading, copies name and methods, and calls the methods with values of this
+    // type only.
     let registered =
         unsafe { api!(RedisModule_CreateDataType(ctx, T::NAME.as_ptr(), T::ENCODING, &raw mut methods)) };
     T::handle().set(registered);
@@ -121,7 +120,7 @@ unsafe extern "C" fn load<T: NativeType, E: ValueEvents<T>>(
         let loaded = T::load(&mut rdb, encoding);
         let is_from_client = rdb.is_from_client();
         if is_from_client && loaded.is_ok() {
-            // SAFETY: the server's own context for this callback.
+            // SAFETY: the context is the server's own for this callback.
             E::sent(&unsafe { Ctx::new(rdb.context()) });
         }
         loaded.map_err(|reason| (reason, if is_from_client { E::refused() } else { LogLevel::Warning }))
@@ -170,7 +169,7 @@ unsafe extern "C" fn save_aux<T: NativeType>(rdb: *mut raw::RedisModuleIO, _when
     guard(c"aux-save", || T::save_aux(&mut RdbWriter(rdb)));
 }
 
-/// Says in the log why a file or payload is refused.
+/// Logs why a file or a payload is refused.
 fn refuse<T: NativeType>(reason: &str, level: LogLevel) {
     let name = T::NAME.to_string_lossy();
     let line = format!("cannot load a {name}: {reason}");
@@ -202,7 +201,7 @@ unsafe extern "C" fn digest<T: NativeType>(digest: *mut raw::RedisModuleDigest, 
 /// # Safety
 /// `value` is a value of this type that the server is done with.
 unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
-    // SAFETY: made by `Box::into_raw` in `load` or `Key::set_value`, and freed once.
+    // SAFETY: `Box::into_raw` in `load` or `Key::set_value` made the pointer, and it is freed once.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
     T::handle().count_freed();
     guard(c"free", || drop(value));
@@ -220,7 +219,7 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     }
 }
 
-/// Tells of a value that was taken out by somebody else. A function of its own, so that the module's own deletions don't pay for it.
+/// Reports a value that somebody else took out. A function of its own, so that the module's own deletions do not pay for it.
 ///
 /// # Safety
 ///
@@ -256,7 +255,7 @@ unsafe extern "C" fn free_effort<T: NativeType>(
 ) -> usize {
     // SAFETY: the caller's promise.
     let value = unsafe { &*value.cast::<T>() };
-    // For 0, the server would use the background thread always.
+    // With 0, the server would always use the background thread.
     guard(c"free-effort", || value.free_effort()).unwrap_or(1).max(1)
 }
 
@@ -272,9 +271,9 @@ unsafe extern "C" fn defrag<T: NativeType>(
         // SAFETY: the caller's promise.
         let old = unsafe { *value };
         let new = defrag.moved(old);
-        // SAFETY: the place is ours to change: the value is at `new` now.
+        // SAFETY: the place is ours to change, and the value is at `new` now.
         unsafe { *value = new };
-        // SAFETY: a value of this type, moved byte by byte, and nobody else looks at it now.
+        // SAFETY: the value of this type was moved byte by byte, and nobody else uses it now.
         let moved = unsafe { &mut *new.cast::<T>() };
         moved.defrag(&mut defrag);
     });
@@ -285,10 +284,10 @@ unsafe extern "C" fn defrag<T: NativeType>(
 pub(crate) struct Defrag(*mut raw::RedisModuleDefragCtx);
 
 impl Defrag {
-    /// Returns the value, which the server may have moved.
+    /// Returns the box, which the server may have moved.
     pub(crate) fn boxed<T>(&mut self, value: Box<T>) -> Box<T> {
         let new = self.moved(Box::into_raw(value).cast());
-        // SAFETY: from `into_raw`, or a copy of it in an allocation of the same size; the other is gone.
+        // SAFETY: the pointer is from `into_raw`, or to a copy in an allocation of the same size, whose original is gone.
         unsafe { Box::from_raw(new.cast()) }
     }
 
@@ -296,35 +295,35 @@ impl Defrag {
     pub(crate) fn bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]> {
         let len = bytes.len();
         if len == 0 {
-            // Nothing is allocated for none.
+            // An empty slice has no allocation.
             return bytes;
         }
         let new = self.moved(Box::into_raw(bytes).cast());
-        // SAFETY: as in `boxed`; there are as many bytes as there were.
+        // SAFETY: as in `boxed`; the number of bytes is the same.
         unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(new.cast(), len)) }
     }
 
-    /// Has the server move an allocation of its allocator, or leave it. Returns where it is now.
+    /// Has the server move an allocation of its allocator, if it wants to. Returns where the allocation is now.
     fn moved(&mut self, old: *mut c_void) -> *mut c_void {
-        // SAFETY: made by `defrag` from the server's own, for as long as it runs; `old` is what the caller owns.
+        // SAFETY: `defrag` made `self` from the server's pointer, and it lives no longer than that; the caller owns `old`.
         let new = unsafe { api!(RedisModule_DefragAlloc(self.0, old)) };
         if new.is_null() { old } else { new }
     }
 }
 
-/// The place from which a value is being taken.
+/// The place from which a value is being taken out.
 pub(crate) struct Unlinked(*mut raw::RedisModuleKeyOptCtx);
 
 impl Unlinked {
     pub(crate) fn db(&self) -> i32 {
-        // SAFETY: made by `unlinked` from the server's own, for as long as it runs.
+        // SAFETY: `unlinked` made `self` from the server's pointer, and it lives no longer than that.
         unsafe { api!(RedisModule_GetDbIdFromOptCtx(self.0)) }
     }
 
     pub(crate) fn key(&self) -> Arg<'_> {
         // SAFETY: as in `db`.
         let key = unsafe { api!(RedisModule_GetKeyNameFromOptCtx(self.0)) };
-        // SAFETY: the name outlives the callback, which `self` does not.
+        // SAFETY: the name outlives the callback, and `self` does not.
         unsafe { Arg::new(key.cast_mut()) }
     }
 }
@@ -335,8 +334,8 @@ pub(crate) struct AofRewrite(*mut raw::RedisModuleIO);
 impl AofRewrite {
     /// Writes `command key bytes`.
     pub(crate) fn bytes(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8]) {
-        // SAFETY: made by `rewrite` from the server's stream, for as long as it runs; the format names a string of the
-        // server's and a buffer with its length (a `usize`), and those follow it.
+        // SAFETY: `rewrite` made `self` from the server's stream, and it lives no longer than that; the format names a string of the
+        // server's and a buffer with its length (a `usize`), and they follow.
         unsafe {
             api!(RedisModule_EmitAOF(
                 self.0,
@@ -350,12 +349,12 @@ impl AofRewrite {
     }
 }
 
-/// Adds up what `DEBUG DIGEST` compares.
+/// Builds the digest that `DEBUG DIGEST` compares.
 pub(crate) struct Digest(*mut raw::RedisModuleDigest);
 
 impl Digest {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        // SAFETY: made by `digest` from the server's own, for as long as it runs; the server reads `len` bytes.
+        // SAFETY: `digest` made `self` from the server's pointer, and it lives no longer than that; the server reads `len` bytes.
         unsafe { api!(RedisModule_DigestAddStringBuffer(self.0, bytes.as_ptr().cast(), bytes.len())) };
     }
 
@@ -364,7 +363,7 @@ impl Digest {
         unsafe { api!(RedisModule_DigestAddLongLong(self.0, value)) };
     }
 
-    /// Ends a sequence of elements whose order counts.
+    /// Ends a sequence of elements whose order matters.
     pub(crate) fn end(&mut self) {
         // SAFETY: as in `bytes`.
         unsafe { api!(RedisModule_DigestEndSequence(self.0)) };

@@ -1,4 +1,4 @@
-//! Where open keys have their handles and values, so that those can be taken away from them.
+//! The handles and values of open keys. They are kept in one place, so that a key that is lost (see `Key`) loses them too.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -8,26 +8,26 @@ use redis_module::raw;
 
 use super::ServerCell;
 
-/// One open key. Null is what there is not: a value where the key is absent; no handle either where the key is lost, since the
-/// server looks at the value when a handle is closed. One in which no key is has no value.
+/// One open key. If the key is absent, the value is null. If the key is lost, the handle is null too: to close the handle, the server would
+/// look at a value that is gone. While an `OpenKey` is not in use, its value is null.
 pub(super) struct OpenKey {
     pub(super) key: Cell<*mut raw::RedisModuleKey>,
     pub(super) value: Cell<*mut c_void>,
 }
 
-// SAFETY: as `ServerCell`: only callbacks touch it, which the server runs one at a time under its global lock.
+// SAFETY: as for `ServerCell`: only callbacks touch it, which the server runs one at a time under its global lock.
 unsafe impl Sync for OpenKey {}
 
-/// The handle for the first key that a step opens for writing. Most steps open no other.
+/// The `OpenKey` for the first key that a step opens for writing. Most steps open only one key.
 static ONLY: OpenKey = OpenKey::new();
 
-/// The handles for all further keys. As many are made as keys are ever open at a time, and they are used again.
+/// The `OpenKey`s for all further keys. They are reused, so there are only as many as keys were open at the same time.
 struct More {
     all: Vec<&'static OpenKey>,
     free: Vec<&'static OpenKey>,
 }
 
-/// The handles of lost keys, some 100 bytes each, which can't be closed; where they are, for those who look for leaks.
+/// The handles of lost keys, which can't be closed: about 100 bytes each. They are kept here so that leak checkers do not report them.
 static LEFT: ServerCell<Vec<usize>> = ServerCell::new(Vec::new());
 
 static MORE: ServerCell<More> = ServerCell::new(More { all: Vec::new(), free: Vec::new() });
@@ -37,7 +37,7 @@ impl OpenKey {
         Self { key: Cell::new(ptr::null_mut()), value: Cell::new(ptr::null_mut()) }
     }
 
-    /// One for a key that has been opened, and holds that value or none.
+    /// Returns an `OpenKey` in use for this key and its value, which may be null.
     #[inline(always)]
     pub(super) fn take(only: bool, key: *mut raw::RedisModuleKey, value: *mut c_void) -> &'static Self {
         let open = if only { &ONLY } else { another() };
@@ -46,7 +46,7 @@ impl OpenKey {
         open
     }
 
-    /// Gives it back; it is not to be used any more.
+    /// Ends the use of this `OpenKey`.
     #[inline(always)]
     pub(super) fn give_back(&'static self) {
         self.value.set(ptr::null_mut());
@@ -55,7 +55,7 @@ impl OpenKey {
         }
     }
 
-    /// The handle is left.
+    /// Gives up the handle without closing it.
     fn lose(&self) {
         let key = self.key.replace(ptr::null_mut());
         self.value.set(ptr::null_mut());
@@ -80,15 +80,15 @@ fn one_less(open: &'static OpenKey) {
     MORE.with(|more| more.free.push(open));
 }
 
-/// The key that has that value, if any, is lost.
+/// Marks the open key with this value as lost, if there is one.
 pub(super) fn lose(value: *const c_void) {
     lose_where(|open| ptr::eq(open.value.get(), value));
 }
 
-/// The keys that have a value in a database are lost, or (`None`) all that have one.
+/// Marks the open keys with values in this database as lost; `None`: in all databases.
 pub(super) fn lose_all(db: Option<i32>) {
     lose_where(|open| {
-        // SAFETY: a handle with a value is open; the server does not look at the value for that.
+        // SAFETY: a handle with a value is open; the server does not look at the value for this call.
         let of = || unsafe { api!(RedisModule_GetDbIdFromModuleKey(open.key.get())) };
         !open.value.get().is_null() && db.is_none_or(|db| of() == db)
     });

@@ -8,7 +8,7 @@ impl Ctx<'_> {
     /// Whether the user of this name has the right to a channel, whoever runs the command. A deleted user has no rights.
     pub(crate) fn user_may_publish(&self, user: &[u8], channel: &[u8]) -> bool {
         const PUBLISH: i32 = raw::REDISMODULE_CMD_CHANNEL_PUBLISH.cast_signed();
-        // SAFETY: the string is valid. The server answers a user of our own, or null.
+        // SAFETY: the string is valid. The server returns a user object that is ours, or null.
         let user =
             self.with_string(user, |user| unsafe { api!(RedisModule_GetModuleUserFromUserName(user.raw())) });
         if user.is_null() {
@@ -18,13 +18,13 @@ impl Ctx<'_> {
         let status = self.with_string(channel, |channel| unsafe {
             api!(RedisModule_ACLCheckChannelPermissions(user, channel.raw(), PUBLISH))
         });
-        // SAFETY: ours, and not used any more.
+        // SAFETY: the user object is ours, and not used any more.
         unsafe { api!(RedisModule_FreeModuleUser(user)) };
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Publishes a message: how many subscribers of this server were sent it. In a cluster it goes to the other nodes too, and
-    /// theirs are not counted.
+    /// Publishes a message. Returns the number of subscribers of this server that got it. In a cluster the message goes to the other nodes
+    /// too, but their subscribers are not counted.
     pub(crate) fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         let receivers = self.with_string(channel, |channel| {
             self.with_string(message, |message| {

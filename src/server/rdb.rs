@@ -1,4 +1,4 @@
-//! Values in files, on their way to a replica, and in `DUMP` payloads: what the server saves for the module, and reads back.
+//! Values in files, in the stream to a replica, and in `DUMP` payloads: how the module writes and reads them.
 
 use redis_module::raw;
 
@@ -7,7 +7,7 @@ pub(crate) struct RdbWriter(pub(super) *mut raw::RedisModuleIO);
 
 impl RdbWriter {
     pub(crate) fn unsigned(&mut self, value: u64) {
-        // SAFETY: made by `native_type` from the server's stream, for as long as its callback runs.
+        // SAFETY: `native_type` made `self` from the server's stream, and it lives no longer than the callback.
         unsafe { api!(RedisModule_SaveUnsigned(self.0, value)) };
     }
 
@@ -17,7 +17,7 @@ impl RdbWriter {
     }
 }
 
-/// The stream ended early, or what it holds is of another kind.
+/// The stream ended early, or has data of another kind.
 #[derive(Debug)]
 pub(crate) struct Truncated;
 
@@ -26,7 +26,7 @@ pub(crate) struct RdbReader(pub(super) *mut raw::RedisModuleIO);
 
 impl RdbReader {
     pub(crate) fn unsigned(&mut self) -> Result<u64, Truncated> {
-        // SAFETY: made by `native_type` from the server's stream, for as long as its callback runs.
+        // SAFETY: `native_type` made `self` from the server's stream, and it lives no longer than the callback.
         let value = unsafe { api!(RedisModule_LoadUnsigned(self.0)) };
         self.check().map(|()| value)
     }
@@ -38,45 +38,46 @@ impl RdbReader {
         if buffer.is_null() {
             return Err(Truncated);
         }
-        // SAFETY: the server answered a buffer of `len` bytes, which is ours.
+        // SAFETY: the server returned a buffer of `len` bytes, which is ours.
         let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), len) }.to_vec();
         // SAFETY: the server's allocator made the buffer, and nothing refers to it any more.
         unsafe { api!(RedisModule_Free(buffer.cast())) };
         self.check().map(|()| bytes)
     }
 
-    /// Whether a client sent it (`RESTORE`), which may be anything; not a file, a primary, or the node that a slot comes from. (A
-    /// replica that clients may write to can't tell its primary from them, and takes all for its primary's.)
+    /// Whether a client sent the value (`RESTORE`), so that it may be anything. Otherwise it comes from a file, a primary, or the node from
+    /// which a slot is imported. (A replica that clients may write to can't tell clients from its primary, and treats all values as its
+    /// primary's.)
     pub(crate) fn is_from_client(&self) -> bool {
         const TOLD: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING
             | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING
             | raw::REDISMODULE_CTX_FLAGS_SLAVE;
-        // SAFETY: without a context the server tells of itself, and of no client.
+        // SAFETY: without a context the server returns its own flags, and none of a client.
         let flags = unsafe { api!(RedisModule_GetContextFlags(std::ptr::null_mut())) }.cast_unsigned();
         flags & TOLD == 0 && !self.slot_arrives()
     }
 
-    /// Whether the key is in a slot that comes in one step, by `RESTORE` (Redis 8.4 and later). Only then can a key be made in a slot
-    /// that is not this node's: clients are sent to the node that has it. (The older way, key by key, has clients send it. Valkey 9
-    /// runs the commands that an append-only file would have.)
+    /// Whether the key is in a slot that is imported in one step, by `RESTORE` (Redis 8.4 and later). Only then can a key be made in a slot
+    /// that is not this node's, since clients are redirected to the node that has the slot. (In the older way, key by key, clients send
+    /// `RESTORE`. Valkey 9 runs the commands of an append-only file.)
     fn slot_arrives(&self) -> bool {
         // SAFETY: the table of functions is only written while the module loads.
         let slot_of = unsafe { raw::RedisModule_ClusterKeySlot };
         // SAFETY: as above.
         let is_ours = unsafe { raw::RedisModule_ClusterCanAccessKeysInSlot };
         let (Some(slot_of), Some(is_ours)) = (slot_of, is_ours) else { return false };
-        // SAFETY: as in `unsigned`; the server answers the name of the key, or null.
+        // SAFETY: as in `unsigned`; the server returns the name of the key, or null.
         let key = unsafe { api!(RedisModule_GetKeyNameFromIO(self.0)) };
         if key.is_null() {
             return false;
         }
-        // SAFETY: the server's own string, which outlives the callback.
+        // SAFETY: the string is the server's own, and outlives the callback.
         let slot = unsafe { slot_of(key.cast_mut()) }.cast_signed();
         // SAFETY: the function takes any number.
         unsafe { is_ours(slot) == 0 }
     }
 
-    /// The context of the callback, whose client is nobody.
+    /// The context of the callback, which belongs to no client.
     pub(super) fn context(&self) -> *mut raw::RedisModuleCtx {
         // SAFETY: as in `unsigned`; the server frees the context after the callback.
         unsafe { api!(RedisModule_GetContextFromIO(self.0)) }

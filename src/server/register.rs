@@ -1,4 +1,4 @@
-//! How commands are made known to the server: from their definitions.
+//! Registers commands with the server, from their definitions.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -27,7 +27,8 @@ pub(super) fn commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result
     Ok(())
 }
 
-/// Makes an ACL category of the module's own; `false`: the server takes none, as before Redis 7.4.
+/// Makes an ACL category of the module's own. Returns `false` if the server refuses, or does not know ACL categories of modules (before
+/// Redis 7.4).
 fn make_category(ctx: *mut raw::RedisModuleCtx, name: &CStr) -> bool {
     // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
     let Some(add) = (unsafe { raw::RedisModule_AddACLCategory }) else { return false };
@@ -53,7 +54,7 @@ fn register(
     let (first, last, step) = match definition.key.keys {
         Keys::First => (1, 1, 1),
         Keys::FromSecond => (2, -1, 1),
-        // Told by `describe`, and by the command itself when it is asked.
+        // `describe` tells the server these keys, and the command itself does when asked.
         Keys::Counted | Keys::After(_) => (0, 0, 0),
     };
     let asked = lookup == Lookup::Asked && matches!(definition.key.keys, Keys::Counted | Keys::After(_));
@@ -86,7 +87,7 @@ fn register(
     Ok(())
 }
 
-/// Puts a command into its ACL categories; `false`: the server takes such, but not these.
+/// Puts a command into its ACL categories. Returns `false` only if the server supports this, but refuses these categories.
 fn set_categories<'a>(
     command: *mut raw::RedisModuleCommand,
     categories: impl Iterator<Item = &'a &'static CStr>,
@@ -100,7 +101,7 @@ fn set_categories<'a>(
     status == raw::REDISMODULE_OK as c_int
 }
 
-/// Tells the server what `COMMAND INFO`, `COMMAND DOCS` and `COMMAND GETKEYS` show; whether it took that.
+/// Tells the server what `COMMAND INFO`, `COMMAND DOCS` and `COMMAND GETKEYS` are to show. Returns whether the server accepted it.
 fn describe(command: *mut raw::RedisModuleCommand, definition: &Definition) -> bool {
     let version = raw::RedisModuleCommandInfoVersion {
         version: 1,
@@ -121,13 +122,13 @@ fn describe(command: *mut raw::RedisModuleCommand, definition: &Definition) -> b
         key_specs: key_specs.as_mut_ptr(),
         args: table(definition.arguments, &mut tables),
     };
-    // SAFETY: the command was made just now. The server copies all of it: texts that end in NUL, and tables that are
-    // alive here and end in a row of zeros.
+    // SAFETY: the command was made just now. The server copies everything: texts that end in NUL, and tables that live until it returns and
+    // end in a row of zeros.
     let status = unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) };
     status == raw::REDISMODULE_OK as c_int
 }
 
-/// Tells the server where the keys stand, and what is done with them.
+/// Describes where the keys are, and how they are used.
 fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
     let mut spec = no_key_spec();
     spec.flags = definition.key.access().into();
@@ -146,7 +147,7 @@ fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
         Keys::Counted => {
             spec.bs.index.pos = 1;
             spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-            // From there on: the number itself, and the first key after it.
+            // Positions relative to the first argument: the number of keys, and the first key after it.
             (spec.fk.keynum.keynumidx, spec.fk.keynum.firstkey, spec.fk.keynum.keystep) = (0, 1, 1);
         }
         Keys::After(word) => {
@@ -160,11 +161,11 @@ fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
 
 /// The end of a table of key specs.
 fn no_key_spec() -> raw::RedisModuleCommandKeySpec {
-    // SAFETY: a C structure of numbers and pointers, for which zeros are what the header says ends a table.
+    // SAFETY: this is a C structure of numbers and pointers, and by the header, zeros end a table.
     unsafe { std::mem::zeroed() }
 }
 
-/// The arguments as the server reads them; the table lives in `tables`.
+/// The arguments as the server reads them. `tables` owns the returned table.
 fn table(
     arguments: &[Argument],
     tables: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
@@ -173,7 +174,7 @@ fn table(
     // SAFETY: as in `no_key_spec`.
     rows.push(unsafe { std::mem::zeroed() });
     let start = rows.as_mut_ptr();
-    // The rows stay where they are on the heap.
+    // Moving the vector does not move its rows on the heap.
     tables.push(rows);
     start
 }
@@ -193,7 +194,7 @@ fn row(argument: &Argument, tables: &mut Vec<Vec<raw::RedisModuleCommandArg>>) -
     raw::RedisModuleCommandArg {
         name: argument.name.as_ptr(),
         type_: kind,
-        // The one key spec; of the others the server overlooks it.
+        // The index of the only key spec. The server ignores it for other arguments.
         key_spec_index: 0,
         token: argument.token.map_or(none, CStr::as_ptr),
         summary: none,

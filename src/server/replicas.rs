@@ -1,4 +1,4 @@
-//! How far replicas are, and when they say so.
+//! How far replicas are in the stream of replication, and when they report it.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -10,15 +10,15 @@ use super::guard::guard;
 use super::section::Section;
 use super::{Arg, Ctx, detached};
 
-/// Is told that a replica has said how far it is.
+/// A callback for reports of replicas.
 pub(crate) trait AckEvents {
-    /// A replica has acknowledged something. The server is about to note it, and it can be looked up when the commands that have already
-    /// arrived are done.
+    /// A replica has reported how far it is. The server notes the report right after this. It can be looked up once the commands that have
+    /// already arrived are done.
     fn acked();
 }
 
 impl Ctx<'_> {
-    /// How many bytes this server has written for its replicas, and how many each has said last that it has.
+    /// How many bytes this server has written for its replicas, and the last offset that each replica has reported.
     pub(crate) fn replicas(&self) -> (i64, Vec<i64>) {
         let replication = Section::read(self, c"replication");
         let number = |text: &str| text.parse().unwrap_or(0);
@@ -27,7 +27,7 @@ impl Ctx<'_> {
         for place in 0.. {
             let Ok(field) = std::ffi::CString::new(format!("slave{place}")) else { break };
             let Some(replica) = replication.field(&field) else { break };
-            // One that has come again counts once, though its old link may not be known to be dead.
+            // A replica that has reconnected counts once, even if its old connection is not known to be dead yet.
             if let Some((name, ack)) = ack(replica) {
                 let farthest: &mut i64 = replicas.entry(name).or_default();
                 *farthest = ack.max(*farthest);
@@ -36,20 +36,20 @@ impl Ctx<'_> {
         (written, replicas.into_values().collect())
     }
 
-    /// Asks all replicas how far they are; whether the server took that. What each says is how far it is when the question comes to
-    /// it, so a question in the transaction of a change does not tell of that change.
+    /// Asks all replicas how far they are. Returns whether the server accepted that. A replica reports how far it is when the question
+    /// reaches it, so a question in the same transaction as a change does not cover that change.
     pub(crate) fn ask_replicas(&self) -> bool {
         let (replconf, getack, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
-        // "A": it goes into no append-only file.
-        // SAFETY: the context is valid (see `new`); the format names two texts that end in NUL, and those follow it.
+        // "A": the command goes into no append-only file.
+        // SAFETY: the context is valid (see `new`); the format names two texts that end in NUL, and they follow.
         let status =
             unsafe { api!(RedisModule_Replicate(self.raw(), replconf, c"Acc".as_ptr(), getack, all)) };
         status == raw::REDISMODULE_OK as c_int
     }
 }
 
-/// A replica's address, and what it has said, of a line as `ip=127.0.0.1,port=6380,state=online,offset=1234,lag=0`; none where it
-/// still waits for the data set.
+/// Reads a replica's address and offset from a line such as `ip=127.0.0.1,port=6380,state=online,offset=1234,lag=0`. Returns `None` if the
+/// replica still waits for the data set.
 fn ack(replica: &str) -> Option<(&str, i64)> {
     let value = |name: &str| {
         replica
@@ -62,14 +62,14 @@ fn ack(replica: &str) -> Option<(&str, i64)> {
     Some((name, value("offset")?.parse().ok()?))
 }
 
-/// Has it told when a replica says how far it is, until it is dropped: each command that comes is looked at meanwhile.
+/// Listens to the reports of replicas until it is dropped. Meanwhile it looks at each command that arrives.
 pub(crate) struct Acks(NonNull<raw::RedisModuleCommandFilter>);
 
-// SAFETY: a pointer that only callbacks use, and they run one at a time under the server's lock.
+// SAFETY: only callbacks use the pointer, and they run one at a time under the server's lock.
 unsafe impl Send for Acks {}
 
 impl Acks {
-    /// Begins to listen to replicas; `None` if the server refuses.
+    /// Begins to listen to replicas. Returns `None` if the server refuses.
     pub(crate) fn listen<E: AckEvents>() -> Option<Self> {
         // SAFETY: the context is valid as long as the module is loaded.
         let filter =
@@ -89,11 +89,11 @@ impl Drop for Acks {
 /// Called by the server, with a command that is about to run.
 unsafe extern "C" fn look<E: AckEvents>(command: *mut raw::RedisModuleCommandFilterCtx) {
     guard(c"command-filter", || {
-        // SAFETY: the server's command; it answers null for an argument that is not there.
+        // SAFETY: the command is the server's; the server returns null for an argument that is not there.
         let word = |place| unsafe { api!(RedisModule_CommandFilterArgGet(command, place)) };
         let is = |place, text: &[u8]| {
             let word = word(place);
-            // SAFETY: the server's string, which lives as long as the command.
+            // SAFETY: the string is the server's, and lives as long as the command.
             !word.is_null() && unsafe { Arg::new(word) }.bytes().eq_ignore_ascii_case(text)
         };
         if is(0, b"REPLCONF") && is(1, b"ACK") {

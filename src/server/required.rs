@@ -1,9 +1,9 @@
-//! The functions of the module API that the module cannot do without.
+//! The functions of the module API that the module needs.
 
 use redis_module::raw;
 
-/// Says which they are. Each is a constant of `Required`, which `api!` names: a function that is not in the list can't be
-/// called through it.
+/// Declares the required functions. Each is a constant of `Required`, which `api!` names, so `api!` can't call a function that is not in
+/// the list.
 macro_rules! required {
     ($($function:ident),* $(,)?) => {
         pub(in crate::server) struct Required;
@@ -13,7 +13,7 @@ macro_rules! required {
             $(pub(in crate::server) const $function: () = ();)*
         }
 
-        /// The first of them that the server does not have.
+        /// The first required function that the server does not have.
         pub(super) fn missing() -> Option<&'static str> {
             // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
             $(if unsafe { raw::$function }.is_none() { return Some(stringify!($function)); })*

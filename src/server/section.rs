@@ -1,4 +1,4 @@
-//! One section of the server's `INFO`, as it answers it to a module.
+//! One section of the server's `INFO`, as the server gives it to a module.
 
 use std::ffi::CStr;
 
@@ -18,27 +18,27 @@ impl<'a> Section<'a> {
         Self { ctx, fields }
     }
 
-    /// The value of a field; none where the server does not write it.
+    /// The value of a field; `None` if the section does not have the field.
     pub(super) fn field(&self, name: &CStr) -> Option<&str> {
-        // SAFETY: the server's answer, which lives until `drop`; the name ends in NUL.
+        // SAFETY: the section is the server's, and lives until `drop`; the name ends in NUL.
         let text = unsafe { api!(RedisModule_ServerInfoGetFieldC(self.fields, name.as_ptr())) };
         if text.is_null() {
             return None;
         }
-        // SAFETY: the server's text, which ends in NUL and lives as long as its answer, which `self` keeps.
+        // SAFETY: the text is the server's, ends in NUL, and lives as long as the section, which `self` keeps.
         unsafe { CStr::from_ptr(text) }.to_str().ok()
     }
 }
 
 impl Drop for Section<'_> {
     fn drop(&mut self) {
-        // SAFETY: the context is valid (see its `new`), and the answer is ours; what borrows from it ends before.
+        // SAFETY: the context is valid (see its `new`), and the section is ours; everything that borrows from it has ended before.
         unsafe { api!(RedisModule_FreeServerInfo(self.ctx.raw(), self.fields)) };
     }
 }
 
 impl Ctx<'_> {
-    /// Which keys the server removes when memory is short: its setting `maxmemory-policy`.
+    /// The server's setting `maxmemory-policy`: which keys it removes when memory is short.
     pub(crate) fn maxmemory_policy(&self) -> String {
         Section::read(self, c"memory").field(c"maxmemory_policy").unwrap_or_default().into()
     }

@@ -1,16 +1,16 @@
-//! One step on open keys at a time, and what others do to those keys meanwhile.
+//! Steps: work on open keys, one step at a time, even if other modules change these keys meanwhile.
 //!
-//! A key that has expired is deleted when it is opened, one that is written may be new, and the server tells other modules of both.
-//! Those may do anything then, to any key: the value of an open one may be gone when the server returns to us. So nothing that is
-//! known of an open key is trusted over that:
+//! Opening an expired key deletes it, and writing a key may make a new one. The server tells other modules of both, and they may then do
+//! anything to any key: when the server returns to us, the value of an open key may be gone. So what is known of an open key is not trusted
+//! after such a call:
 //!
-//! - `Step::open_again` opens keys once more where something happened as they were opened;
-//! - an open key whose value somebody else takes out is lost from that moment on (`OpenKey`): it looks absent, and nothing is done to it;
-//! - whoever decides something new asks `is_disturbed` first;
-//! - nobody begins a step within another one.
+//! - `Step::open_again` opens keys once more if something happened while they were opened;
+//! - an open key whose value somebody else takes out is lost from that moment on (`OpenKey`): it looks absent, and is not changed;
+//! - code that decides something new asks `is_disturbed` first;
+//! - no step begins within another one.
 //!
-//! The server tells the module of each lock that leaves the keyspace before it frees the value (`NativeType`). It also tells the module of
-//! what expires, of databases that are swapped, and of a flush (`events`), but of that only when the values are gone.
+//! The server tells the module of each lock that leaves the keyspace before it frees the value (`NativeType`). It also tells of expired
+//! keys, swapped databases and flushes (`events`), but of flushes only when the values are gone.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ use std::ptr;
 
 use super::open_key;
 
-/// How often keys are opened in vain.
+/// How often keys are opened before the step fails.
 const TRIES: usize = 3;
 
 static NOW: Now = Now { phase: Cell::new(Phase::Idle), ours: Cell::new(ptr::null()) };
@@ -33,21 +33,22 @@ struct Now {
 enum Phase {
     /// No step runs.
     Idle,
-    /// A step runs, and nothing has happened in the keyspace since its keys were opened that is not our doing.
+    /// A step runs, and since its keys were opened, nobody else has changed the keyspace.
     Quiet,
-    /// A step runs, and something has.
+    /// A step runs, and somebody else has changed the keyspace.
     Disturbed,
 }
 
-// SAFETY: as `ServerCell`: only callbacks touch it, which the server runs one at a time under its global lock. (Not atomics: each
-// step asks several times, and one that is asked costs another instruction.)
+// SAFETY: as for `ServerCell`: only callbacks touch it, which the server runs one at a time under its global lock. (Atomics would cost
+// another instruction for each access, and each step makes several.)
 unsafe impl Sync for Now {}
 
 /// The proof that a step runs.
 pub(crate) struct Step(());
 
 impl Step {
-    /// Begins a step, before it opens keys. `None` if a step runs already: then another module calls this one in its midst.
+    /// Begins a step, before it opens keys. Returns `None` if a step runs already, which means that another module called this one in the
+    /// middle of it.
     #[inline(always)]
     pub(crate) fn begin() -> Option<Self> {
         if NOW.phase.get() != Phase::Idle {
@@ -57,8 +58,8 @@ impl Step {
         Some(Self(()))
     }
 
-    /// Opens keys again, where the step was disturbed as they were opened: the earlier ones are no more to be looked at. None where
-    /// that happens each time.
+    /// Opens keys again after the step was disturbed while they were opened. The earlier ones must not be used any more. Returns `None` if
+    /// the step is disturbed each time.
     #[cold]
     #[inline(never)]
     pub(crate) fn open_again<K, E>(&self, mut open: impl FnMut() -> Result<K, E>) -> Result<Option<K>, E> {
@@ -80,23 +81,23 @@ impl Drop for Step {
     }
 }
 
-/// Whether something has happened that is not our doing since the keys of the running step were opened.
+/// Whether somebody else has changed the keyspace since the keys of the running step were opened.
 #[inline(always)]
 pub(crate) fn is_disturbed() -> bool {
     NOW.phase.get() == Phase::Disturbed
 }
 
-/// Something happens in the keyspace.
+/// Notes that somebody changes the keyspace.
 pub(super) fn disturb() {
     if NOW.phase.get() != Phase::Idle {
         NOW.phase.set(Phase::Disturbed);
     }
 }
 
-/// Deletes a value.
+/// Runs `body`, which deletes this value.
 #[inline(always)]
 pub(super) fn delete(value: *mut c_void, body: impl FnOnce()) {
-    /// Whatever comes of the body: the address may be another value's next.
+    /// Clears `ours`, even if `body` panics: another value may get this address next.
     struct End;
     impl Drop for End {
         #[inline(always)]
@@ -109,19 +110,19 @@ pub(super) fn delete(value: *mut c_void, body: impl FnOnce()) {
     body();
 }
 
-/// Whether we are deleting that value.
+/// Whether this is the value that we are deleting.
 #[inline(always)]
 pub(super) fn is_ours(value: *const c_void) -> bool {
     ptr::eq(value, NOW.ours.get())
 }
 
-/// Somebody else is taking a value out of the keyspace.
+/// Notes that somebody else is taking a value out of the keyspace.
 pub(super) fn taken_out(value: *const c_void) {
     disturb();
     open_key::lose(value);
 }
 
-/// What a database held is elsewhere now, or nowhere; `None`: of all databases.
+/// Notes that the values of a database are gone, or in another database; `None`: of all databases.
 pub(super) fn emptied(db: Option<i32>) {
     disturb();
     open_key::lose_all(db);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use redis_module::raw;
 
-/// A type as the server knows it, from the time it is registered, and how many values of it there are.
+/// A type in its registered form, and the number of its values.
 pub(crate) struct TypeHandle {
     registered: AtomicPtr<raw::RedisModuleType>,
     made: AtomicU64,
@@ -28,22 +28,23 @@ impl TypeHandle {
         self.registered.store(registered, Ordering::Relaxed);
     }
 
-    /// How many values the server keeps.
+    /// The number of values that the server keeps.
     pub(crate) fn values(&self) -> u64 {
-        // In this order: a value that is freed meanwhile on a background thread was made before.
+        // `freed` is read before `made`. A background thread may free values meanwhile, and each value that `freed` counts must also be in
+        // `made`.
         let freed = self.freed.load(Ordering::Acquire);
         self.made.load(Ordering::Relaxed).saturating_sub(freed)
     }
 
-    /// Takes note of a value that the server keeps from now on.
+    /// Counts a value that the server keeps from now on.
     pub(super) fn count_made(&self) {
-        // Values are made in callbacks that run one at a time: a load and a store are enough.
+        // Callbacks that make values run one at a time, so a load and a store are enough.
         self.made.store(self.made.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Takes note of a value that the server is done with.
+    /// Counts a value that the server is done with.
     pub(super) fn count_freed(&self) {
-        // Values are freed on background threads too.
+        // Background threads free values too.
         self.freed.fetch_add(1, Ordering::Release);
     }
 }

@@ -1,11 +1,11 @@
-//! What the user of the running command has a right to.
+//! The rights of the running command's user.
 
 use redis_module::raw;
 
 use super::{Arg, Ctx};
 
 impl Ctx<'_> {
-    /// Whether the user has the right to a channel. A refusal is noted in the server's `ACL LOG`.
+    /// Whether the user has the right to a channel. The server notes a refusal in its `ACL LOG`.
     pub(crate) fn may_use_channel(&self, channel: &[u8]) -> bool {
         const PUBLISH: i32 = raw::REDISMODULE_CMD_CHANNEL_PUBLISH.cast_signed();
         let may = |user: *mut raw::RedisModuleUser, channel: Arg<'_>| {
@@ -43,26 +43,27 @@ impl Ctx<'_> {
         self.with_string(key, |key| self.with_user(|user| may(user, key)))
     }
 
-    /// Asks something of the user; `false` where there is none, as for what another module runs, or none any more.
+    /// Runs `body` with the user. Returns `false` if there is no user, as when another module runs the command, or if the user has been
+    /// deleted.
     fn with_user(&self, body: impl FnOnce(*mut raw::RedisModuleUser) -> bool) -> bool {
-        // Some servers (Redis 7.2 and 7.4, Valkey 8.0) crash where the name of no user is asked.
+        // Some servers (Redis 7.2 and 7.4, Valkey 8.0) crash when asked for the user's name if there is no user.
         if !self.is_connected() && !self.has_user() {
             return false;
         }
-        // SAFETY: the context is valid (see `new`). The server answers a string of our own, or null.
+        // SAFETY: the context is valid (see `new`). The server returns a string that is ours, or null.
         let name = unsafe { api!(RedisModule_GetCurrentUserName(self.raw())) };
         if name.is_null() {
             return false;
         }
-        // SAFETY: the string is valid. The server answers a user of our own, or null where there is none any more.
+        // SAFETY: the string is valid. The server returns a user object that is ours, or null if the user has been deleted.
         let user = unsafe { api!(RedisModule_GetModuleUserFromUserName(name)) };
-        // SAFETY: ours, and not used any more.
+        // SAFETY: the string is ours, and not used any more.
         unsafe { api!(RedisModule_FreeString(self.raw(), name)) };
         if user.is_null() {
             return false;
         }
         let allowed = body(user);
-        // SAFETY: ours, and not used any more.
+        // SAFETY: the user object is ours, and not used any more.
         unsafe { api!(RedisModule_FreeModuleUser(user)) };
         allowed
     }

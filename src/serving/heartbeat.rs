@@ -1,28 +1,34 @@
-//! The grace of this server, and the heartbeat that tells whether the process stood still; the rules are `waiting::grace`.
+//! The grace of this server, and the heartbeat, which tells whether the process stood still. The rules are in `waiting::grace`.
 
 use std::ffi::CStr;
 
 use super::notices;
 use crate::config;
 use crate::lock::{Limits, Millis};
-use crate::server::{Ctx, ServerCell, Timer, TimerTask, lease_start, ran, since_boot};
+use crate::server::{Ctx, ServerCell, Timer, TimerTask, fire, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
-/// How often the heart beats, in ms, by a timer. The server's own turns of duty, ten a second where nobody has changed that,
-/// are beats too, and see to the timer: it goes by the wall clock, and one that is set back would keep it still until the
-/// clock has caught up.
+/// How often the heart beats, in ms: in the server's cron, which usually runs ten times a second, or by a timer if the cron runs too rarely.
+/// The cron checks that timer: timers depend on the wall clock, and if that is set back, a timer does not fire until the clock has caught up.
 const BEAT: Millis = 250;
 
 static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());
 
-/// The timer of the next beat, and when it is due, in ms since boot.
-static NEXT: ServerCell<Option<(Millis, Timer)>> = ServerCell::new(None);
+struct Next {
+    /// When the next beat is due, in ms since boot.
+    due: Millis,
+    /// Whether the server's cron runs too rarely.
+    by_timer: bool,
+    timer: Option<Timer>,
+}
+
+static NEXT: ServerCell<Next> = ServerCell::new(Next { due: 0, by_timer: false, timer: None });
 
 fn moment() -> Moment {
     Moment { since_boot: since_boot(), ran: ran() }
 }
 
-/// This server begins to serve: it has been started or promoted.
+/// Notes that this server begins to serve: it has been started or promoted.
 pub(super) fn begin() {
     let now = moment();
     GRACE.with(|grace| grace.begin(now));
@@ -31,27 +37,36 @@ pub(super) fn begin() {
 /// Starts the heartbeat.
 pub(super) fn start() {
     begin();
-    set_timer();
+    set_next();
 }
 
-/// The server is on duty.
-pub(super) fn on_duty() {
+/// Called by the server's cron, which runs again in `again` ms.
+pub(super) fn on_duty(ctx: &Ctx<'_>, again: Millis) {
     let now = moment();
     GRACE.with(|grace| grace.beat(now));
-    let late = NEXT.with(|next| next.take_if(|(due, _)| now.since_boot > *due + BEAT));
-    if let Some((_, timer)) = late {
-        timer.stop();
-        set_timer();
+    let (by_timer, late) = NEXT.with(|next| {
+        next.by_timer = again > BEAT;
+        (next.by_timer, now.since_boot - next.due)
+    });
+    if by_timer && (late > BEAT || NEXT.with(|next| next.timer.is_none())) {
+        set_next();
+    } else if !by_timer && late >= 0 {
+        fire::<Heartbeat>(ctx);
     }
 }
 
-fn set_timer() {
-    let timer = Timer::after::<Heartbeat>(BEAT);
+fn set_next() {
     let due = since_boot().saturating_add(BEAT);
-    NEXT.with(|next| *next = Some((due, timer)));
+    NEXT.with(|next| {
+        next.due = due;
+        if let Some(late) = next.timer.take() {
+            late.stop();
+        }
+        next.timer = next.by_timer.then(|| Timer::after::<Heartbeat>(BEAT));
+    });
 }
 
-/// How long nothing new is granted, and no lease lengthened.
+/// How long nothing new is granted, and no lease is made longer.
 pub(super) fn grace_left() -> GraceLeft {
     let grants = config::FAILOVER_GRACE.get();
     if grants == 0 {
@@ -62,7 +77,7 @@ pub(super) fn grace_left() -> GraceLeft {
     GRACE.with(|grace| grace.left(now, length))
 }
 
-/// What holds for all grants now.
+/// The limits that apply to all grants now.
 #[inline(always)]
 pub(super) fn limits() -> Limits {
     Limits {
@@ -74,8 +89,8 @@ pub(super) fn limits() -> Limits {
     }
 }
 
-/// How long, in ms, the timer is to hand nothing over, since the server may count replicas as good that have gone while it
-/// was away; 0: it may. A command is the server's to refuse.
+/// How long, in ms, the module must not hand locks over by timer; 0: it may. After this server was away, the server may still count
+/// replicas as good that are gone. (Commands are the server's to refuse.)
 pub(super) fn replicas_uncounted(ctx: &Ctx<'_>) -> Millis {
     let now = moment();
     let left = GRACE.with(|grace| grace.replicas_uncounted(now));
@@ -88,10 +103,10 @@ impl TimerTask for Heartbeat {
     const NAME: &'static CStr = c"heartbeat";
 
     fn run(ctx: &Ctx<'_>) {
-        NEXT.with(|next| *next = None);
+        NEXT.with(|next| next.timer = None);
         let now = moment();
         GRACE.with(|grace| grace.beat(now));
-        set_timer();
+        set_next();
         notices::write_down(ctx);
     }
 }

@@ -1,4 +1,4 @@
-//! The holders of a lock that somebody waits for: looked up where no command was given its key. Looking leaves no trace.
+//! Looks up the holders of a lock that somebody waits for, without a command on its key. Leaves no trace.
 
 use super::table::TABLE;
 use crate::keyspace::LockKey;
@@ -10,7 +10,7 @@ use crate::waiting::LockId;
 #[derive(Default)]
 pub(crate) struct Holders {
     pub(crate) count: usize,
-    /// Some of them, the oldest grant first.
+    /// The holders with the oldest grants.
     pub(crate) first: Vec<HolderInfo>,
     /// The owner for whom the lock is reserved, if it is free.
     pub(crate) reserved_for: Option<Owner<'static>>,
@@ -23,7 +23,7 @@ pub(crate) struct HolderInfo {
     pub(crate) client: Option<u64>,
 }
 
-/// The holders of a lock of any database, `most` at most.
+/// The holders of a lock in any database. `most` limits those in `first`.
 pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
     let (count, held) = peek(ctx, id, |lock| holders(lock, most, now)).unwrap_or_default();
     TABLE.with(|table| {
@@ -35,18 +35,18 @@ pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> H
     })
 }
 
-/// Looks at a lock of any database; none where its key holds something else.
+/// Calls `look` on a lock in any database. Returns `None` if its key holds another type.
 pub(super) fn peek<R>(ctx: &Ctx<'_>, id: &LockId, look: impl FnOnce(&LockKey<'_>) -> R) -> Option<R> {
     let peek = |key: Arg<'_>| LockKey::peek(ctx, key).ok().map(|lock| look(&lock));
     ctx.in_db(id.db, || ctx.with_string(&id.key, peek)).flatten()
 }
 
-/// How many hold a lock, and the first of them.
+/// The number of holders, and the oldest grants, `most` at most.
 fn holders(lock: &LockKey<'_>, most: usize, now: Now) -> (usize, Vec<(Grant, Deadline)>) {
     let Some(value) = lock.value() else { return (0, Vec::new()) };
     let (until, millis) = (lock.deadline(), now.millis());
     let held = value.alive(until, millis).take(most);
     let held: Vec<_> = held.map(|Held { grant, deadline }| (grant.clone(), deadline)).collect();
-    // Those whose leases are over are still there until a timer ends them: while clients are paused, for long.
+    // Lapsed grants stay until a timer ends them, which takes long while clients are paused.
     (value.count().saturating_sub(value.lapsed(until, millis).count()), held)
 }

@@ -1,4 +1,4 @@
-//! The server between commands.
+//! The server, as the rules see it between commands.
 
 use std::ffi::CStr;
 
@@ -12,19 +12,19 @@ use crate::waiting::{
     self, Budget, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
 };
 
-/// The command that a timer runs, so that the server applies to a handover by timer what it applies to every write:
-/// replicas enough, a disk that works, a slot that is served here. Its words: the number of a waiter, and all locks that it
-/// waits for; or 0, and one lock; or -1, and the other locks that an owner has given up with one (`LEFT_BY`).
+/// The command that a timer runs for a handover, so that the server applies the checks of every write: enough replicas, a disk that works,
+/// a slot that is served here. Its arguments are the number of a waiter, and all locks that it waits for; or 0, and one lock; or -1, and
+/// the other locks that an owner has given up with one (`LEFT_BY`).
 pub(crate) const SETTLE: &CStr = c"lock.settle";
 
-/// The owner that gives up several locks in the command that runs now.
+/// The owner that gives up several locks in the running command.
 static LEFT_BY: ServerCell<Option<Owner<'static>>> = ServerCell::new(None);
 
 pub(super) fn left_by() -> Option<Owner<'static>> {
     LEFT_BY.with(Option::take)
 }
 
-/// Settles the other locks that an owner has given up with one.
+/// Settles the other locks that an owner has given up together with one.
 pub(super) fn settle_left(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
     let keys = ids.iter().map(|id| id.key.as_ref());
@@ -33,12 +33,12 @@ pub(super) fn settle_left(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = None);
 }
 
-/// How long in ms to wait before looking again whether clients are still paused. Costs one call.
+/// How long in ms to wait before checking again whether clients are paused. Each check costs one call.
 const WHILE_PAUSED: Millis = 2;
 
 pub(super) struct Server<'a> {
     ctx: &'a Ctx<'a>,
-    /// The time at which the rules first asked how long this turn has lasted.
+    /// When the rules first asked how long this turn has lasted.
     began: Option<Micros>,
 }
 
@@ -119,12 +119,12 @@ impl Host for Server<'_> {
                 waiting::settle(lock, now);
                 Ok(())
             };
-            // The work that is due is being done: the timers are set after that.
+            // The timers are set later, when all work that is due is done.
             self.ctx.with_string(&id.key, |key| _ = OpenLock::step(self.ctx, key, settle, |_| ()));
         }
     }
 
-    fn look(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn lease_end(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
         if !self.ctx.select_db(id.db) {
             return None;
         }

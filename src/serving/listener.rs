@@ -1,5 +1,5 @@
-//! What the server tells of keys, connections and its own role. The keyspace may be in the middle of a change then: note it,
-//! set a timer, and touch nothing.
+//! The listener for the server's events. The keyspace may be in the middle of a change, so it only notes the event and sets a timer, and
+//! touches no key.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -8,20 +8,20 @@ use super::table::{TABLE, now};
 use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
-use crate::lock::{Grant, Value};
+use crate::lock::{Grant, Millis, Value};
 use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys};
 use crate::waiting::{self, LockRef, WaitTable};
 
-/// Listens to all these events.
+/// The listener for all events.
 pub(crate) struct ServerEvents;
 
-/// `lock.max-holders` as it was when settings changed last.
+/// `lock.max-holders` as it was when settings last changed.
 static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 
 impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
-        // A session may outlive it, or somebody is to hear of it.
+        // A lapse matters if a session of the lock may outlive it, or if somebody is to be told of it.
         let matters = |table: &mut WaitTable<Blocked>| {
             let overdue = table.overdue_sessions(at, now().millis());
             (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)
@@ -34,7 +34,7 @@ impl ValueEvents<Value> for ServerEvents {
     }
 
     fn sent(ctx: &Ctx<'_>) {
-        // `restored` follows, unless the server refuses the value.
+        // If the server accepts the value, the event `restored` follows: it must find us listening.
         listen(ctx);
     }
 
@@ -43,9 +43,9 @@ impl ValueEvents<Value> for ServerEvents {
     }
 }
 
-/// Has the server tell the module of changed keys from now on. The module needs these events for two things that it learns in no other
-/// way: somebody cuts a lease short on which a waiter or a session depends, or a client's payload becomes a key. So a server on which
-/// nobody waits is never asked for them.
+/// Asks the server for events about changed keys, from now on. The module needs them for two things that it does not learn otherwise:
+/// somebody cuts a lease short on which a waiter or a session depends, or a client's payload becomes a key. So the module never asks for
+/// them on a server on which nobody waits.
 pub(super) fn listen(ctx: &Ctx<'_>) {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if !LISTENING.swap(true, Ordering::Relaxed) {
@@ -57,9 +57,9 @@ fn is_empty() -> bool {
     TABLE.with(|table| table.locks.is_empty())
 }
 
-/// Looks at a lock again, soon: something happened to its key.
+/// Has a lock looked at soon, since something happened to its key.
 fn rouse(at: LockRef<'_>) {
-    // At a lapse a timer is due already, and stays.
+    // If the lock lapsed, its timer is due already, and stays set.
     let now = now().millis();
     if TABLE.with(|table| table.locks.recheck_by(at, now)) {
         tick::arm();
@@ -115,8 +115,8 @@ impl KeyspaceEvents for ServerEvents {
         }
     }
 
-    fn on_duty() {
-        heartbeat::on_duty();
+    fn on_duty(ctx: &Ctx<'_>, again: Millis) {
+        heartbeat::on_duty(ctx, again);
         tick::on_duty();
     }
 

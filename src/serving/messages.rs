@@ -1,4 +1,4 @@
-//! Published messages, in words: `granted FENCE OWNER` and the like. The owner stands last, since it may hold any byte.
+//! The text of published messages: `granted FENCE OWNER` and the like. The owner comes last, since it may have any bytes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::server::Ctx;
 use crate::stats;
 use crate::waiting::{Message, MessageKind};
 
-/// The address of a user's messages: the user's name, and the channel's.
+/// The address for messages to a user: the user's name, and the channel's name.
 pub(super) fn address(user: &[u8], channel: &[u8]) -> Arc<[u8]> {
     [user, b"\0", channel].concat().into()
 }
@@ -18,8 +18,8 @@ fn user_and_channel(address: &[u8]) -> (&[u8], &[u8]) {
     (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
 }
 
-/// Publishes a message; whether somebody may have heard it. In a cluster this server knows its own subscribers only. Nobody hears
-/// what is told to a user who has lost the right to the channel since.
+/// Publishes a message. Returns whether somebody may have received it: in a cluster, this server knows only its own subscribers. Nothing is
+/// published for a user who has lost the right to the channel.
 pub(super) fn publish(ctx: &Ctx<'_>, message: &Message) -> bool {
     let (user, channel) = user_and_channel(&message.channel.address);
     let may = ctx.user_may_publish(user, channel);

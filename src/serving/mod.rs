@@ -1,15 +1,16 @@
 //! The server's side of waiting: the rules of `waiting` run here on real locks, real clients and real timers.
 //!
-//! - `steps`: what commands do to a lock; `open_lock`, `open_locks`: one lock, or several, open for one step; `callers`: their clients,
-//!   who may be blocked.
-//! - `tell`: blocked clients, from the answer to the last word on them; `messages`: what is published.
-//! - `host`, `tick`: what falls due between commands, and the timers for it.
-//! - `notices`: what stands in the log of long waits and lapses.
+//! - `steps`: what commands do to a lock; `open_lock`, `open_locks`: one lock, or several, open for one step; `callers`: the clients of
+//!   commands, which may be blocked; `companion`: the key that they are blocked on.
+//! - `tell`: replies to blocked clients; `messages`: published messages.
+//! - `host`, `tick`: the work that falls due between commands, and its timers.
+//! - `notices`: lines in the log about long waits and lapses.
 //! - `heartbeat`: the grace, and whether this server stood still.
-//! - `listener`: what the server tells of keys, connections and its own role.
-//! - `views`, `holders`: what is shown; `table`: who waits where, and how much one step or turn may do.
+//! - `listener`: the server's events about keys, connections and its own role.
+//! - `views`, `holders`: what commands and `INFO` show; `table`: the table of waiters and the budget.
 
 mod callers;
+mod companion;
 mod heartbeat;
 mod holders;
 mod host;

@@ -1,5 +1,5 @@
-//! What an operator finds in the log without asking: who has waited long, and for whom; which lapses somebody waited for; and which
-//! payloads of clients were refused. Not more than some lines a second.
+//! Lines that an operator finds in the log: who has waited long, and for whom; lapses that somebody waited for; and refused payloads of
+//! clients. The log gets only a few of each a second.
 
 use super::holders::{HolderInfo, Holders, holders_of};
 use super::table::{TABLE, now};
@@ -12,7 +12,7 @@ static WAITS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static LAPSES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
-/// How many wait for a lock of which a lease was over, and how loud the line about that is to be.
+/// After a lease of a lock was over: the number of the lock's waiters, and the level of the line about the lapse.
 pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
     match TABLE.with(|table| table.locks.lock(at).waiters()) {
         0 => (0, LogLevel::Verbose),
@@ -21,13 +21,13 @@ pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
     }
 }
 
-/// How loud the line about a payload is to be that a client has sent, and that is refused.
+/// The level of the line about a refused payload of a client.
 pub(super) fn of_refusal() -> LogLevel {
     let may = REFUSALS.with(|refusals| refusals.take(now().millis()));
     if may { LogLevel::Warning } else { LogLevel::Verbose }
 }
 
-/// Writes down who has waited long since this was done last, and how many lines were left out.
+/// Logs who has waited long since the last call, and how many lines were left out.
 pub(super) fn write_down(ctx: &Ctx<'_>) {
     let now = now();
     match config::LOG_WAIT.get() {
@@ -82,7 +82,7 @@ fn line(waiter: &WaiterInfo, id: &LockId, holders: &Holders, now: Now) -> String
     format!(
         "long wait: owner \"{}\", client id={client}, for {waited} ms; the lock is {held}, key \"{}\"",
         owner.as_ref().escape_ascii(),
-        // Last: the server cuts a line off after 1 kB.
+        // The key comes last, since the server cuts a line off after 1 kB.
         id.key.escape_ascii(),
     )
 }

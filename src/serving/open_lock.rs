@@ -1,4 +1,6 @@
-//! One lock, open for one step: where the rules of `waiting` meet the keyspace.
+//! One lock, open for one step: the rules of `waiting` on a key of the server.
+
+use std::cell::Cell;
 
 use super::heartbeat;
 use super::notices;
@@ -13,23 +15,25 @@ use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, Lock
 pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx<'a>,
     lock: LockKey<'a>,
-    /// What `idle` has answered; none where nobody has asked yet.
+    /// The name of the key; `None` until it has been asked of the server.
+    name: Cell<Option<&'a [u8]>>,
+    /// The last answer of `idle`; `None` before the first.
     idle: Option<bool>,
-    /// Others lend it too.
+    /// The command has several locks open.
     among_others: bool,
-    /// The state was lent: something may be due now.
+    /// The table has been used, so something may be due now.
     lent: bool,
-    /// A grant was made or has ended.
+    /// A grant was made or has ended in this step.
     changed: bool,
-    /// The events to publish when the step is over. The server calls other modules for events, and these modules may do anything to the
-    /// key.
+    /// The events to publish when the step is over. They are not published earlier, since other modules hear of them, and may then do
+    /// anything to the key.
     first: Option<LockEvent>,
     more: Vec<LockEvent>,
 }
 
 impl<'a> OpenLock<'a> {
-    /// Opens a lock and runs a step on it. What others are to hear of it they hear afterwards; then `due` runs, if something
-    /// may have fallen due.
+    /// Opens a lock and runs a step on it. Afterwards others are told what the step has done. Then `due` runs, if something may have fallen
+    /// due.
     pub(super) fn step<R>(
         ctx: &'a Ctx<'a>,
         key: Arg<'a>,
@@ -39,7 +43,7 @@ impl<'a> OpenLock<'a> {
         let step = Step::begin().ok_or(Error::Nested)?;
         let mut lock = Self::open(ctx, key, false)?;
         if server::is_disturbed() {
-            // The earlier one is closed only then.
+            // This assignment also closes the lock that was open before.
             lock = step.open_again(|| Self::open(ctx, key, true))?.ok_or(Error::Disturbed)?;
         }
         let result = body(&mut lock);
@@ -60,6 +64,7 @@ impl<'a> OpenLock<'a> {
         Ok(Self {
             ctx,
             lock,
+            name: Cell::new(None),
             idle: None,
             among_others,
             lent: false,
@@ -69,7 +74,7 @@ impl<'a> OpenLock<'a> {
         })
     }
 
-    /// After a step that was disturbed: what was done may be undone already, and what was to be done was left. A timer has the lock looked at.
+    /// After a disturbed step, has a timer look at the lock: the step's changes may have been undone, and some were left out.
     #[cold]
     #[inline(never)]
     pub(super) fn recheck_soon(&mut self) {
@@ -77,7 +82,7 @@ impl<'a> OpenLock<'a> {
         self.here(|table, at| table.locks.recheck_by(at, now));
     }
 
-    /// Closes the lock. Returns what is left to be told of the step.
+    /// Closes the lock. Returns the events that others are to be told.
     #[inline(always)]
     pub(super) fn close(self) -> Closed<'a> {
         let Self { lock, lent, first, more, .. } = self;
@@ -85,7 +90,7 @@ impl<'a> OpenLock<'a> {
     }
 }
 
-/// A lock on which a step has been done.
+/// A lock after a step, and the events of the step.
 pub(super) struct Closed<'a> {
     key: Arg<'a>,
     signal: Signal<'a>,
@@ -95,7 +100,7 @@ pub(super) struct Closed<'a> {
 }
 
 impl Closed<'_> {
-    /// Tells listeners of the step. Whether something may have fallen due.
+    /// Publishes the events of the step. Returns whether something may have fallen due.
     #[inline(always)]
     pub(super) fn publish(self, ctx: &Ctx<'_>) -> bool {
         drop(self.signal);
@@ -113,7 +118,7 @@ impl Environment for OpenLock<'_> {
     type Client = Blocked;
 
     fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
-        // Where nobody waits, somebody may from now on. One that is not idle may count as such until the step is over.
+        // `body` may make an idle lock busy, so a cached answer of yes is dropped. An answer of no may stay until the step is over.
         self.idle = self.idle.filter(|idle| !idle);
         self.lent = true;
         TABLE.with(body)
@@ -132,8 +137,8 @@ impl Environment for OpenLock<'_> {
         if work < CHANGE {
             return BUDGET.with(|budget| budget.pay(work));
         }
-        // For a change, the server reads the name of the key again.
-        let weight = LockRef { db: self.db(), key: self.key().as_ref() }.weight();
+        // A change costs more if the name is long, since the server reads the name again.
+        let weight = LockRef { db: self.db(), key: self.key() }.weight();
         BUDGET.with(|budget| budget.pay(work.saturating_mul(weight as u32)))
     }
 
@@ -143,14 +148,16 @@ impl Environment for OpenLock<'_> {
 }
 
 impl<'a> LockAccess for OpenLock<'a> {
-    type Key = Arg<'a>;
+    type Key = &'a [u8];
 
     fn db(&self) -> i32 {
         self.ctx.db()
     }
 
-    fn key(&self) -> Arg<'a> {
-        self.lock.name()
+    fn key(&self) -> &'a [u8] {
+        let name = self.name.get().unwrap_or_else(|| self.lock.name().bytes());
+        self.name.set(Some(name));
+        name
     }
 
     #[inline(always)]
@@ -208,7 +215,7 @@ impl<'a> LockAccess for OpenLock<'a> {
         }
     }
 
-    /// Nothing new is granted either where somebody has disturbed the step: the lock may look free, and not be.
+    /// After a disturbance nothing new is granted, since the lock may look free without being free.
     #[inline(always)]
     fn next_fence(&mut self, now: Now) -> Option<Fence> {
         if server::is_disturbed() { None } else { keyspace::next_fence(now.micros) }
@@ -240,7 +247,7 @@ fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
     TABLE.with(|table| table.locks.is_idle(at))
 }
 
-/// Counts what has happened, and publishes it as a keyspace event.
+/// Counts an event, and publishes it as a keyspace event.
 #[inline(always)]
 pub(super) fn publish(ctx: &Ctx<'_>, key: Arg<'_>, note: LockEvent) {
     let (counter, event) = match note {

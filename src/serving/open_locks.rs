@@ -5,11 +5,11 @@ use crate::error::Error;
 use crate::server::{self, Arg, Ctx, Step};
 use crate::waiting::LocksAccess;
 
-/// What a command names: a key, or several.
+/// The argument of a command: one key, or several.
 pub(crate) trait LockNames<'a> {
     type Locks: LocksAccess<One = OpenLock<'a>>;
 
-    /// Opens these locks and runs a step on them. Afterwards others hear what the step has done. Then `due` runs, if something may have
+    /// Opens these locks and runs a step on them. Afterwards others are told what the step has done. Then `due` runs, if something may have
     /// fallen due.
     fn step<R>(
         self,
@@ -33,7 +33,7 @@ impl<'a> LockNames<'a> for Arg<'a> {
     }
 }
 
-/// Several locks. No two of them are the same.
+/// Several locks, of which no two are the same.
 pub(crate) struct OpenLocks<'a> {
     first: OpenLock<'a>,
     others: Vec<OpenLock<'a>>,
@@ -69,7 +69,7 @@ impl<'a> LockNames<'a> for &[Arg<'a>] {
         if server::is_disturbed() {
             locks.iter_mut().for_each(OpenLock::recheck_soon);
         }
-        // All are closed before anybody hears of one.
+        // All locks are closed before the events of any are published.
         let all = std::iter::once(locks.first).chain(locks.others);
         let closed: Vec<Closed<'_>> = all.map(OpenLock::close).collect();
         drop(step);

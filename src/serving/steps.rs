@@ -1,4 +1,4 @@
-//! What commands do to a lock, one step each.
+//! The steps of commands: what each does to its locks.
 
 use super::callers::{self, Client};
 use super::open_lock::{OpenLock, publish};
@@ -14,7 +14,7 @@ use crate::waiting::{
     RequestId, WaitOptions,
 };
 
-/// A step on what a command names, after which the timers are set for what is due.
+/// Runs the step of a command on these keys, and then sets the timers for the work that has fallen due.
 #[inline(always)]
 fn step<'a, K: LockNames<'a>, R>(
     ctx: &'a Ctx<'a>,
@@ -25,7 +25,7 @@ fn step<'a, K: LockNames<'a>, R>(
     keys.step(ctx, body, after_step)
 }
 
-/// Sets the timers for what has fallen due. Once anything is known of a lock, the server also tells the module of changed keys.
+/// Sets the timers for the work that has fallen due. If anything is known of any lock, also asks the server for events about changed keys.
 fn after_step(ctx: &Ctx<'_>) {
     if !TABLE.with(|table| table.locks.is_empty()) {
         listener::listen(ctx);
@@ -33,8 +33,8 @@ fn after_step(ctx: &Ctx<'_>) {
     tick::arm();
 }
 
-/// Takes these locks for the client of the running command, or has it wait. Returns the grant of each lock, and the end of the lease that
-/// ends first.
+/// Acquires these locks for the client of the running command, or has the client wait. Returns the grant of each lock, and the end of the
+/// lease that ends first.
 #[inline(always)]
 pub(crate) fn acquire<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
@@ -47,7 +47,7 @@ pub(crate) fn acquire<'a, K: LockNames<'a>>(
     step(ctx, keys, |locks| Ok(waiting::acquire(locks, &mut Client(ctx), ask, wait, now)?))
 }
 
-/// Refuses what can't hang on the client's connection, or what its user has no right to.
+/// Refuses options that the client's connection can't have here, or to which its user has no right.
 #[inline(always)]
 fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) -> Result<(), Error> {
     if ask.session {
@@ -62,11 +62,11 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) 
     Ok(())
 }
 
-/// Gives up a place in the queue, or a grant that has not been claimed; whether there was such.
+/// Gives up the owner's place in the queue, or a grant that the owner has not claimed. Returns whether there was one.
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
     let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
-        // Where the server refuses, a timer does it.
+        // If the server refuses this, a timer does it.
         host::settle_left(ctx, owner, &others);
     }
     Ok(any)
@@ -83,7 +83,8 @@ pub(crate) fn release<'a, K: LockNames<'a>>(
     step(ctx, keys, |locks| Ok(waiting::release(locks, given, now)))
 }
 
-/// Sets the leases of all these locks, or of none, to the given length from now. Returns the end of the lease that ends first.
+/// Sets the lease of each of these locks to the given length from now. If one lease can't be set, sets none. Returns the end of the lease
+/// that ends first.
 pub(crate) fn extend<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
@@ -101,7 +102,7 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
     step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
 }
 
-/// What `LOCK.SETTLE` does with one lock, or with all locks that a waiter waits for; refused where no timer runs it.
+/// Runs `LOCK.SETTLE` for one lock, or for all locks that a waiter waits for. Refused if no timer runs it.
 pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>) -> Result<(), Error> {
     if !tick::is_running() {
         return Err(Error::NotAClientCommand);
@@ -127,7 +128,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
     };
     match settled {
         Err(Error::WrongType) => {
-            // Then nobody waits for the one that holds something else.
+            // Nobody waits any more for a lock whose key holds another type.
             let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
             others.for_each(|key| overwritten(ctx, *key));
             Ok(())
@@ -136,10 +137,10 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
     }
 }
 
-/// What `LOCK.SETTLE` does with the other locks that an owner has given up together with one.
+/// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with one.
 pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
     let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
-    // A timer sees to what holds something else.
+    // If a key holds another type, a timer handles it.
     let leave = |locks: &mut OpenLocks<'_>| {
         waiting::leave_others(locks, &owner, now());
         Ok(())
@@ -147,7 +148,7 @@ pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> 
     keys.step(ctx, leave, after_step)
 }
 
-/// The key holds something else.
+/// Handles a key that now holds another type: the lock's waiters and holders are told, and lapses are published.
 fn overwritten(ctx: &Ctx<'_>, key: Arg<'_>) {
     let db = ctx.db();
     for _ in 0..TABLE.with(|table| table.overwritten(LockRef { db, key: key.bytes() })) {

@@ -1,4 +1,4 @@
-//! The table of waiters, the budget and the clock: what all of this folder stands on.
+//! The table of waiters, the budget and the clock, which all files of this folder use.
 
 use crate::lock::Now;
 use crate::server::{self, Blocked, ServerCell};
@@ -6,7 +6,7 @@ use crate::waiting::{Budget, WaitTable};
 
 pub(super) static TABLE: ServerCell<WaitTable<Blocked>> = ServerCell::new(WaitTable::new());
 
-/// The budget that is left of the step or turn that runs now. Only one of them runs at a time.
+/// The rest of the budget of the running step and turn. Only one runs at a time.
 pub(super) static BUDGET: ServerCell<Budget> = ServerCell::new(Budget::new());
 
 /// The time of a step that begins now.

@@ -1,4 +1,4 @@
-//! Blocked clients, from the answer to the server's last word on them.
+//! The replies to blocked clients, and what happens when such a client goes.
 
 use std::num::NonZeroU64;
 
@@ -12,7 +12,7 @@ use crate::server::{BlockedEvents, Ctx, ErrorReply, answer_arrived};
 use crate::stats;
 use crate::waiting::{self, Answer, Refusal, RequestId, RequestedLock, RequestedLocks};
 
-/// Listens for all of it.
+/// The callbacks for blocked clients.
 pub(super) struct Telling;
 
 impl BlockedEvents for Telling {
@@ -64,7 +64,7 @@ impl BlockedEvents for Telling {
     }
 }
 
-/// Counts what came of `SYNC`.
+/// Counts the results of `SYNC`.
 fn count(answer: Answer) {
     match answer {
         Answer::Granted { .. } | Answer::Extended { .. } => stats::SYNCS.count(),

@@ -1,7 +1,7 @@
-//! Where the seam goes: what the rules of this folder need of the server. The server implements it once (`serving`),
-//! the tests once (`tests::server`).
+//! The interface between the rules of this folder and the server: `serving` implements it for the real server, and `tests::server` for
+//! tests.
 //!
-//! No model sees the code behind these methods. So they are few, and none of them decides.
+//! No model tests the code behind these methods, so they are few, and none of them decides anything.
 
 use super::detect::{Circle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
@@ -10,79 +10,80 @@ use crate::lock::{
     Room, Value,
 };
 
-/// What every rule needs.
+/// What every rule needs of the server.
 pub(crate) trait Environment {
-    /// A client that waits, as the server knows it.
+    /// A blocked client, as the server knows it.
     type Client: Copy;
 
-    /// Lends who waits where. The server can't be called meanwhile, since `self` is lent too.
+    /// Runs `body` on the table of waiters. The server can't be called meanwhile, since `self` is borrowed.
     fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Self::Client>) -> R) -> R;
 
-    /// The limits of all grants now.
+    /// The limits that apply to all grants now.
     fn limits(&mut self) -> Limits;
 
     /// Whether a connection with this id is open.
     fn is_open(&self, client: u64) -> bool;
 
-    /// Pays for some work of this step: see `budget`. Whether anything of the budget was left.
+    /// Pays for work of this step from its budget (see `budget`). Returns whether anything of the budget was left before.
     fn pay(&mut self, work: u32) -> bool;
 
-    /// Counts work of this step that can't be left for later.
+    /// Counts work of this step that can't be put off.
     fn spend(&mut self, work: u32);
 }
 
-/// One lock, open for one step: a command, or a timer.
+/// One lock, open for one step of a command or a timer.
 pub(crate) trait LockAccess: Environment {
-    /// The name of the lock; outlives a borrow of the lock, so that no step has to clone it.
+    /// The name of the lock. It outlives a borrow of the lock, so that no step has to clone it.
     type Key: Copy + AsRef<[u8]>;
 
     fn db(&self) -> i32;
 
     fn key(&self) -> Self::Key;
 
-    /// The grants of the lock; none where it is free.
+    /// The grants of the lock; `None` if it is free.
     fn value(&self) -> Option<&Value>;
 
-    /// The end of the latest lease. Apart from the value, since it is a look-up of its own.
+    /// The end of the latest lease. It is not part of `value`, since the server looks it up separately.
     fn deadline(&self) -> Deadline;
 
-    /// Gives the lock to somebody alone, whoever had it.
+    /// Gives the lock to this grant alone, in place of all others.
     fn give(&mut self, grant: Grant, until: Deadline);
 
-    /// Gives the lock to one more holder.
+    /// Adds a holder.
     fn add(&mut self, grant: Grant, until: Deadline);
 
-    /// Changes the grant with this fence, and its lease. Does nothing at all if both are the same already, as after an extension to the
-    /// same millisecond.
+    /// Changes the grant with this fence, and its lease. Does nothing if neither would change, as after an extension to the same
+    /// millisecond.
     fn update(&mut self, fence: Fence, change: GrantChange<'_>, until: Deadline);
 
-    /// Ends one of several grants, and takes note of why.
+    /// Ends one of several grants, and notes the event `why`.
     fn end(&mut self, fence: Fence, why: LockEvent);
 
-    /// Ends at most `most` grants whose leases were over before `now`, of several, and notes each lapse. Returns the fences of these
-    /// grants.
+    /// If the lock has several grants, ends those whose leases were over before `now`, `most` at most, and notes each lapse. Returns the
+    /// fences of the ended grants.
     fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence>;
 
-    /// Ends whatever grants there are.
+    /// Ends all grants.
     fn free(&mut self);
 
-    /// Notes an event, to publish and count it once the step is over.
+    /// Notes an event, which is published and counted when the step is over.
     fn note(&mut self, note: LockEvent);
 
-    /// The fence for a grant that is made now; none once the greatest has been given.
+    /// The fence for a grant that is made now; `None` once the greatest fence has been given.
     fn next_fence(&mut self, now: Now) -> Option<Fence>;
 
-    /// How long nothing new is granted, and how long no lease is lengthened.
+    /// How long nothing new is granted, and how long no lease is made longer.
     fn grace(&mut self) -> GraceLeft;
 
-    /// Nobody waits for this lock, no connection keeps it alive, and nothing of it is left to take back.
+    /// Whether the lock has no entry in the table: nobody waits for it, no connection keeps it alive, and nothing of it is to be taken
+    /// back.
     fn idle(&mut self) -> bool;
 
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
-    /// The limit for places of which all have a grant of this lock to claim: one more place may re-enter only while they wait for fewer
-    /// locks altogether.
+    /// The most locks for which places that still have to claim a grant of this lock may wait in all. At this number, no further place is
+    /// given a grant that its owner has already.
     fn most_unclaimed(&self) -> u32 {
         32
     }
@@ -93,12 +94,12 @@ pub(crate) trait LockAccess: Environment {
         self.table(|table| body(table, LockRef { db, key: key.as_ref() }))
     }
 
-    /// The lock's entry in the table of waiters: all that is known of it beside its key.
+    /// Runs `body` on the lock's entry in the table, which has all that is known of the lock beside its key.
     fn entry<R>(&mut self, body: impl FnOnce(&LockEntry) -> R) -> R {
         self.here(|table, at| body(table.locks.lock(at)))
     }
 
-    /// Changes what is known of the lock, where there is anything.
+    /// Changes the lock's entry in the table, if there is one.
     fn change<R>(&mut self, body: impl FnOnce(&mut LockEntry) -> R) -> Option<R> {
         self.here(|table, at| table.locks.change(at, body))
     }
@@ -117,6 +118,11 @@ pub(crate) trait LockAccess: Environment {
         self.value()?.with_fence(fence, || self.deadline())
     }
 
+    /// Whether there is a grant with this fence. The end of its lease, which is a look-up of its own, is not asked for.
+    fn has_fence(&self, fence: Fence) -> bool {
+        self.value().is_some_and(|value| value.with_fence(fence, || Deadline::Never).is_some())
+    }
+
     /// Whether one more grant might fit beside the present ones.
     fn has_room(&self) -> bool {
         self.value().is_none_or(|value| value.others().bear(Room::ANY))
@@ -127,60 +133,61 @@ pub(crate) trait LockAccess: Environment {
 pub(crate) trait Caller<S: LockAccess> {
     fn id(&self) -> u64;
 
-    /// Whether it can be blocked here: not in a transaction or a script, nor on a replica.
+    /// Whether the client can be blocked here. It can't in a transaction, in a script, or on a replica.
     fn may_block(&self) -> bool;
 
-    /// How many may wait, and for how long a grant may be left unclaimed. Asked for only where a client is to wait or has a session.
+    /// The limits for clients that wait or have sessions.
     fn limits(&self) -> WaitLimits;
 
-    /// Blocks the client, under that number; none where the server refuses.
+    /// Blocks the client under this number. Returns `None` if the server refuses.
     fn block(&mut self, lock: &S, request: RequestId) -> Option<S::Client>;
 
-    /// The holders of another lock, which the command was not given, so many at most: to look at, no more. `lock` is open meanwhile.
+    /// The holders of another lock, which the command does not name, `most` at most, for reading. `lock` stays open meanwhile.
     fn holders(&mut self, lock: &S, id: &LockId, now: Millis, most: usize) -> Vec<Holder>;
 }
 
-/// What the settings allow those who wait.
+/// The limits that settings put on waiting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitLimits {
-    /// The most waiters that a queue takes, where there is a limit.
+    /// The most waiters in one queue, if there is a limit.
     pub(crate) waiters: Option<usize>,
-    /// The most locks that hang on a connection at a time, by its places and sessions, where there is a limit.
+    /// The most locks that may depend on one connection, by its places and sessions, if there is a limit.
     pub(crate) places: Option<usize>,
-    /// How long, in ms, a grant may be left unclaimed.
+    /// How long, in ms, a place may leave a grant unclaimed.
     pub(crate) claim: Millis,
 }
 
-/// The server between steps: what falls due, and who is to be told.
+/// The server between commands, when due work is done and waiters are told.
 pub(crate) trait Host: Environment {
-    /// The reason why what is due has to wait, if there is one.
+    /// Whether the work that is due has to wait, and why.
     fn rest(&mut self, now: Now) -> Deferral;
 
-    /// How long, in µs, this turn of ours has lasted.
+    /// How long, in µs, this turn has lasted.
     fn used(&mut self) -> Micros;
 
-    /// Whether this turn has done as much as it may: see `budget`.
+    /// Whether this turn has used up its budget (see `budget`).
     fn is_turn_over(&mut self) -> bool;
 
-    /// Settles a lock by a command, so that the server applies what it applies to every write; or all locks that a waiter waits for.
+    /// Settles a lock by a command, so that the server applies the checks of every write. With `waiter`, settles all locks that it waits
+    /// for.
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled;
 
-    /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
+    /// Settles a lock whose slot is moving to this server, where no command finds the lock yet.
     fn settle_arriving(&mut self, id: &LockId);
 
     /// The end of the lease of the grant with this fence; `None` if the grant does not hold the lock at `now`.
-    fn look(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
+    fn lease_end(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
 
-    /// Has a client asked to be told: it is, in this call or soon.
+    /// Has the server call back for a blocked client, in this call or soon, so that the client is told.
     fn unblock(&mut self, client: Self::Client);
 
-    /// Publishes a message; whether somebody may have heard it.
+    /// Publishes a message. Returns whether somebody may have received it.
     fn publish(&mut self, message: &Message) -> bool;
 
-    /// How far this server and its replicas are.
+    /// How far this server and its replicas are in the stream of replication.
     fn replicas(&mut self) -> Replicas;
 
-    /// Asks the replicas how far they are; whether that could be done now.
+    /// Asks the replicas how far they are. Returns whether they could be asked now.
     fn ask_replicas(&mut self) -> bool;
 }
 
@@ -193,14 +200,14 @@ pub(crate) struct Replicas {
     pub(crate) replicas: Vec<Offset>,
 }
 
-/// Why what is due has to wait.
+/// Whether and why the work that is due has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
-    /// What is due does not have to wait.
+    /// The work does not have to wait.
     None,
-    /// This server is a replica: it is for the primary to do.
+    /// This server is a replica, and the work is the primary's.
     Replica,
-    /// The server asks for quiet until then.
+    /// The server asks for quiet until this time.
     Until(Millis),
 }
 
@@ -208,7 +215,7 @@ pub(crate) enum Deferral {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done,
-    /// The lock's slot is on its way to this server: only what clients have taken by `ASKING` is here.
+    /// The lock's slot is moving to this server, and only the locks that clients have taken with `ASKING` are here.
     Arriving,
     /// The lock is in a slot that another server serves.
     Elsewhere,
@@ -219,9 +226,9 @@ pub(crate) enum Settled {
 /// How long a grace still lasts, in ms; 0 if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GraceLeft {
-    /// Nothing new is granted for so long.
+    /// For how long nothing new is granted.
     pub(crate) grants: Millis,
-    /// No lease is lengthened for so long.
+    /// For how long no lease is made longer.
     pub(crate) leases: Millis,
 }
 
@@ -232,24 +239,24 @@ pub(crate) enum LockEvent {
     Acquired,
     /// The lock went to a waiter.
     HandedOver,
-    /// A wait of so many ms has ended in a grant.
+    /// A wait of this many ms has ended in a grant.
     Waited(Millis),
     Reentered,
     /// An owner re-entered with less room than its grant had.
     Upgraded,
-    /// A grant was made that has room for several.
+    /// A grant with room for several holders was made.
     Shared,
     /// An acquire was answered with null at once, or with an error.
     Refused,
-    /// The owner has given its last hold back.
+    /// The owner has released its last hold.
     Released,
-    /// The grant of somebody who was never told of it has been taken back.
+    /// A grant was taken back, since its client went away before it was told.
     TakenBack,
     /// The connection that kept the grant alive has closed.
     SessionEnded,
-    /// The lease ran out: of one among several, or of one that a connection kept alive.
+    /// A lease ran out: one of several, or one that a connection kept alive.
     Lapsed,
-    /// A wait would never have ended.
+    /// A wait was refused or ended, since it would never have been served.
     Deadlocked,
     Broken,
     Extended,
@@ -259,20 +266,20 @@ pub(crate) enum LockEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NotHeld,
-    /// A re-entry can't be had.
+    /// The owner holds the lock, but can't re-enter it in this way.
     NoReentry(ReentryError),
     NoMoreFences,
     /// The queue is full.
     MaxWaiters,
-    /// No more locks may hang on the connection.
+    /// Too many locks would depend on the connection.
     MaxPlaces,
     /// The client would wait for an owner that waits for this client's owner.
     Deadlock,
     /// The wait would never end, since it closes a circle.
     Circle(Circle),
-    /// Nothing new is granted, for so many ms.
+    /// Nothing new is granted for this many ms.
     Grace(Millis),
-    /// No lease is set anew, for so many ms.
+    /// No lease can be set for this many ms.
     GraceOfLeases(Millis),
 }
 

@@ -14,7 +14,7 @@ use crate::lock::{AcquireRequest, Deadline, Got, Now, SlotRequest};
 /// The grant of each lock, and the end of the lease that ends first.
 pub(crate) type Grants<B> = (<B as LocksAccess>::Each<Got>, Deadline);
 
-/// Grants all these locks, or has the client wait for all of them. New grants have one fence.
+/// Grants all these locks, or has the client wait for all of them. All new grants have the same fence.
 #[inline(always)]
 pub(crate) fn acquire<B: LocksAccess>(
     locks: &mut B,
@@ -33,7 +33,7 @@ pub(crate) fn acquire<B: LocksAccess>(
     acquire_any(locks, caller, ask, wait, now)
 }
 
-/// The fast path of an acquire: most are of one lock that is free, and of which nothing is known. None if that is not so.
+/// The fast path of an acquire: most acquires are of one lock that is free and idle. Returns `None` if this lock is not.
 #[inline(always)]
 fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -> Option<Granted> {
     if lock.value().is_some() || lock.grace().grants > 0 || !lock.idle() {
@@ -46,7 +46,7 @@ fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -
     Some(grant::<false, S>(lock, ask, Planned { fence, decision }, now))
 }
 
-/// Every acquire but the fast path. A function of its own, so that the fast path does not pay for it.
+/// Handles every acquire but those on the fast path. A function of its own, so that the fast path does not pay for it.
 #[inline(never)]
 fn acquire_any<B: LocksAccess>(
     locks: &mut B,
@@ -86,7 +86,8 @@ fn acquire_any<B: LocksAccess>(
     Ok(Outcome::Granted((got, first_end)))
 }
 
-/// Sets who hears what becomes of a grant of the running command, and which connection keeps it alive.
+/// Notes the channel on which the owner hears what becomes of a grant of the running command, and the connection that keeps the grant
+/// alive.
 #[inline(always)]
 fn keep<S: LockAccess>(
     lock: &mut S,
@@ -98,7 +99,7 @@ fn keep<S: LockAccess>(
 ) {
     let (fence, until) = (granted.got.fence, granted.until);
     if ask.once && !lock.idle() {
-        // Its owner knows of it.
+        // The owner knows of its hold.
         lock.here(|table, at| table.share_hold(at, fence));
     }
     if let Some(channel) = &wait.channel {

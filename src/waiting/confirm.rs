@@ -1,28 +1,28 @@
-//! `SYNC`: replicas are to have a grant, or an extension, before the client is told of it.
+//! `SYNC`: replicas have to confirm a grant or an extension before the client is told of it.
 //!
-//! The client is blocked meanwhile, like one that waits in a queue, and what becomes of it and of its grant is the same. Each question
-//! to the replicas is for all that has changed since the last one (`table::replication`).
+//! Meanwhile the client is blocked, like a waiter in a queue, and is handled in the same way if it goes away. One question to the replicas
+//! covers all changes since the last question (`table::replication`).
 
 use super::access::{Environment, Host, LockAccess};
 use super::grant::{Granted, share_holds};
-use super::join::{Blocked, WaitOptions};
+use super::join::{BlockedRequest, WaitOptions};
 use super::leases::lease_moved;
 use super::lock_set::LocksAccess;
 use super::run_due::TURN;
 use super::table::{Answer, Arrival, Confirmed, LockRef, RequestId, RequestedLock, WaitKind};
 use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};
 
-/// How long in ms to wait before trying again what could not be done now.
+/// How long in ms to wait before trying again to ask replicas.
 const AGAIN: Millis = 2;
 
-/// Has the client of the running command, which is blocked, told of its grants once replicas have confirmed them. A function of its
-/// own, so that an acquire without `SYNC` does not pay for it.
+/// Keeps the client of the running command blocked, and has it told of its grants once replicas have confirmed them. A function of its own,
+/// so that an acquire without `SYNC` does not pay for it.
 #[cold]
 #[inline(never)]
 pub(super) fn tell_when_confirmed<B: LocksAccess>(
     locks: &mut B,
     client_id: u64,
-    (request, client): Blocked<B>,
+    (request, client): BlockedRequest<B>,
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
     (granted, until): (&B::Each<Granted>, Deadline),
@@ -45,7 +45,7 @@ pub(super) fn tell_when_confirmed<B: LocksAccess>(
     share_holds(locks, request, ask, granted);
 }
 
-/// Has a client that is blocked told once replicas have confirmed it.
+/// Keeps a blocked client waiting for its answer until replicas have confirmed that.
 pub(super) fn hold_answer<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -59,9 +59,9 @@ pub(super) fn hold_answer<B: LocksAccess>(
     });
 }
 
-/// Looks how far the replicas are, has the clients told whose grants enough replicas have, and asks the replicas about new grants. The
-/// server calls it when a replica has said how far it is, when there is something new and no question is on its way, and now and then.
-/// Returns in how many ms to look again, if there is more to do. (The replicas' answers are noted without this timer.)
+/// Looks how far the replicas are. If enough of them have confirmed a client's grants, has the client told. Also asks the replicas about
+/// new grants. The server calls this when a replica has reported how far it is, when there is something new to ask and no question is open,
+/// and now and then. Returns in how many ms to call again, if there is more to do. (A report of a replica leads to a call in any case.)
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     if host.table(|table| table.replication.is_empty()) {
         return None;
@@ -71,8 +71,8 @@ pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     seen.replicas.sort_unstable_by(|one, other| other.cmp(one));
     while let Some(confirmed) = host.table(|table| table.next_confirmed(&seen.replicas)) {
         if let Confirmed::Answer(request, locks) = confirmed {
-            // It may have been broken, deleted or moved meanwhile.
-            let end = |lock: &RequestedLock| host.look(&lock.id, lock.fence()?, now.millis());
+            // The grant may have been broken, deleted or moved meanwhile.
+            let end = |lock: &RequestedLock| host.lease_end(&lock.id, lock.fence()?, now.millis());
             let ends: Option<Vec<Deadline>> = locks.all().iter().map(end).collect();
             let until = ends.and_then(|ends| ends.into_iter().min());
             host.table(|table| table.answer_confirmed(request, until));

@@ -1,4 +1,4 @@
-//! Waiters are told, and waiters go away.
+//! What happens when a waiter is told its answer, and when a waiter goes away.
 
 use super::access::{Environment, Host};
 use super::sessions;
@@ -7,7 +7,7 @@ use super::table::{
 };
 use crate::lock::{AcquireRequest, Got, Now};
 
-/// The answer for a waiter that the server lets us answer now. `None`: it has been told already.
+/// The answer for a blocked waiter, when the server asks for it. Returns `None` if the waiter has been told already.
 pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
     let told = host.table(|table| table.with_table_of(request, |table| table.tell(request)))?;
     if let Answer::Granted { until: confirmed } = told.answer
@@ -16,12 +16,13 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
         let lease = host.limits().allowed(told.ask.lease);
         for (id, fence) in &told.binds {
             let (fence, client) = (*fence, told.client_id);
-            if let Some(until) = host.look(id, fence, now.millis()) {
+            if let Some(until) = host.lease_end(id, fence, now.millis()) {
                 host.table(|table| {
                     sessions::bind(table, id.to_ref(), client, fence, lease, until, now.millis());
                     table.sessions().confirm(id.to_ref(), fence, told.confirm);
                     if confirmed < until {
-                        // Somebody has made the lease longer since; or, of several locks, it is another one that ends first.
+                        // Somebody has made the lease longer since then. Or the request was for several locks, and the lease of another
+                        // lock ends first.
                         let moved = Moved { from: confirmed, to: until };
                         table.sessions().await_renewal(id.to_ref(), fence, moved, now.millis());
                     }
@@ -34,8 +35,8 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
     Some(told)
 }
 
-/// Tells a waiter that is notified. A grant that nobody hears of is taken back; else it is to be claimed, unless the waiter's work
-/// begins at the message.
+/// Sends a place its answer in a message. If nobody receives the message, a grant is taken back. If somebody does, the owner still has to
+/// claim the grant, unless its work starts with the message (`START`).
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     let Some(told) = host.table(|table| table.with_table_of(request, |table| table.tell(request))) else {
         return;
@@ -56,7 +57,7 @@ pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     host.table(|table| table.with_table_of(request, go_on));
 }
 
-/// What a waiter is told of its grants; of several, the new ones have the latest fence.
+/// The message about a waiter's grants. It names the latest fence, which all new grants of the request have.
 fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) -> MessageKind {
     let all = locks.all().iter().filter_map(|lock| lock.got);
     let Some(Got { fence, slot, .. }) = all.max_by_key(|got| got.fence) else {
@@ -68,9 +69,9 @@ fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) 
     }
 }
 
-/// The server is done with a waiter. `gone`: the connection closed, or an operator sent the waiter away. Then the grant that the waiter was
-/// told of is taken back, unless the answer `arrived`. To tell that, the server needs the connection, and whether the answer was given
-/// because it was due.
+/// Called when the server is done with a waiter. `gone`: the connection closed, or an operator sent the waiter away. If it is gone, the
+/// grant that the waiter was told of is taken back, unless `arrived` says that the answer reached the client. `arrived` is called with the
+/// id of the connection, and with whether the answer was given because it was due.
 pub(crate) fn ended<A: Environment>(
     env: &mut A,
     request: RequestId,

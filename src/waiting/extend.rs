@@ -9,7 +9,7 @@ use super::settle::settle_for;
 use super::table::{Answer, Arrival, Confirm, WaitKind};
 use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, GrantChange, Millis, Now, Owner};
 
-/// The lease of a grant can be set: so it is to be from now on.
+/// The new lease of a grant.
 #[derive(Clone, Copy, Debug)]
 struct Extension {
     fence: Fence,
@@ -17,18 +17,19 @@ struct Extension {
     until: Deadline,
 }
 
-/// An extension that is asked for.
+/// The request of an extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExtendRequest<'a> {
     pub(crate) owner: &'a Owner<'a>,
-    /// The fence of the only grant that may be extended.
+    /// If a fence is named, only the grant with this fence may be extended.
     pub(crate) fence: Option<u64>,
     pub(crate) lease: Millis,
-    /// How many replicas have to confirm it before the client is told.
+    /// How many replicas have to confirm the extension before the client is told.
     pub(crate) confirm: Option<Confirm>,
 }
 
-/// Sets the leases of all these locks to that long from now, or of none: the end of the one that ends first.
+/// Sets the lease of each of these locks to the requested length, counted from now. If one lease can't be set, sets none. Returns the end
+/// of the lease that ends first.
 pub(crate) fn extend<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -40,7 +41,7 @@ pub(crate) fn extend<B: LocksAccess>(
     let blocked = match longer.confirm {
         None => None,
         Some(_) => match block(locks, caller) {
-            // It can't be told later: so nothing is extended.
+            // The client can't be told later, so nothing is extended.
             None => return Ok(Outcome::Taken),
             blocked => blocked,
         },
@@ -59,7 +60,7 @@ pub(crate) fn extend<B: LocksAccess>(
     Ok(Outcome::Waits)
 }
 
-/// Decides an extension, and changes nothing yet: the error says why the lease can't be set.
+/// Decides an extension, and changes nothing. The error says why the lease can't be set.
 fn may_extend<S: LockAccess>(
     lock: &mut S,
     longer: &ExtendRequest<'_>,
@@ -68,12 +69,13 @@ fn may_extend<S: LockAccess>(
     let ExtendRequest { owner, fence, lease, .. } = *longer;
     let limits = lock.limits();
     let held = lock.seen_by(owner).0.ok_or(Refusal::NotHeld)?;
-    let until = lock::extend(Some(held), fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
+    let until = lock::decide_extend(Some(held), fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
     let (fence, holds, room) = (held.grant.fence(), held.grant.holds(), held.grant.room());
     if !limits.may_lengthen {
         return Err(Refusal::GraceOfLeases(lock.grace().leases));
     }
-    // An upgrade may be lost, and its owner believe to be alone: it has to say what it wants, by asking again.
+    // A failover may have lost an upgrade, so the owner may believe that it is the only holder. The owner has to acquire the lock again to
+    // say what room it wants.
     if !room.is_exclusive()
         && let grace @ 1.. = lock.grace().grants
     {
@@ -86,7 +88,7 @@ fn set<S: LockAccess>(lock: &mut S, extension: Extension, now: Now) {
     let Extension { fence, holds, until } = extension;
     lock.update(fence, GrantChange::NONE, until);
     if !lock.idle() {
-        // An owner that extends its grant knows of one hold at least.
+        // The owner must know of at least one hold, since it extends the grant.
         lock.here(|table, at| table.share_one_hold(at, fence, holds));
     }
     lease_moved(lock, fence, until, now);

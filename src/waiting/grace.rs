@@ -1,66 +1,65 @@
-//! `lock.failover-grace`: the time in which nothing new is granted, after a start, a promotion or an awakening.
+//! `lock.failover-grace`: the time in which nothing new is granted, after a start, a promotion or a freeze.
 //!
-//! Replication is asynchronous: a grant may be lost when its primary is. The new primary then gives the lock to another
-//! while the first owner is inside its lease, unless it first lets that lease run out. A primary that was
-//! frozen and thawed needs it, too: somebody else may have been granted what it still believes to be free.
+//! Replication is asynchronous, so a grant may be lost when its primary is lost. Without a grace, the new primary would give the lock to
+//! another owner within the first owner's lease; so it first lets that lease run out. A primary that was frozen needs a grace, too: in the
+//! meantime another server may have granted locks that this one believes to be free.
 //!
-//! How it knows that it slept: a heartbeat notes the time since boot, which goes on while the process does not, and the
-//! time for which this thread ran. A command that keeps the server busy for seconds runs; a process that is stopped, or
-//! stuck in a page fault or a disk write, does not. Each new grant looks too: after an awakening everything is due at
-//! once, and the heartbeat may not be the first.
+//! A heartbeat tells whether the process stood still. It notes the time since boot, which goes on while the process does not, and the time
+//! for which this thread ran. A command that keeps the server busy for seconds runs; a process that is stopped, or stuck in a page fault or
+//! a disk write, does not. Each new grant checks this too, since after a freeze everything is due at once, and the heartbeat may not come
+//! first.
 //!
-//! A primary that comes back from more than a second away, asleep or busy, may have been replaced meanwhile, and does not
-//! know it yet; nor does the server, whose count of good replicas is as old as its last turn of duty. So for the time that
-//! an old primary may live on, which is what the grace has beyond the longest lease, no lease is lengthened either, and a
-//! busy one grants nothing new.
+//! A primary that was away for more than a second, frozen or busy, may have been replaced without knowing it yet. The server does not know
+//! it either, since its count of good replicas is as old as the last run of its cron. An old primary may live on for as long as the grace
+//! exceeds the longest lease. In that time no lease is made longer, and a primary that was busy grants nothing new, either.
 
 use super::access::GraceLeft;
 use crate::lock::Millis;
 
-/// How often, in ms, to look whether a grace is over for a free lock with a queue: it may be switched off.
+/// If a free lock has a queue, how often, in ms, to check whether the grace is over. The setting may change meanwhile.
 pub(super) const LOOK_AGAIN: Millis = 100;
 
-/// How long, in ms, it takes the server to count its good replicas anew: once a second, and a bit.
+/// How long, in ms, until the server has counted its good replicas again: it does so once a second.
 const REPLICAS_COUNTED: Millis = 1100;
 
-/// A process counts as away if it stood still, or looked at nothing, for longer than this time in ms.
+/// If a process stood still, or did not check the time, for more than this many ms, it was away.
 pub(super) const AWAY: Millis = 1000;
 
 /// A moment on two clocks that nobody sets, in ms.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct Moment {
-    /// Since the machine was booted, asleep or not.
+    /// Milliseconds since the machine was booted, including the time for which it slept.
     pub(crate) since_boot: Millis,
-    /// How long the calling thread has run.
+    /// The milliseconds for which the calling thread has run.
     pub(crate) ran: Millis,
 }
 
 impl Moment {
-    /// How many ms of the time since `earlier` the thread did not run.
+    /// How many ms since `earlier` the thread did not run.
     fn stood_still(self, earlier: Self) -> Millis {
         (self.since_boot - earlier.since_boot) - (self.ran - earlier.ran)
     }
 }
 
-/// How long a grace lasts, in ms.
+/// The settings that decide how long a grace lasts, in ms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GraceLength {
     /// `lock.failover-grace`; 0: there is none.
     pub(crate) grants: Millis,
-    /// `lock.max-lease`, where there is a longest lease.
+    /// `lock.max-lease`, if it sets a limit.
     pub(crate) longest_lease: Option<Millis>,
 }
 
-/// When this server began to serve, and when it came back.
+/// When this server began to serve, and when it last came back from being away.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Grace {
-    /// When the heart beat last.
+    /// When the time was last noted.
     beat: Option<Moment>,
-    /// When this server began to serve as it does now, in ms since boot: started, promoted or awake.
+    /// When this server began to serve in its present role, in ms since boot: at a start, a promotion or the end of a freeze.
     since: Millis,
-    /// When it came back from being away, in ms since boot.
+    /// When this server came back from being away, in ms since boot.
     back: Option<Millis>,
 }
 
@@ -69,13 +68,13 @@ impl Grace {
         Self { beat: None, since: 0, back: None }
     }
 
-    /// This server begins to serve: it has been started or promoted.
+    /// Notes that this server begins to serve: it has been started or promoted.
     pub(crate) fn begin(&mut self, now: Moment) {
         self.beat(now);
         self.since = now.since_boot;
     }
 
-    /// Notes the time, and whether the process has been away since it was noted last.
+    /// Notes the time, and whether the process has been away since the time was last noted.
     pub(crate) fn beat(&mut self, now: Moment) {
         if let Some(last) = self.beat {
             if now.since_boot - last.since_boot > AWAY {
@@ -88,17 +87,17 @@ impl Grace {
         self.beat = Some(now);
     }
 
-    /// How long nothing new is to be granted, and no lease to be lengthened.
+    /// For how long nothing new is granted, and for how long no lease is made longer.
     pub(crate) fn left(&mut self, now: Moment, length: GraceLength) -> GraceLeft {
         self.beat(now);
-        // Without a longest lease there is no telling how long an old primary may live on.
+        // If no longest lease is set, nobody knows how long an old primary may live on.
         let lives_on = length.longest_lease.map_or(0, |lease| length.grants - lease);
         let leases = self.back.map_or(0, |back| (back.saturating_add(lives_on) - now.since_boot).max(0));
         let grants = (self.since.saturating_add(length.grants) - now.since_boot).max(leases);
         GraceLeft { grants: grants.max(0), leases }
     }
 
-    /// How long, in ms, the server may count replicas as good that have gone while it was away.
+    /// For how long, in ms, the server may still count lost replicas as good, because it was away.
     pub(crate) fn replicas_uncounted(&mut self, now: Moment) -> Millis {
         self.beat(now);
         self.back.map_or(0, |back| (back.saturating_add(REPLICAS_COUNTED) - now.since_boot).max(0))
@@ -111,8 +110,8 @@ mod tests {
 
     const LENGTH: GraceLength = GraceLength { grants: 10_000, longest_lease: Some(7_000) };
 
-    /// The rest of the grace, and how long replicas are not to be counted, so long after a server that has served for an hour came
-    /// back: it stood still, and was busy for the rest of the time.
+    /// A server that has served for an hour stands still for `stood_still` ms, is then busy for `busy` ms, and has been back for `later`
+    /// ms. Returns for how long it makes no grants, for how long it makes no lease longer, and for how long it does not count replicas.
     fn left(stood_still: Millis, busy: Millis, later: Millis) -> (Millis, Millis, Millis) {
         let mut grace = Grace::new();
         grace.begin(Moment { since_boot: 0, ran: 0 });
@@ -129,10 +128,10 @@ mod tests {
     fn a_server_that_was_away_grants_nothing_for_a_time() {
         assert_eq!(left(0, 250, 0), (0, 0, 0));
         assert_eq!(left(AWAY, 0, 0), (0, 0, 0));
-        // An old primary may live on for what the grace has beyond the longest lease.
+        // An old primary may live on for as long as the grace exceeds the longest lease.
         assert_eq!(left(0, AWAY + 1, 0), (3_000, 3_000, REPLICAS_COUNTED));
         assert_eq!(left(AWAY, 1, 0), (3_000, 3_000, REPLICAS_COUNTED));
-        // One that stood still may have been replaced.
+        // A server that stood still may have been replaced.
         assert_eq!(left(AWAY + 1, 0, 0), (10_000, 3_000, REPLICAS_COUNTED));
         assert_eq!(left(AWAY + 1, 500, 100), (9_900, 2_900, REPLICAS_COUNTED - 100));
         assert_eq!(left(AWAY + 1, 0, 1_000), (9_000, 2_000, 100));

@@ -7,14 +7,14 @@ use super::table::RequestId;
 use super::verdict::{Decision, GrantKind};
 use crate::lock::{AcquireRequest, Deadline, Fence, Got, GrantChange, Now};
 
-/// A grant of one lock that is to be made.
+/// A new or changed grant of one lock, before it is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
     pub(super) fence: Fence,
     pub(super) decision: Decision,
 }
 
-/// A grant that has been made, or that its owner has once more.
+/// A grant that has been made or re-entered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Granted {
     pub(super) got: Got,
@@ -22,7 +22,8 @@ pub(super) struct Granted {
     pub(super) is_new: bool,
 }
 
-/// Gives each grant its fence: all new ones have the same; none if there are no more fences. Nothing has been granted yet.
+/// Gives each grant its fence: all new grants of the request get the same. Returns `None` if there are no more fences; nothing has been
+/// granted then.
 #[inline(always)]
 pub(super) fn plan<B: LocksAccess>(
     locks: &mut B,
@@ -40,7 +41,7 @@ pub(super) fn plan<B: LocksAccess>(
     planned.ok()
 }
 
-/// Makes the grants that are planned, to the client of the running command, or to a waiter (`WAITED`). Returns them, and the end of the
+/// Makes the planned grants, for the client of the running command, or for a waiter (`WAITED`). Returns the grants, and the end of the
 /// lease that ends first.
 #[inline(always)]
 pub(super) fn carry_out<const WAITED: bool, B: LocksAccess>(
@@ -58,7 +59,7 @@ pub(super) fn carry_out<const WAITED: bool, B: LocksAccess>(
     (granted, first_end)
 }
 
-/// Grants one lock. No other code does.
+/// Grants one lock. No other code does so, except for `sessions::revive`, which gives back a grant.
 #[inline(always)]
 pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     lock: &mut S,
@@ -96,7 +97,8 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     Granted { got: Got { fence, holds, slot }, until, is_new }
 }
 
-/// The first slot of a grant: others of its owner's waits may want another one, and can't have it any more.
+/// When a grant gets its first slot, has the lock looked at: other waits of the same owner may want another slot, which they can't get any
+/// more, and must be told.
 #[inline(never)]
 fn look_at_those_of_its_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     let is_first = lock.with_fence(fence).is_some_and(|held| held.grant.slot().is_none());
@@ -105,8 +107,8 @@ fn look_at_those_of_its_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     }
 }
 
-/// Grants a waiter all locks that it waits for, and has it told. Returns what it has of each; none if there are no more fences: what
-/// is held can still be released then.
+/// Grants a waiter all locks that it waits for, and has it told. Returns its grant of each; `None` if there are no more fences, in which
+/// case held locks can still be released.
 pub(super) fn grant_to_waiter<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -126,7 +128,8 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     Some(granted)
 }
 
-/// With `ONCE`, a client that is yet to be told shares the hold by which its owner held a lock before.
+/// For each lock that the owner of a waiter with `ONCE` held before: notes that the waiter, which is still to be told, has no hold of its
+/// own there, but shares its owner's hold.
 pub(super) fn share_holds<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,

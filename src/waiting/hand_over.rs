@@ -1,4 +1,4 @@
-//! A lock goes from one owner to the next, or to those next who fit.
+//! Hands a lock over: from one owner to the next waiter, or to several waiters that fit together.
 
 use super::access::{Environment, LockAccess, LockEvent};
 use super::budget::{CHANGE, LOOK};
@@ -9,11 +9,11 @@ use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
 
-/// The number of a holder's own waiters that its re-entries may pass in one step, because they want what the holder can't have yet. Further
-/// waiters of this holder wait until one of the passed waiters is served, or until they are at the head of the queue.
+/// The most waiters of a holder's own that its re-entries pass over in one step, because these waiters want what the holder can't have yet.
+/// The holder's other waiters wait until one of these is served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
-/// Ends the grant with this fence. Its room goes to the next waiters in this same step. `why` tells why the grant ends.
+/// Ends the grant with this fence, for the reason `why`. The next waiters get its room in the same step.
 #[inline(always)]
 pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
     if lock.value().is_some_and(|value| !value.is_one()) {
@@ -38,7 +38,7 @@ fn pass_on_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: 
     }
 }
 
-/// Ends one of several grants; who gets its room is for the caller to see to.
+/// Ends one of several grants. The caller has to hand over its room.
 fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     lock.end(fence, why);
     if !lock.idle() {
@@ -46,7 +46,8 @@ fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     }
 }
 
-/// Ends a grant in a step that looks at all of them: the room of one goes to nobody before the others have been looked at.
+/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, the room is not handed over until they have been
+/// looked at.
 pub(super) fn end_with_others<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: Now) {
     match lock.value().is_some_and(Value::is_one) {
         true => pass_on(lock, fence, why, || now),
@@ -54,7 +55,7 @@ pub(super) fn end_with_others<S: LockAccess>(lock: &mut S, fence: Fence, why: Lo
     }
 }
 
-/// Ends all grants: the lock goes to the next waiters in this same step, or is free.
+/// Ends all grants. The lock goes to the next waiters in the same step, or becomes free.
 pub(super) fn pass_on_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl FnOnce() -> Now) {
     let until = lock.deadline();
     let fences = |value: &Value| value.all(until).map(|held| held.grant.fence()).collect::<Vec<_>>();
@@ -72,32 +73,32 @@ pub(super) fn pass_on_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl
     }
 }
 
-/// The grant in the key has ended: the next waiter gets the lock, or it is free.
+/// Gives the lock to the next waiters, or frees it. All grants that are still in its key have ended.
 fn hand_on<S: LockAccess>(lock: &mut S, now: Now) {
     if !grant_heads(lock, true, now) {
         lock.free();
     }
 }
 
-/// Ends what is known of a grant beside its key.
+/// Drops what the table knows of a grant.
 fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
-    // Its owner knows of what it gave back, or never had.
+    // An owner is not told of the end of a grant that it released itself, or never knew of.
     let lost = !matches!(why, LockEvent::Released | LockEvent::TakenBack);
     lock.here(|table, at| table.end_grant(at, fence, lost.then_some(MessageKind::Lost)));
 }
 
-/// What has become of a waiter that was served.
+/// The result of serving a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Served {
     /// The waiter has all its locks, at least one of them by a new grant.
     Granted,
-    /// The waiter has one more hold of what its owner holds; or it can never have what it waits for, and is told so.
+    /// The waiter has re-entered grants that its owner had; or it can never have what it waits for, and is told so.
     Answered,
-    /// The waiter waits on.
+    /// The waiter still waits.
     Waits,
 }
 
-/// Serves a waiter: it gets all locks that it waits for, or waits on.
+/// Serves a waiter: it gets all locks that it waits for, or still waits.
 pub(super) fn serve<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -105,7 +106,7 @@ pub(super) fn serve<B: LocksAccess>(
     standing: Standing,
     now: Now,
 ) -> Served {
-    // One that waits for others too is tried with all of them open.
+    // A waiter for several locks is tried with all of them open.
     if !B::SEVERAL && locks.first().here(|table, at| table.waiters.defer_to_try(at, request)) {
         return Served::Waits;
     }
@@ -132,8 +133,8 @@ pub(super) fn serve<B: LocksAccess>(
     }
 }
 
-/// Decides if a waiter is granted this lock now, and how. A waiter that is not waits on, for its turn or for one lock of several; or it
-/// hears that it can't have the lock at all.
+/// Decides whether and how a waiter is granted this lock now. Otherwise it still waits, for its turn or for one of several locks; or it is
+/// told that it can never have the lock.
 #[inline(always)]
 fn may_have<S: LockAccess>(
     lock: &mut S,
@@ -155,7 +156,7 @@ fn may_have<S: LockAccess>(
     may_have_again(lock, request, verdict, now)
 }
 
-/// What the verdict about a waiter comes to whose owner holds the lock. A function of its own, so that a handover does not pay for it.
+/// Acts on the verdict about a waiter whose owner already holds the lock. A function of its own, so that a handover does not pay for it.
 #[inline(never)]
 fn may_have_again<S: LockAccess>(
     lock: &mut S,
@@ -194,7 +195,7 @@ fn may_have_again<S: LockAccess>(
     Err(Served::Answered)
 }
 
-/// Has the lock looked at again while nothing new is granted: its waiters wait on, though there is room.
+/// Has the lock looked at again while a grace lasts: its waiters still wait, though there is room.
 fn look_after_grace<S: LockAccess>(lock: &mut S, now: Now) {
     let grace = lock.grace().grants;
     if grace > 0 {
@@ -203,8 +204,8 @@ fn look_after_grace<S: LockAccess>(lock: &mut S, now: Now) {
     }
 }
 
-/// Grants the lock to the waiters at the head of its queue that fit. Whether anybody was granted it. `over`: the grant in the key has
-/// ended, and is replaced. The first waiter gets the lock whatever is left of the budget, since a lock with waiters is not left free.
+/// Grants the lock to the waiters at the head of its queue that fit. Returns whether anybody was granted it. `over`: the grant in the key
+/// has ended, and is replaced. The first waiter gets the lock whatever is left of the budget, since a lock with waiters is not left free.
 pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> bool {
     let mut granted = false;
     check_upgrade(lock);
@@ -221,11 +222,11 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
             drop_closed(lock, request);
             continue;
         }
-        // While the grant that is over is still in the key, nobody holds the lock.
+        // While the ended grant is still in the key, nobody holds the lock.
         let is_over = over && !granted;
         match serve(lock, request, &ask, Standing::First { over: is_over }, now) {
             Served::Waits => {
-                // Those behind it wait on, but for others of an owner that holds the lock: they may fit.
+                // The waiters behind this one still wait, but other waiters of an owner that holds the lock may fit.
                 if !is_over {
                     reenter(lock, &ask.owner, now);
                 }
@@ -253,17 +254,17 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
     granted
 }
 
-/// Nobody stands in front for a grant that has ended.
+/// Ends an upgrade whose grant has ended: its waiters no longer go ahead of the others.
 pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     if let Some(fence) = lock.entry(|entry| entry.upgrader())
-        && lock.with_fence(fence).is_none()
+        && !lock.has_fence(fence)
     {
         lock.change(|entry| entry.end_upgrade());
     }
 }
 
-/// A holder's own waiters re-enter at once, wherever they stand in the queue. A waiter that wants less room than the other holders leave
-/// waits in front. Of many waiters, the rest re-enters in the next step.
+/// Has a holder's own waiters re-enter at once, wherever they are in the queue. A waiter that wants less room than the other holders leave
+/// goes ahead of the queue. If there are many waiters, the rest re-enters in the next step.
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
     let (mut seen, mut passed) = (None, 0);
     loop {
@@ -285,7 +286,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
         } else {
             lock.pay(CHANGE);
             if passed > 0 {
-                // The owner has a number now, with which one that was passed may never fit.
+                // The owner may have got a slot now. A waiter that was passed over may never fit with this slot, so all are served again.
                 (seen, passed) = (None, 0);
             }
         }
@@ -298,7 +299,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
     }
 }
 
-/// Gives up a place whose connection has closed: it stands in the queues of all its locks.
+/// Gives up a place whose connection has closed, in the queues of all its locks.
 fn drop_closed<S: LockAccess>(lock: &mut S, request: RequestId) {
     let locks = lock.table(|table| table.give_up(request));
     lock.pay(LOOK.saturating_mul(locks));

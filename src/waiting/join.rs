@@ -1,4 +1,4 @@
-//! A client that can't have at once what it asks for waits, or is refused.
+//! What happens to a client that can't have the lock at once: it waits, or is refused.
 
 use super::access::{Caller, Environment, LockAccess, LockEvent, Refusal};
 use super::detect;
@@ -8,14 +8,14 @@ use super::table::{Arrival, Channel, Confirm, LockRef, RequestId, WaitKind, Wait
 use super::verdict::{Conflict, Verdict};
 use crate::lock::{AcquireRequest, Millis, Now};
 
-/// How a client waits if it can't have at once what it asks for.
+/// How a client waits if it can't have the lock at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaitOptions {
-    /// How long it waits, in ms; 0: without limit; none: not at all.
+    /// How long the client waits, in ms; 0: without limit; `None`: not at all.
     pub(crate) timeout: Option<Millis>,
-    /// The channel on which the client is told, instead of being blocked, and hears what becomes of its grant.
+    /// The channel for messages to the client. With a channel, the client is not blocked, and hears what becomes of its grant.
     pub(crate) channel: Option<Channel>,
-    /// The client is refused if its wait would never end.
+    /// Whether the client is refused if its wait would never end.
     pub(crate) detect: bool,
     /// How many replicas have to confirm a grant before the client is told of it.
     pub(crate) confirm: Option<Confirm>,
@@ -27,21 +27,21 @@ pub(crate) enum Outcome<G> {
     Granted(G),
     /// The client is blocked.
     Waits,
-    /// The client has a place in the queue, and its connection is free.
+    /// The client has a place in the queue, and its connection is not blocked.
     Queued,
-    /// Others hold what it asks for.
+    /// Others hold the lock, and the client does not wait.
     Taken,
 }
 
-/// A client that has been blocked, and the number of its request.
-pub(super) type Blocked<B> = (RequestId, <<B as LocksAccess>::One as Environment>::Client);
+/// The request of a blocked client, and its handle.
+pub(super) type BlockedRequest<B> = (RequestId, <<B as LocksAccess>::One as Environment>::Client);
 
-/// The locks that can't be granted now, by their numbers, and why.
+/// The conflicts among the verdicts, each with the number of its lock.
 fn conflicts(verdicts: &[Verdict]) -> impl Iterator<Item = (usize, &Conflict)> {
     verdicts.iter().enumerate().filter_map(|(number, verdict)| Some((number, verdict.as_ref().err()?)))
 }
 
-/// Puts the client into the queues of all these locks, or refuses it where it doesn't want to wait or can't.
+/// Puts the client into the queues of all these locks, or refuses it if it doesn't want to wait or can't wait.
 pub(super) fn wait<B: LocksAccess, G>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -75,7 +75,7 @@ fn may_wait<B: LocksAccess>(
     verdicts: &[Verdict],
     now: Now,
 ) -> Result<Option<Millis>, Refusal> {
-    // Not in a transaction, nor in a script.
+    // A client in a transaction or a script can't be blocked.
     let timeout = wait.timeout.filter(|_| wait.channel.is_some() || caller.may_block());
     if timeout.is_some() {
         may_upgrade(locks, verdicts)?;
@@ -86,7 +86,7 @@ fn may_wait<B: LocksAccess>(
     Ok(timeout)
 }
 
-/// Notes what is to be done later for a client that waits now.
+/// Notes the work to be done later for a client that now waits.
 fn look_later<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: RequestId, now: Now) {
     for (number, conflict) in conflicts(verdicts) {
         let lock = locks.lock(number);
@@ -94,7 +94,7 @@ fn look_later<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: Requ
             lock.here(|table, at| table.locks.recheck_by(at, 0));
         }
         if conflict.grace.is_some() {
-            // There is room: it is looked at until the grace is over.
+            // There is room, so the lock is looked at until the grace is over.
             lock.here(|table, at| table.locks.look_by(at, now.start.saturating_add(1)));
         }
         if let Some(fence) = conflict.upgrade {
@@ -103,7 +103,8 @@ fn look_later<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: Requ
     }
 }
 
-/// An owner that holds a lock, and is to have it with less room, waits in front of the queue. Two of them would wait for each other.
+/// Refuses an owner that would wait ahead of the queue for less room, if another owner already waits in that way: the two would wait for
+/// each other.
 fn may_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<(), Refusal> {
     for (number, conflict) in conflicts(verdicts) {
         let (Some(fence), lock) = (conflict.upgrade, locks.lock(number)) else { continue };
@@ -130,7 +131,7 @@ fn may_end<B: LocksAccess>(
     Err(Refusal::Circle(circle))
 }
 
-/// The place that the client asks for again, and the connection on which it asked last.
+/// The owner's place for the same locks, for which the client asks again, and the connection on which it asked last.
 fn known_place<B: LocksAccess>(locks: &mut B, ask: &AcquireRequest<'_>) -> Option<(RequestId, u64)> {
     if !ask.once {
         return None;
@@ -139,7 +140,8 @@ fn known_place<B: LocksAccess>(locks: &mut B, ask: &AcquireRequest<'_>) -> Optio
     locks.here_all(|table, all| table.waiters.place_for(all, B::SEVERAL, &owner))
 }
 
-/// Has the client wait from now on, blocked or in a place: its request. None where it can't be blocked; nothing has been done then.
+/// Has the client wait from now on, blocked or with a place. Returns its request; `None` if it can't be blocked, in which case nothing has
+/// been done.
 fn join<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -158,7 +160,8 @@ fn join<B: LocksAccess>(
         return Ok(Some(request));
     };
     let (mut ask, limits) = (ask.to_owned(), caller.limits());
-    // Until it is claimed, a grant lasts no longer than that; and the claim says what is to keep it alive, and to be confirmed.
+    // Until the owner claims the grant, the grant lasts no longer than `limits.claim`. The claim says whether the grant has a session, and
+    // whether replicas confirm it.
     (ask.lease, ask.session) = (ask.lease.min(limits.claim), false);
     let place = known_place(locks, &ask);
     if place.is_none_or(|(_, earlier)| earlier != client_id)
@@ -173,7 +176,7 @@ fn join<B: LocksAccess>(
         locks.here_all(|table, all| {
             table.keep_place(request, arrival);
             if is_shared {
-                // It may fit now.
+                // The owner may have asked for more room than before, and so may fit now.
                 all.iter().for_each(|at| _ = table.locks.look_by(*at, 0));
             }
         });
@@ -185,14 +188,17 @@ fn join<B: LocksAccess>(
     Ok(Some(request))
 }
 
-/// Blocks the client; none where that can't be. Nothing has been done then.
-pub(super) fn block<B: LocksAccess>(locks: &mut B, caller: &mut impl Caller<B::One>) -> Option<Blocked<B>> {
+/// Blocks the client. Returns `None` if it can't be blocked, in which case nothing has been done.
+pub(super) fn block<B: LocksAccess>(
+    locks: &mut B,
+    caller: &mut impl Caller<B::One>,
+) -> Option<BlockedRequest<B>> {
     let lock = locks.first();
     let request = lock.table(|table| table.waiters.next_request());
     Some((request, caller.block(lock, request)?))
 }
 
-/// Refuses a `SESSION` whose connection would keep too many locks alive with these.
+/// Refuses a request with `SESSION` if too many locks would depend on its connection.
 pub(super) fn may_keep<B: LocksAccess>(
     locks: &mut B,
     caller: &impl Caller<B::One>,
@@ -210,7 +216,7 @@ pub(super) fn may_keep<B: LocksAccess>(
     may_hang(locks, caller.id(), new, most)
 }
 
-/// Refuses so many more locks where too many would hang on the connection.
+/// Refuses a place or a session if too many locks would depend on the connection. `new` is the weight of its locks.
 fn may_hang<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
     let hang = |table: &mut WaitTable<_>| table.connections.weight_of(client).saturating_add(new);
     if new > 0 && locks.first().table(hang) > most { Err(Refusal::MaxPlaces) } else { Ok(()) }
@@ -225,7 +231,7 @@ fn may_join<B: LocksAccess>(locks: &mut B, caller: &impl Caller<B::One>) -> Resu
     locks.try_each(may_join).map(|_| ())
 }
 
-/// Puts a waiter into the queues. `stuck`: the number of a lock that keeps it waiting.
+/// Puts a waiter into the queues. `stuck`: the number of a lock that keeps the waiter waiting.
 fn enter<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -233,6 +239,12 @@ fn enter<B: LocksAccess>(
     stuck: usize,
     now: Now,
 ) {
+    // Where others wait, settling the lock has seen to that.
+    let is_known = locks.each(|lock| !lock.idle() && lock.entry(|entry| entry.waiters() > 0));
     locks.here_all(|table, all| table.join(all, B::SEVERAL, stuck, request, arrival));
-    locks.each(|lock| look_when_one_ends(lock, now));
+    locks.with(&is_known, |lock, is_known| {
+        if !is_known {
+            look_when_one_ends(lock, now);
+        }
+    });
 }

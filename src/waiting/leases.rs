@@ -1,10 +1,10 @@
-//! When leases end: a lock that somebody waits for, or keeps alive, is looked at then.
+//! The ends of leases: a lock that somebody waits for, or that has a session, is looked at when a lease ends.
 
 use super::access::LockAccess;
 use super::sessions;
 use crate::lock::{Deadline, Fence, Now};
 
-/// Takes note of when the lease of a grant ends, so that a lapse is found when it happens.
+/// Notes when the lease of a grant ends, so that a lapse is found when it happens.
 pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Deadline, now: Now) {
     let Deadline::At(last) = until else { return };
     if lock.idle() {
@@ -21,8 +21,9 @@ pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Dead
     });
 }
 
-/// Takes note of the lease that ends first, and since when the lock is held. Of several leases, each is looked at: a session beside
-/// them sees to its own only. A function of its own, so that a lock that nobody waits for does not pay for it.
+/// Sets a timer for the lease that ends first, and notes since when the lock is held. If there are several grants, a timer is set even if
+/// nobody waits: the session of one grant does not watch the leases of the others. A function of its own, so that a lock that nobody waits
+/// for does not pay for it.
 #[inline(never)]
 pub(super) fn look_when_one_ends<S: LockAccess>(lock: &mut S, now: Now) {
     let held = lock.value().map(|value| {

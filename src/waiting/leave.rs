@@ -1,4 +1,4 @@
-//! An owner that waits without being blocked gives up its place.
+//! `LOCK.LEAVE`: an owner gives up its place.
 
 use super::access::LockAccess;
 use super::lock_set::LocksAccess;
@@ -9,13 +9,13 @@ use crate::lock::{Now, Owner};
 /// What an owner has given up.
 #[derive(Debug, Default)]
 pub(crate) struct GivenUp {
-    /// Whether there was anything.
+    /// Whether the owner gave up a place or an unclaimed grant.
     pub(crate) any: bool,
-    /// The other locks that it had been granted with this one: it has them no more, see `leave_others`.
+    /// The other locks that the owner had been granted together with this one. It has lost them too: see `leave_others`.
     pub(crate) others: Vec<LockId>,
 }
 
-/// Gives up the owner's place in the queue, or a grant that it has not claimed.
+/// Gives up the owner's place in the queue, or a grant that the owner has not claimed.
 pub(crate) fn leave<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> GivenUp {
     if lock.idle() {
         return GivenUp::default();
@@ -24,12 +24,12 @@ pub(crate) fn leave<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) ->
     let owner = owner.borrowed().into_owned();
     let held = lock.value().and_then(|value| value.grant_of(&owner)).map(|grant| grant.fence());
     let left = lock.here(|table, at| table.leave_queue(at, &owner, held));
-    // What it had been granted goes to the next.
+    // The grant that was given up goes to the next waiter.
     settle_for(lock, &owner, now);
     left
 }
 
-/// Ends what an owner had been granted of the other locks, in the same command.
+/// Ends an owner's unclaimed grants of the other locks, in the same command.
 pub(crate) fn leave_others<B: LocksAccess>(locks: &mut B, owner: &Owner<'_>, now: Now) {
     locks.each(|lock| settle_for(lock, owner, now));
 }

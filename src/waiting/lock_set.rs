@@ -1,11 +1,11 @@
-//! The locks of a request: a rule is written once, for one lock and for several.
+//! The locks of a request, as a set: a rule is written once, for one lock and for several.
 
 use std::convert::Infallible;
 
 use super::access::{Environment, LockAccess};
 use super::table::{LockRef, WaitTable};
 
-/// The locks of a request, open for one step: one, or several. One lock is such a set by itself.
+/// The locks of a request, open for one step. One lock is a set by itself.
 pub(crate) trait LocksAccess {
     /// Whether the set comes from a command for several locks, even if it names only one.
     const SEVERAL: bool;
@@ -15,13 +15,13 @@ pub(crate) trait LocksAccess {
     /// One value for each lock, in order. For a set of one lock this is the value itself, so that it costs no list.
     type Each<T>;
 
-    /// Does something with each lock, until that fails.
+    /// Runs `body` on each lock, until it fails.
     fn try_each<T, E>(
         &mut self,
         body: impl FnMut(&mut Self::One) -> Result<T, E>,
     ) -> Result<Self::Each<T>, E>;
 
-    /// Does something with each lock, by what there is of it, until that fails.
+    /// Runs `body` on each lock with its value in `each`, until it fails.
     fn try_with<T, U, E>(
         &mut self,
         each: &Self::Each<T>,
@@ -50,13 +50,13 @@ pub(crate) trait LocksAccess {
         each
     }
 
-    /// The first lock, for what concerns all of them.
+    /// The first lock, for work that concerns all of them.
     #[inline(always)]
     fn first(&mut self) -> &mut Self::One {
         self.lock(0)
     }
 
-    /// Does something in the table that is about all these locks.
+    /// Runs `body` on the table, with the names of all these locks.
     fn here_all<R>(
         &mut self,
         body: impl FnOnce(&mut WaitTable<<Self::One as Environment>::Client>, &[LockRef<'_>]) -> R,

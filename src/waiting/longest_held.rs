@@ -1,15 +1,15 @@
-//! How long the lock has been held that has been held longest of those that somebody waits for.
+//! Finds, of all locks with waiters, the longest time for which one has been held.
 
 use super::access::Environment;
 use super::table::LockId;
 use crate::lock::Millis;
 
-/// How many locks are looked at for one answer, at most.
+/// The most locks that are looked at for one answer.
 const LOOKS: usize = 200;
 
-/// How long, in ms, the lock has been held that has been held longest of all locks with waiters; 0 if none is held. `look` tells since when
-/// a lock is held, by its oldest grant. The answer is exact, unless more than `LOOKS` locks have changed hands since the last query, and
-/// were held for longer before: then it is the longest time of the locks that were looked at, and the next query goes on from there.
+/// Of all locks with waiters, the longest time, in ms, for which one has been held; 0 if none is held. `look` returns when a lock's oldest
+/// grant was made. The answer is exact, unless more than `LOOKS` locks that had been held for longer have changed hands since the last
+/// query. In that case it is the longest time of the locks that were looked at, and the next query goes on from there.
 pub(crate) fn longest_held<A: Environment>(
     env: &mut A,
     now: Millis,
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use crate::lock::{AcquireRequest, Limits, Owner};
 
-    /// The waiters, and since when locks are held.
+    /// The table of waiters, and since when each lock is held.
     struct World {
         table: WaitTable<RequestId>,
         held: BTreeMap<u8, Millis>,
@@ -111,7 +111,7 @@ mod tests {
     enum Step {
         Join(u8),
         Leave(usize),
-        /// Somebody is granted the lock now, whoever had it before.
+        /// A new owner is granted the lock, whoever had it before.
         Grant(u8),
         Free(u8),
         Ask,
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// A look at each lock that has changed hands since, once.
+    /// Each lock that has changed hands is looked at once.
     #[test]
     fn what_has_not_changed_is_not_looked_at() {
         let mut world = World::new();

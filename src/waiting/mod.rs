@@ -1,27 +1,26 @@
-//! The rules: who waits for a lock, who is next, what becomes of a grant whose waiter died, sessions and timers.
+//! The rules: who waits for a lock, who is next, what becomes of a grant whose waiter is gone, sessions and timers.
 //!
-//! The rules are pure, and generic over the server around them (`access`): the small worlds and histories in `tests` run this code, not
-//! a model of it. `table` has what is known in memory; the other files decide, with a lock open. What each function keeps:
+//! The rules are pure, and generic over the server around them (`access`): the models and histories in `tests` run this code. `table` has
+//! all that is known in memory; the other files decide, with locks open. The principles:
 //!
-//! - A lock with a queue is never free for longer than the step that freed it, unless it is reserved. Whoever ends a grant calls
-//!   `pass_on`; whoever finds the lock free with a queue (it lapsed, was deleted, flushed, overwritten) calls `settle`, and does so
+//! - A lock with a queue is never free after the step that freed it, unless it is reserved. Code that ends a grant calls `pass_on`. Code
+//!   that finds a lock free though it has a queue (the lock lapsed, or was deleted, flushed or overwritten) calls `settle`, and does so
 //!   before anything else, so that no newcomer slips in.
-//! - A request is for a set of locks, and most sets have one (`lock_set`): a rule is written once, for any set. `verdict` decides about
-//!   each lock, and changes nothing; then `grant` grants all of them, or none: no other code grants a lock. `hand_over` serves a waiter.
-//! - A waiter for several locks is in the queues of all of them, under one number (`RequestId`). Where it is next, the lock
-//!   is reserved for it. No step on one lock opens another: it notes that the request is to be tried, and a timer settles all of its
-//!   locks in one step.
-//! - With `SYNC`, a client is told of its grant only after enough replicas have it (`confirm`).
+//! - A request is for a set of locks, usually a set of one (`lock_set`): a rule is written once, for any set. `verdict` decides about each
+//!   lock, and changes nothing; then `grant` grants all of them, or none. `hand_over` serves a waiter.
+//! - A waiter for several locks is in the queues of all of them, under one number (`RequestId`). If it is next in a queue, the lock is
+//!   reserved for it. A step on one lock opens no other lock: it notes that the request is to be tried, and a timer settles all its locks
+//!   in one step.
+//! - With `SYNC`, a client is told of its grant only when enough replicas have it (`confirm`).
 //! - With `DETECT`, a client is told before it waits that the wait would never end (`detect`).
-//! - Anything else that can touch a lock (events of the keyspace, a database flushed or swapped) only sets a timer
-//!   for it. The timer calls `settle`, which looks at what is there now: it does not matter what happened.
-//! - The grant is made in the step that freed the lock; its waiter is answered when the commands that have already
-//!   arrived are done. One that is sent away in between (`CLIENT KILL`, `CLIENT UNBLOCK`) is seen, the grant is taken back,
-//!   and the next one gets it.
-//! - A waiter leaves the queue through `WaitTable::leave`, whatever the reason.
+//! - Everything else that can touch a lock (keyspace events, a flush, swapped databases) only sets a timer for it. The timer calls
+//!   `settle`, which looks at the present state: it does not matter what happened.
+//! - The grant is made in the step that freed the lock; its waiter is told when the commands that have already arrived are done. If the
+//!   waiter is sent away in between (`CLIENT KILL`, `CLIENT UNBLOCK`), the grant is taken back, and goes to the next waiter.
+//! - A waiter leaves its queues through `WaitTable::leave`, whatever the reason.
 //!
-//! Cost: a handover looks at the head of one queue. It does not grow with the waiters or the locks, but for the
-//! logarithm in the trees of `table`. A lock that nobody waits for and no connection keeps alive costs one look-up a step.
+//! Cost: a handover looks at the head of one queue. Its cost does not grow with the number of waiters or locks, except for the logarithm of
+//! the trees in `table`. A lock that nobody waits for and no connection keeps alive costs one look-up for each step.
 
 mod access;
 mod acquire;

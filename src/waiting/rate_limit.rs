@@ -1,19 +1,19 @@
-//! How many lines of one kind the log gets: so many a second, and how many more there would have been.
+//! Limits how many lines of one kind the log gets in a second, and counts those that were left out.
 
 use crate::lock::Millis;
 
-/// The number of lines that the log gets in a second.
+/// The most lines in one second.
 const MOST: usize = 10;
 
 #[derive(Debug)]
 pub(crate) struct RateLimit {
-    /// Which second it is.
+    /// The present second, since 1970.
     second: Millis,
-    /// How many lines it has had.
+    /// How many lines this second has had.
     taken: usize,
-    /// The number of lines that were left out in this second.
+    /// How many lines were left out in this second.
     left_out: u64,
-    /// The number of lines left out in earlier seconds of which nobody has been told.
+    /// How many lines were left out in earlier seconds, and have not been reported.
     untold: u64,
 }
 
@@ -22,7 +22,7 @@ impl RateLimit {
         Self { second: 0, taken: 0, left_out: 0, untold: 0 }
     }
 
-    /// How many more lines there may be in this second.
+    /// How many more lines this second may have.
     pub(crate) fn left(&mut self, now: Millis) -> usize {
         let second = now.div_euclid(1000);
         if second != self.second {
@@ -32,7 +32,7 @@ impl RateLimit {
         MOST - self.taken
     }
 
-    /// Whether there may be one more line, which there is then.
+    /// Whether there may be one more line. If so, it counts as written, and otherwise as left out.
     pub(crate) fn take(&mut self, now: Millis) -> bool {
         let may = self.left(now) > 0;
         if may {
@@ -48,7 +48,7 @@ impl RateLimit {
         self.left_out += count;
     }
 
-    /// How many were left out in the seconds before this one; told once.
+    /// How many lines were left out in earlier seconds. Each is reported only once.
     pub(crate) fn untold(&mut self, now: Millis) -> u64 {
         self.left(now);
         std::mem::take(&mut self.untold)
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(limit.untold(9_000), 0);
     }
 
-    /// Nobody asks for some seconds.
+    /// No call comes for some seconds.
     #[test]
     fn what_several_seconds_leave_out_adds_up() {
         let mut limit = RateLimit::new();
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(limit.untold(4_000), 6);
     }
 
-    /// By a clock that is set back, another second begins.
+    /// If the clock is set back, another second begins.
     #[test]
     fn a_clock_that_is_set_back_keeps_nothing_back() {
         let mut limit = RateLimit::new();

@@ -1,4 +1,4 @@
-//! A release, and an operator's break.
+//! Releases, and `LOCK.BREAK`.
 
 use super::access::{LockAccess, LockEvent};
 use super::hand_over::{end_with_others, grant_heads, pass_on, pass_on_all};
@@ -7,18 +7,18 @@ use super::sessions;
 use super::settle::{end_lapsed, settle, settle_own};
 use crate::lock::{self, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 
-/// How much of each lock is released.
+/// The request of a release.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleaseRequest<'a> {
     pub(crate) owner: &'a Owner<'a>,
-    /// The fence of the only grant that may be released.
+    /// If a fence is named, only the grant with this fence may be released.
     pub(crate) fence: Option<u64>,
     /// Whether all holds are released, not only one.
     pub(crate) all: bool,
 }
 
-/// Releases one hold of each of these locks, or all: the holds left; none where the owner does not hold it. `now` is asked for only where it is needed: reading the time takes
-/// longer than the rest of a release.
+/// Releases one hold of each of these locks, or all holds. Returns the holds that are left; `None` for a lock that the owner does not hold.
+/// `now` is called only if the time is needed, since reading it takes longer than the rest of a release.
 pub(crate) fn release<B: LocksAccess>(
     locks: &mut B,
     given: ReleaseRequest<'_>,
@@ -36,9 +36,9 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
     }
     let grant = lock.value().and_then(|value| value.grant_of(given.owner))?;
     let fence = grant.fence();
-    let released = lock::release(Some(grant), given.fence, given.all)?;
+    let released = lock::decide_release(Some(grant), given.fence, given.all)?;
     if released == Released::Ended && lock.value().is_some_and(Value::is_one) && lock.idle() {
-        // As most are.
+        // This is the fast path of most releases.
         lock.note(LockEvent::Released);
         lock.free();
         return Some(0);
@@ -46,9 +46,8 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
     Some(give_back(lock, fence, released, |lock| pass_on(lock, fence, LockEvent::Released, now)))
 }
 
-/// Releases one of several grants. Grants of others that are over don't count any more, but their room goes to nobody before the owner's
-/// own grant is as this release leaves it. So a client never gives back what another client of the same owner, which waited, is given in
-/// this step.
+/// Releases one of several grants. Lapsed grants of others end first, but their room is handed over only after the release. Otherwise this
+/// step could give a hold to another, waiting client of the same owner, and then release that hold.
 #[inline(never)]
 fn release_among<S: LockAccess>(
     lock: &mut S,
@@ -58,17 +57,18 @@ fn release_among<S: LockAccess>(
     end_lapsed(lock, now);
     let holds = settle_own(lock, owner, now);
     let grant = lock.value().and_then(|value| value.grant_of(owner)).filter(|_| holds);
-    let released = grant.and_then(|grant| Some((grant.fence(), lock::release(Some(grant), fence, all)?)));
+    let released =
+        grant.and_then(|grant| Some((grant.fence(), lock::decide_release(Some(grant), fence, all)?)));
     let end = |lock: &mut S, fence| end_with_others(lock, fence, LockEvent::Released, now);
     let left = released.map(|(fence, released)| give_back(lock, fence, released, |lock| end(lock, fence)));
-    // Where the budget is used up, nothing is handed over by that.
+    // If the budget was used up, `settle` has handed nothing over.
     if settle(lock, now) && left == Some(0) {
         grant_heads(lock, false, now);
     }
     left
 }
 
-/// Does to a grant what a release comes to: the holds left.
+/// Applies the result of a release to a grant. Returns the holds that are left.
 #[inline(always)]
 fn give_back<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end: impl FnOnce(&mut S)) -> u32 {
     match released {
@@ -90,7 +90,7 @@ fn give_back<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end:
 /// Ends the grant with this fence, or all grants, whoever holds them. Returns the ended grants.
 pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl Fn() -> Now) -> Vec<Grant> {
     match lock.value().map(Value::is_one) {
-        // A grant that has lapsed is not its owner's any more.
+        // Grants that have lapsed end first, since they are not their owners' any more.
         Some(false) => _ = settle(lock, now()),
         None => revive(lock, &now),
         Some(true) => (),
@@ -107,8 +107,8 @@ pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl 
     broken
 }
 
-/// Gives back the grants of a lock that looks free, and that a connection keeps alive (see `sessions::outlives`). Waiters are served by a
-/// timer, since the client did not mean the grant of somebody else.
+/// If a lock looks free but connections keep grants of it alive (see `sessions::outlives`), gives these grants back. A timer serves the
+/// waiters: if a waiter got its grant in this step, the command might end that grant.
 #[inline(always)]
 fn revive<S: LockAccess>(lock: &mut S, now: impl Fn() -> Now) {
     if !lock.idle() {

@@ -1,8 +1,8 @@
-//! The work that is done when its time has come, not when somebody asks: leases that are over, sessions to be renewed, waiters whose
-//! time is up, clients to be told.
+//! Work that is done when its time has come, and not in a command: leases that are over, sessions that are to be renewed, waiters whose
+//! time is up, and clients that are to be told.
 //!
-//! However much falls due at once, a turn of the server lasts no longer than `TURN`, and does no more than its budget; the rest goes on
-//! in the next, in order. A command in between finds the truth, since it settles its own lock first.
+//! However much falls due at once, a turn of the server lasts about `TURN`, and does no more than its budget; the rest is done in the next
+//! turns, in order. A command in between sees the true state, since it settles its own lock first.
 
 use super::access::{Deferral, Host, Settled};
 use super::budget::{CHANGE, LOOK};
@@ -10,26 +10,25 @@ use super::departures::tell_place;
 use super::table::{AT_A_TIME, Lane, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
 
-/// How long, in µs, one turn of ours may last: others wait meanwhile.
+/// How long, in µs, one turn may last. The server's clients wait meanwhile.
 pub(super) const TURN: Micros = 2_000;
 
-/// The most blocked clients that are answered in one turn. Each costs the server another 10 to 20 µs after that.
+/// The most blocked clients that are answered in one turn. Each costs the server another 10 to 20 µs afterwards.
 const ANSWERS: usize = 100;
 
-/// The number of kinds of work that fall due.
+/// The number of kinds of due work.
 const KINDS: u8 = 6;
 
-/// How long in ms to wait before trying again a handover that the server refused (too few replicas, a disk that
-/// fails). Costs a call for each lock that is due.
+/// How long in ms to wait before trying again a handover that the server refused (too few replicas, a disk that fails). Each try costs a
+/// call for each lock that is due.
 const WHILE_REFUSED: Millis = 100;
 
-/// Does what is due by then, as far as one turn allows. How many waits ended.
+/// Does the work that is due by `now`, as far as one turn allows. Returns how many waits have timed out.
 ///
-/// Connections that have closed and databases that were flushed come first: that is quickly done, and much follows from it. Then by turns a
-/// session is renewed, a lock is looked at for another reason (at once, or since its time has come), one who waits for several is tried,
-/// a wait ends, and somebody is told: each of them in order, and none held up by many of another. Where a turn stops before all of that
-/// has been done, the next one goes on, at the kind whose turn it is. So however little a turn does, no more than one of each other kind
-/// comes between two of one kind.
+/// Closed connections and flushed databases come first, since that is quickly done, and much follows from it. Then six kinds of work take
+/// turns: a session is renewed; a lock is looked at that is due at once; a lock is looked at whose time has come; a waiter for several
+/// locks is tried; a wait times out; and somebody is told. Each kind is done in order. If a turn stops early, the next turn begins with the
+/// kind whose turn it is. So however little a turn does, between two pieces of one kind there is at most one piece of each other kind.
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Deferral::Until(then) = rest {
@@ -80,12 +79,13 @@ pub(crate) fn answer<H: Host>(host: &mut H) {
     while answers < ANSWERS && answer_next(host, &mut answers) && !is_over(host) {}
 }
 
-/// Whether this turn has lasted, or done, as much as it may.
+/// Whether this turn has used up its time or its budget.
 fn is_over<H: Host>(host: &mut H) -> bool {
     host.is_turn_over() || host.used() >= TURN
 }
 
-/// Sends the next answer or message. Whether there was one. A grant that nobody hears of is given up, and goes to the next waiter.
+/// Sends the next answer or message. Returns whether there was one. A grant whose message nobody received is given up, and goes to the next
+/// waiter.
 fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
     let Some(tell) = host.table(|table| table.next_answer()) else { return false };
     host.spend(CHANGE);
@@ -100,10 +100,10 @@ fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
     true
 }
 
-/// Ends the wait whose time was up first; as `WaitTable::time_out`.
+/// Ends the wait whose time was up first. Returns whether a waiter in a queue timed out; `None` if nobody's time is up.
 fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool> {
     if rest == Deferral::None {
-        // The lock may be the waiter's by now, and only be kept from it by others that are due.
+        // Due work on the lock might give the lock to the waiter, so that work is done first.
         while let Some(id) = host.table(|table| table.next_overdue_with_wait(now.millis())) {
             look(host, rest, Lane::Look, &id, now.millis());
             if is_over(host) {
@@ -120,13 +120,13 @@ fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool
     Some(ended)
 }
 
-/// Tries the next one who waits for several locks, and may have them all now; whether there was one.
+/// Tries the next waiter for several locks that may be able to have them all now. Returns whether there was one.
 fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
     if matches!(rest, Deferral::Until(_)) {
         return false;
     }
     let Some((request, ids)) = host.table(|table| table.waiters.next_try()) else { return false };
-    // On a replica they are sent away.
+    // On a replica, waiters are sent away instead.
     if rest == Deferral::None {
         try_one(host, request, &ids, now);
     }
@@ -135,13 +135,13 @@ fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
 
 fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Millis) {
     if host.settle(Some(request), ids) != Settled::Done {
-        // Looking at each of its locks shows what has become of them.
+        // A look at each of its locks shows what has become of them.
         let then = now.saturating_add(WHILE_REFUSED);
         host.table(|table| ids.iter().for_each(|id| _ = table.locks.look_by(id.to_ref(), then)));
     }
 }
 
-/// Looks at the lock that was due first in this lane. Whether there was one.
+/// Looks at the lock that was due first in this lane. Returns whether there was one.
 fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) -> bool {
     if matches!(rest, Deferral::Until(_)) {
         return false;
@@ -153,26 +153,26 @@ fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) 
 
 fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Millis) {
     let again = match rest {
-        // It is for the primary to do.
+        // This server is a replica: the primary does the work, and this server only drops what it knows.
         Deferral::Replica => {
             let sent_away = host.table(|table| table.demoted_at(id));
             host.spend(LOOK.saturating_mul(sent_away as u32));
             (sent_away == AT_A_TIME).then_some(1)
         }
-        _ => settle(host, id),
+        _ => settle_by_command(host, id),
     };
     host.table(|table| match again {
         Some(again) => {
             table.locks.set_timer(lane, id.to_ref(), now.saturating_add(again));
-            // A command that arrives earlier must recheck the lock: more may be due than its timers say.
+            // If a command comes before the next look, it must compare the lock with its key: more may be due than the lock's timers say.
             table.locks.change(id.to_ref(), |entry| entry.recheck_next());
         }
         None => table.locks.put_off(lane, id.to_ref(), now),
     });
 }
 
-/// Settles a lock. Returns in how many ms to try again, if it could not be settled.
-fn settle<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
+/// Settles a lock by a command. Returns in how many ms to try again, if it could not be settled.
+fn settle_by_command<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match host.settle(None, std::slice::from_ref(id)) {
         Settled::Done => None,
         Settled::Refused => Some(WHILE_REFUSED),
@@ -181,7 +181,7 @@ fn settle<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     }
 }
 
-/// The lock is another server's now. Returns in how many ms to look again, if waiters are left.
+/// Sends waiters away from a lock that is another server's now. Returns in how many ms to look again, if waiters are left.
 fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     let (sent_away, left) = host.table(|table| {
         let sent_away = table.send_away(id.to_ref());
@@ -191,16 +191,17 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match left {
         _ if sent_away == AT_A_TIME => Some(1),
         0 => None,
-        // The server sends blocked clients away when the move is done.
+        // The server sends blocked clients away when the slot has moved.
         _ => Some(WHILE_REFUSED),
     }
 }
 
-/// Does what is due for a grant that a connection keeps alive here. Returns in how many ms to look again, if something else is left.
+/// Does the due work for a lock whose slot is moving to this server, if a connection keeps a grant of it alive here. Otherwise the lock
+/// counts as moved away. Returns in how many ms to look again, if waiters are left.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    // Looking may find the lease to be over, and the session to outlive that.
+    // If the lease is over, reading the key deletes it. Then a session may outlive the lease, so `has_expired` is asked afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
-    let alive = sessions.into_iter().any(|fence| host.look(id, fence, Millis::MIN).is_some());
+    let alive = sessions.into_iter().any(|fence| host.lease_end(id, fence, Millis::MIN).is_some());
     if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {
         host.settle_arriving(id);
         return None;

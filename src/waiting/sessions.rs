@@ -1,7 +1,7 @@
-//! Grants that live as long as a connection: renewed while it is open, released when it closes.
+//! Sessions: grants that are renewed while a connection is open, and released when it closes.
 //!
-//! The lease is still the truth: a session only moves it, a third of the lease at a time, so that it lapses by itself if
-//! this server dies. Nothing of a session is saved or replicated; an owner that comes back says so (`ONCE SESSION`).
+//! The lease remains decisive. A session only moves the lease, each time a third of it has passed, so that the grant lapses by itself if
+//! this server dies. Sessions are neither saved nor replicated; an owner that reconnects asks for one again (`ONCE SESSION`).
 
 use super::access::{Environment, LockAccess, LockEvent};
 use super::budget::CHANGE;
@@ -9,12 +9,11 @@ use super::detect::Holder;
 use super::table::{Expired, LockRef, Session, WaitTable};
 use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Millis, Now, Value};
 
-/// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
-/// one pass.
+/// A lease is renewed when a third of it has passed. Renewals that are due within a thirtieth of the lease are made together.
 const RENEWALS_PER_LEASE: Millis = 3;
 const PASSES_PER_LEASE: Millis = 30;
 
-/// Binds the grant with this fence to a connection, and to no other.
+/// Starts a session of this connection for the grant with this fence, in place of any other session.
 pub(super) fn start<S: LockAccess>(
     lock: &mut S,
     client: u64,
@@ -31,8 +30,8 @@ pub(super) fn start<S: LockAccess>(
     });
 }
 
-/// Has a connection keep a grant alive: of a waiter's, now that it is told; one that is never told has no session. `until` is the
-/// end of its lease now.
+/// Has a connection keep a grant alive. For a waiter's grant, this happens when the waiter is told; a waiter that is never told has no
+/// session. `until` is the present end of the lease.
 pub(super) fn bind<C: Copy>(
     table: &mut WaitTable<C>,
     at: LockRef<'_>,
@@ -44,14 +43,15 @@ pub(super) fn bind<C: Copy>(
 ) {
     let renew_at = next_renewal(lease, now);
     table.sessions().start(at, Session { client, fence, lease, renew_at, over: false });
-    // The lease may end before that: so it was allowed.
+    // The lease may end before the renewal, so an earlier look is needed.
     if until < Deadline::At(renew_at) {
         table.locks.renew_by(at, next_look(until.left(now), now));
     }
 }
 
-/// Binds a grant to a waiter's connection though its lease is over, if another connection's session outlives that and has not given the
-/// grant back yet (see `outlives`). From now on the session is the waiter's, and gives the grant back as the other one would have.
+/// Binds a grant to a waiter's connection even though its lease is over, if a session of another connection outlives the end of the lease
+/// and has not given the grant back yet (see `outlives`). The session then passes to the waiter's connection, and still gives the grant
+/// back.
 pub(super) fn bind_overdue<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
@@ -69,9 +69,9 @@ pub(super) fn bind_overdue<A: Environment>(
     }
 }
 
-/// The server has deleted a lock, since its lease is over. Whether the session of `grant` outlives that: its renewal was due before, and
-/// this server stood still until now, so that nobody else could have been granted anything. The next step on the lock, which is set for
-/// now, gives the grant back (`revive`).
+/// Called when the server has deleted a lock because its lease is over. Returns whether the session of `grant` outlives the deletion. It
+/// does if its renewal was due before and this server has stood still since, so that nobody else can have been granted the lock. The next
+/// step on the lock, for which a timer is set, gives the grant back (`revive`).
 pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
     let outlives = overdue(env, at, grant, now).is_some();
     if outlives {
@@ -86,13 +86,14 @@ fn overdue<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now
     going_on(env, grant, &session, now)
 }
 
-/// The new end of the lease of a grant whose session outlives a stall; `None` if the session may not renew it.
+/// The new end of the lease of a grant whose session outlives a freeze; `None` if the session may not renew it.
 fn going_on<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let goes_on = !session.over && env.is_open(session.client);
     goes_on.then(|| renewed(env, grant, session, now)).flatten()
 }
 
-/// Renews the lease of one of several grants, if its session is overdue while the key is there. Whether the lease goes on.
+/// Renews the lapsed lease of one of several grants, if its session's renewal was overdue because this server stood still. Returns whether
+/// the grant goes on.
 pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now) -> bool {
     if lock.idle() {
         return false;
@@ -106,8 +107,8 @@ pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now)
     until.is_some()
 }
 
-/// The grants that hold a lock though their leases are over, since their sessions outlive a stall. For readers that come before the next
-/// step on the lock gives these grants back (`revive`) or renews them (`renew_overdue`).
+/// The grants that still hold a lock though their leases are over, since their sessions outlive a freeze. Commands that only read use this,
+/// before the next step on the lock gives these grants back (`revive`) or renews them (`renew_overdue`).
 pub(crate) fn outliving<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
@@ -132,7 +133,7 @@ pub(crate) fn outliving<A: Environment>(
     value.lapsed(until, now.millis()).filter_map(outlives).collect()
 }
 
-/// The end of the lease that a session sets now; `None` if it may not renew the lease.
+/// The end of the grant's lease if the session renews the lease now; `None` if the session may not renew it.
 fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let limits = env.limits();
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.may_lengthen)
@@ -161,7 +162,7 @@ pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     }
 }
 
-/// When a session is to look at its lease, which has been set to so many ms from now: before it ends.
+/// When a session looks at its lease again, if `left` ms of the lease are left: well before the lease ends.
 pub(super) fn next_look(left: Millis, now: Millis) -> Millis {
     now.saturating_add(left / RENEWALS_PER_LEASE)
 }
@@ -172,8 +173,8 @@ pub(super) fn next_renewal(lease: Millis, now: Millis) -> Millis {
     (due - due % pass).max(now.saturating_add(1))
 }
 
-/// The end of the lease of a holder that re-enters and asks for the end `asked`. If replicas confirm its session, only the session moves
-/// the lease.
+/// The end of the lease when a holder re-enters and asks for the end `asked`. If replicas confirm the session's renewals, only the session
+/// moves the lease.
 #[inline(never)]
 pub(super) fn lease_of<S: LockAccess>(lock: &mut S, fence: Fence, asked: Deadline) -> Deadline {
     if lock.idle() || !lock.entry(|entry| entry.is_synced(fence)) {

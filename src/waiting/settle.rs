@@ -1,4 +1,4 @@
-//! Sets a lock right after something has happened to it.
+//! Settles a lock: brings it up to date after whatever has happened to it.
 
 use super::access::{LockAccess, LockEvent};
 use super::budget::{CHANGE, END, LOOK, MOST_ENDED, scan};
@@ -8,11 +8,11 @@ use super::sessions;
 use super::table::{AT_A_TIME, LockEntry, MessageKind, Moved, Session};
 use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 
-/// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
-/// free goes to the head of the queue, the holders' own waiters re-enter, and a lapse will be seen when it comes.
+/// Brings a lock, its sessions and its queue into agreement, whatever has happened to them: grants that have lapsed end, room goes to the
+/// head of the queue, the holders' own waiters re-enter, and a timer is set for the next lapse.
 ///
-/// Whether all of what is over has ended. If not, the budget of this step is used up; the lock counts as taken until the next turn
-/// has done the rest.
+/// Returns whether all grants that are over have ended. If not, the budget of this step is used up, and the lock counts as taken until the
+/// next turn has done the rest.
 #[inline]
 pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.idle() {
@@ -24,8 +24,8 @@ pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
 }
 
-/// Settles a lock for a command of this owner. If the budget does not suffice for all of it, at least the owner's own grant is settled, so
-/// that the command sees what is true of it. Whether all is settled.
+/// Settles a lock for a command of this owner. If the budget is not enough, at least the owner's own grant is settled, so that the command
+/// sees its true state. Returns whether all is settled.
 #[inline(always)]
 pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
     let is_settled = settle(lock, now);
@@ -35,7 +35,7 @@ pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     is_settled
 }
 
-/// Settles a lock of which something is known. A function of its own, so that an idle lock pays for the question alone.
+/// Settles a lock that has an entry in the table. A function of its own, so that an idle lock pays only for the check.
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.pay(0) {
@@ -65,13 +65,13 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
     look_when_one_ends(lock, now);
     if due.watched {
-        // Where an unclaimed hold has been taken back, the grant may go on by others.
+        // If an unclaimed hold has been taken back, the grant may go on with other holds.
         lock.here(|table, at| table.listeners().tell_wanted(at));
     }
     all
 }
 
-/// Whether a grant is to end that has not ended yet.
+/// Whether there is a grant that is over, but has not been ended yet.
 fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let has_lapsed =
         lock.value().is_some_and(|value| value.lapsed(lock.deadline(), now.millis()).next().is_some());
@@ -79,7 +79,7 @@ fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         || lock.here(|table, at| table.locks.lock(at).has_undeliverable() || table.has_session_over(at))
 }
 
-/// Settles the grant of one owner, and nothing else of the lock. Whether the owner holds the lock then.
+/// Settles the grant of one owner, and nothing else of the lock. Returns whether the owner holds the lock then.
 #[cold]
 #[inline(never)]
 pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
@@ -101,8 +101,8 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     fence_of(lock) == Some(fence)
 }
 
-/// What ended while nobody looked, of several: the room is for the next ones. A session may outlive that. Whether all of it has
-/// ended.
+/// If a lock has several grants, ends those whose leases are over, unless their sessions outlive the end of the lease. Their room is left
+/// for the next waiters. Returns whether all of them have been ended.
 pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let Some(value) = lock.value().filter(|value| !value.is_one()) else { return true };
     let mut lapsed: Vec<Fence> =
@@ -127,15 +127,15 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     all
 }
 
-/// Grants that have ended by other ways than ours are over here too, and their holders hear of it. Of many, the rest ends in the next
-/// step: they hold the lock no longer. Whether all have ended.
+/// Drops what is known of grants that are not in the key any more, and has their holders told. If there are many, the next step drops the
+/// rest. Returns whether all have been dropped.
 fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
     let (mut seen, mut looked, mut all) = (None, 0, true);
     while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
         debug_assert!(seen < Some(fence), "{fence:?} comes after {seen:?}");
         seen = Some(fence);
         looked += 1;
-        if lock.with_fence(fence).is_none() {
+        if !lock.has_fence(fence) {
             lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
             if !lock.pay(CHANGE) {
                 all = false;
@@ -147,7 +147,8 @@ fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
     all
 }
 
-/// The holders' own waiters re-enter; and nobody waits in front for a grant that has ended. Whether all were looked at.
+/// Has waiters whose owners already hold the lock re-enter, and ends an upgrade whose grant has ended. Returns whether all such waiters
+/// were looked at.
 fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
     check_upgrade(lock);
     let several = match lock.value() {
@@ -179,7 +180,7 @@ fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
     }
 }
 
-/// Takes back one hold for each waiter that went away before it was told of its grant. Whether all such holds have been taken back.
+/// Takes back one hold for each waiter that went away before it was told of its grant. Returns whether all such holds have been taken back.
 fn take_back_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     while let Some((fence, holds)) = lock.change(LockEntry::take_undeliverable).flatten() {
         take_back(lock, fence, holds, now);
@@ -199,8 +200,8 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
     }
 }
 
-/// Does what is due for the sessions of a lock: it renews leases, and ends the grants of closed connections. Of many sessions, the rest is
-/// left to the next step. Whether all grants of closed connections have ended.
+/// Renews the sessions of a lock that are due, and ends the grants of closed connections; with `all`, looks at every session. If there are
+/// many, the rest is left to the next step. Returns whether all grants of closed connections have ended.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
     loop {
@@ -227,21 +228,22 @@ fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     true
 }
 
-/// Whether there was anything to do.
+/// Settles one session. Returns whether there was anything to do.
 fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bool {
     let fence = session.fence;
     let Some(held) = lock.with_fence(fence) else {
         lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
         return true;
     };
-    // Somebody may have cut the lease short: then it ends before it would be renewed.
+    // Somebody may have shortened the lease, so that it ends before the next renewal.
     let renew = session.renew_at <= now.millis() || held.deadline < Deadline::At(session.renew_at);
-    // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
+    // The server reports each connection that closes. But without this check, one missed report would renew a lease forever.
     if session.over || renew && !lock.is_open(session.client) {
-        // Some servers tell only after the timers have run: then the session is that waiter's.
+        // The session passes to a waiter that is still to be told of this grant, if there is one. (Some servers report a closed connection
+        // only after the timers have run.)
         if lock.here(|table, at| table.has_successor(at, fence)) {
             if session.renew_at <= now.millis() {
-                // It may be some time until that is told.
+                // It may take some time until the waiter is told, so the next renewal is put off.
                 let renew_at = sessions::next_renewal(session.lease, now.millis());
                 lock.change(|entry| entry.renew_session_at(fence, renew_at));
             }
@@ -260,7 +262,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
             return true;
         };
         let moved = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
-        // In its last millisecond it is too late to ask replicas.
+        // In the lease's last millisecond it is too late to ask replicas.
         let is_last = held.deadline <= Deadline::At(now.millis());
         let waits = lock.here(|table, at| {
             table.locks.lock(at).awaits_renewal(fence) || is_last && table.locks.lock(at).is_synced(fence)
@@ -281,8 +283,8 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     true
 }
 
-/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. It is tried again, unless
-/// the lease is over without it.
+/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. The session tries again,
+/// unless the lease is over without the renewal.
 fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: Now) {
     let Some(held) = lock.with_fence(session.fence) else {
         debug_assert!(false, "a grant ends by a step on its lock alone");

@@ -1,4 +1,4 @@
-//! A waiter for several locks is served with all of them open.
+//! Serves a waiter for several locks, with all of them open.
 
 use super::access::{Environment, LockAccess};
 use super::hand_over::{Served, grant_heads, reenter, serve};
@@ -8,7 +8,7 @@ use super::table::RequestId;
 use super::verdict::Standing;
 use crate::lock::Now;
 
-/// Settles all locks that a waiter waits for, and grants it all of them where that can be. Else one is noted that keeps it waiting.
+/// Settles all locks that a waiter waits for, and grants it all of them if possible. Otherwise notes one lock that keeps it waiting.
 pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId, now: Now) {
     let (aside, was_due) = locks.first().table(|table| {
         let was_due = table.is_any_overdue(request, now.millis());
@@ -26,7 +26,7 @@ pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId,
             return None;
         }
         if let Some(number) = unsettled {
-            // It is tried again when that has been settled.
+            // The waiter is tried again when this lock has been settled.
             table.waiters.stuck_at(request, number);
             return None;
         }

@@ -7,10 +7,10 @@ use crate::lock::{
     self, AcquireRequest, Acquired, Deadline, Fence, Millis, Now, Others, ReentryError, Room, Slot,
 };
 
-/// The outcome of a request for one lock, if the request asks for nothing impossible.
+/// The verdict about a request for one lock, unless the request is impossible.
 pub(super) type Verdict = Result<Decision, Conflict>;
 
-/// A lock can be granted: so it is to be held from now on.
+/// The lock can be granted, and is to be held in this way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decision {
     pub(super) kind: GrantKind,
@@ -27,14 +27,14 @@ pub(super) enum GrantKind {
     Alone,
     /// A new grant, beside others.
     Beside,
-    /// The owner's grant, once more.
+    /// A re-entry of the owner's grant.
     Again(Fence),
-    /// The owner's grant, with less room, or with its first slot.
+    /// A re-entry of the owner's grant, with less room, or with its first slot.
     Upgrade(Fence),
 }
 
 impl GrantKind {
-    /// The grant by which its owner holds the lock already.
+    /// The fence of the grant by which the owner holds the lock already.
     pub(super) fn earlier(self) -> Option<Fence> {
         match self {
             Self::Alone | Self::Beside => None,
@@ -46,28 +46,29 @@ impl GrantKind {
 /// Why a lock can't be granted now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conflict {
-    /// The server grants nothing new for so many ms, though there is room: a client that does not wait gets an error. None: there is no
-    /// room, and such a client gets null.
+    /// Set if there is room, but the server grants nothing new for this many ms: a client that does not wait gets an error. `None` if there
+    /// is no room: such a client gets null.
     pub(super) grace: Option<Millis>,
-    /// The owner's own grant, if the owner asks for less room than that grant has: such a request waits in front of the queue. None if
-    /// the lock is not settled, since another request that waits in front may be over.
+    /// The owner's own grant, if the request asks for less room than that grant has: such a request goes ahead of the queue. `None` if the
+    /// lock is not settled, since another request that is ahead may be over.
     pub(super) upgrade: Option<Fence>,
-    /// Some of the grants that are over have not been ended yet: the lock is looked at again at once.
+    /// Some grants that are over have not been ended yet. The lock is looked at again at once.
     pub(super) unsettled: bool,
 }
 
-/// The place from which a request is judged.
+/// Where a request stands when it is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Standing {
-    /// The client has just asked, and waits in no queue.
+    /// The client has just asked, and is in no queue.
     New,
-    /// The request waits in the queue, perhaps behind others.
+    /// The request is in the queue, perhaps behind others.
     Queued(RequestId),
     /// The request is the first in the queue. `over`: the grant in the key has ended, and is to be replaced.
     First { over: bool },
 }
 
-/// The verdict if the lock could not be settled: an owner still has what it has of the lock; for all others the lock counts as taken.
+/// Changes a verdict to fit a lock that could not be settled: an owner may re-enter the grant that it has, and for all others the lock
+/// counts as taken.
 #[cold]
 #[inline(never)]
 pub(super) fn unsettled(verdict: Verdict) -> Verdict {
@@ -80,7 +81,7 @@ pub(super) fn unsettled(verdict: Verdict) -> Verdict {
     }
 }
 
-/// The verdict about a request if the lock has been settled.
+/// The verdict about a request, if the lock has been settled.
 #[inline(always)]
 pub(super) fn judge<S: LockAccess>(
     lock: &mut S,
@@ -94,7 +95,7 @@ pub(super) fn judge<S: LockAccess>(
     let alone = others.count == 0;
     let earlier = held.map(|held| (held.grant.fence(), held.grant.room()));
     let not = |grace, upgrade| Err(Conflict { grace, upgrade, unsettled: false });
-    Ok(match (lock::acquire(held, others, ask, limits, now.start)?, earlier) {
+    Ok(match (lock::decide_acquire(held, others, ask, limits, now.start)?, earlier) {
         (Acquired::Granted { slot, deadline: until }, _) => match may_grant(lock, standing) {
             Ok(()) => {
                 let kind = if alone { GrantKind::Alone } else { GrantKind::Beside };
@@ -111,7 +112,7 @@ pub(super) fn judge<S: LockAccess>(
                 let until = lease_of(lock, fence, deadline);
                 Ok(Decision { kind: GrantKind::Upgrade(fence), holds, room: room.min(ask.room), slot, until })
             }
-            // Grants that another server made may be lost.
+            // A failover may have lost grants that another server made.
             left => not(Some(left), Some(fence)),
         },
         (Acquired::UpgradeRefused, Some((fence, _))) => not(None, Some(fence)),
@@ -123,8 +124,8 @@ pub(super) fn judge<S: LockAccess>(
     })
 }
 
-/// Decides if a request for which there is room may be granted now. The error says for how long nothing new is granted (see `Conflict`). In
-/// a grace nobody is granted a lock. A grace may have ended only just now, so those who wait come first.
+/// Decides whether a request for which there is room may be granted now. The error says for how long nothing new is granted (see
+/// `Conflict`). In a grace, nothing is granted. Waiters go first, since a grace may have ended just now.
 #[inline(always)]
 fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Option<Millis>> {
     match (lock.grace().grants, standing) {

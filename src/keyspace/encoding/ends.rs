@@ -1,8 +1,8 @@
-//! How the ends of several leases are written: the key's TTL is the latest, and only how much shorter the others are is told.
+//! How the ends of several leases are written. The latest lease is the key's TTL, and the others are written as how much shorter they are.
 
 use crate::lock::{Deadline, Millis};
 
-/// The end of the latest of several leases while the TTL of the key is unknown. It is as late as can be, so that no shorter lease ends
+/// Stands for the end of the latest lease while the TTL of the key is unknown. It is as late as possible, so that no shorter lease ends
 /// before 1970.
 const FAR: Millis = Millis::MAX;
 
@@ -11,7 +11,7 @@ pub(super) fn latest(endless: bool) -> Deadline {
     if endless { Deadline::Never } else { Deadline::At(FAR) }
 }
 
-/// How the end of one of several leases is written.
+/// The number that stands for the end of one of several leases.
 pub(super) fn number_of(end: Deadline, endless: bool) -> u64 {
     match end {
         Deadline::Never => 0,
@@ -20,7 +20,7 @@ pub(super) fn number_of(end: Deadline, endless: bool) -> u64 {
     }
 }
 
-/// Reads the end of a lease that was written as `number`.
+/// The end of a lease that was written as `number`.
 pub(super) fn end_of(number: u64, endless: bool) -> Option<Deadline> {
     let number = Millis::try_from(number).ok()?;
     Some(match (endless, number) {
@@ -38,10 +38,10 @@ mod tests {
     use super::*;
     use crate::lock::{Fence, Grant, GrantChange, LONGEST_LEASE, Owner, Room, Value};
 
-    /// The earliest time that a lease is not over by.
+    /// The present time in the tests.
     const NOW: Millis = 1;
 
-    /// Near any of the ends of what there can be, and anywhere.
+    /// Any end of a lease; values near the limits come often.
     fn end() -> impl Strategy<Value = Deadline> {
         let at = prop_oneof![
             NOW..=Millis::MAX,
@@ -52,7 +52,7 @@ mod tests {
         prop_oneof![6 => at.prop_map(Deadline::At), 1 => Just(Deadline::Never)]
     }
 
-    /// A grant is made or its lease changed, after what was over has been ended, as each command does.
+    /// Makes a grant, or changes its lease. Ends lapsed grants before, as each command does.
     fn set(value: &mut Value, owner: u8, end: Deadline, until: Deadline, number: u64) -> Deadline {
         let mut until = until;
         for fence in value.lapsed(until, NOW).collect::<Vec<_>>() {
@@ -70,7 +70,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever the leases are, and however the TTL of the key is moved in between, by whatever TTL they are seen afterwards.
+        /// The leases are compared by several TTLs, whatever they were before and however the TTL was moved in between.
         #[test]
         fn leases_come_back_as_they_were(
             steps in vec((b'a'..b'e', end(), proptest::option::of(end())), 1..12),

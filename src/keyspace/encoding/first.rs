@@ -1,15 +1,15 @@
-//! Encoding 1, which earlier versions of the module wrote. It is read, and not written any more. All numbers are in the server's own
-//! variable-length form:
+//! Encoding 1, which earlier versions of the module wrote. It is only read. All numbers are in the server's own variable-length form:
 //!
 //! | field | what |
 //! |---|---|
-//! | grants | how many follow: 1. 0: a wider form, of which the next number says which |
+//! | grants | how many follow: 1. 0: one of the wider forms, whose number comes next |
 //! | owner | its bytes, 1 to 128 |
 //! | fence | 1 to 2^53 - 1 |
 //! | holds | 1 to 2^32 - 1 |
-//! | max-hold | the greatest age that the grant may reach, in ms; 0: none of its own |
+//! | max-hold | the greatest age that the grant may reach, in ms; 0: no limit of its own |
 //!
-//! The wider form 1 has one grant, and behind it when that was made, in ms since 1970, where its fence does not say that. The wider
+//! The wider form 1 has one grant, and after it the time at which it was made, in ms since 1970, for a grant whose fence does not tell
+//! that. The wider form 2 is for grants with room for several holders:
 //! form 2 is for grants with room for several:
 //!
 //! | field | what |
@@ -17,8 +17,8 @@
 //! | grants | how many follow, at least 1 |
 //! | endless | 1: the latest lease has no end; else 0 |
 //! | owner, fence, holds, max-hold | as above, for each grant, the oldest first |
-//! | made | as above; 0: the fence says it |
-//! | room | how many may hold the lock while it does; 0: any number |
+//! | made | when the grant was made, in ms since 1970; 0: the fence tells it |
+//! | room | how many may hold the lock beside this grant, itself included; 0: any number |
 //! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
 //!
 //! The wider form 3 is for grants of which one has a slot or a label. It is form 2 with two fields more at the end of each grant:
@@ -34,7 +34,7 @@ use crate::keyspace::effects;
 use crate::lock::{Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, Value};
 use crate::server::{self, RdbReader};
 
-/// What a key holds; the error says what is wrong with the data.
+/// Reads the value of a key. The error says what is wrong with the data.
 pub(super) fn value(rdb: &mut RdbReader) -> Result<Value, String> {
     let grants = rdb.unsigned().map_err(truncated)?;
     let form = if grants == 0 { Some(rdb.unsigned().map_err(truncated)?) } else { None };
@@ -51,12 +51,12 @@ pub(super) fn value(rdb: &mut RdbReader) -> Result<Value, String> {
     }
 }
 
-/// What all forms tell of a grant.
+/// What all forms have of a grant.
 struct Parts {
     owner: Owner<'static>,
     fence: Fence,
     holds: u32,
-    /// 0: none of its own.
+    /// The greatest age in ms; 0: no limit of its own.
     max_hold: Millis,
 }
 

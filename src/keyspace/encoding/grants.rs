@@ -1,4 +1,4 @@
-//! The grants of a lock, as they are read one after the other. What can't be held together becomes no lock.
+//! Puts the grants of a lock together, as they are read one after the other. Grants that can't hold a lock together are an error.
 
 use super::ends::latest;
 use crate::lock::{Deadline, Fence, Grant, Value};
@@ -31,7 +31,7 @@ impl Grants {
         Ok(())
     }
 
-    /// What they make up, where the latest lease has no end or, by the TTL of the key, some end.
+    /// The value that the grants make up. `endless`: the latest lease has no end by itself; otherwise its end is the TTL of the key.
     pub(super) fn value(self, endless: bool) -> Result<Value, String> {
         let (value, until) =
             self.value.filter(|(value, _)| value.count() == self.count).ok_or("two grants of one owner")?;

@@ -4,20 +4,20 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | flags | bit 0: the owner is a UUID; 1: another grant follows; 2: the latest lease of all has no end; 3: there is an end. From bit 4 on, which of `lock::FIELDS` follow: the others are as usual |
+//! | flags | bit 0: the owner is a UUID; 1: another grant follows; 2: the latest lease of all has no end; 3: `end` follows. From bit 4 on, a bit for each of `lock::FIELDS` that follows; the others have their usual values |
 //! | fence | 7 bytes, the lowest first: 1 to 2^53 - 1 |
-//! | end | if there is one: by how many ms the lease is shorter than the latest; where that has no end, the end in ms since 1970. Without: it is the latest |
-//! | fields | each a number; or a number of bytes, and those |
+//! | end | by how many ms the lease is shorter than the latest; if the latest has no end, the end in ms since 1970. If absent, this lease is the latest |
+//! | fields | each a number, or a number of bytes and then the bytes |
 //! | owner | a UUID in 16 bytes, or the name |
 //!
-//! Numbers, the flags among them, have seven bits in each byte, the lowest first, and the highest bit says that another byte follows.
+//! Numbers, including the flags, have seven bits in each byte, the lowest first. The highest bit of a byte says that another byte follows.
 //!
-//! The latest lease is the key's TTL, which the server writes itself. Ends, and how much shorter a lease is, go up to 2^63 - 1, as the
-//! server's own TTLs do: `PEXPIRE` brings leases as far away as that.
+//! The latest lease is the key's TTL, which the server writes itself. Ends, and differences between leases, go up to 2^63 - 1, as the
+//! server's own TTLs do: `PEXPIRE` can set leases as long as that.
 //!
-//! Beside the keys, in RDB files only, the last fence, so that the next one is above it even if the wall clock is set back
-//! while the server is away. It is left out ten minutes after the grant (`CLOCKS_DIFFER`), so that a file that holds nothing of the
-//! module can be loaded without it.
+//! RDB files also have the last fence, beside the keys, so that the next fence is greater even if the wall clock is set back while the
+//! server is down. It is left out ten minutes after the grant (`CLOCKS_DIFFER`), so that a file without locks can be loaded without the
+//! module.
 
 mod ends;
 mod first;
@@ -63,7 +63,7 @@ impl NativeType for Value {
     }
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
-        // The server adds the TTL with a `PEXPIREAT` of its own: the leases hang on that, wherever they are now.
+        // The server adds a `PEXPIREAT` of its own, which moves all leases with the TTL. So they are written relative to the latest one.
         let hang = !self.is_one() && !self.is_endless();
         for (number, held) in self.all(latest(!hang)).enumerate() {
             aof.bytes(APPLY, key, &effects::state(held.grant, held.deadline, number == 0));

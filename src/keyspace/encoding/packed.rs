@@ -7,19 +7,19 @@ const UUID: u64 = 1;
 const MORE: u64 = 1 << 1;
 const ENDLESS: u64 = 1 << 2;
 const END: u64 = 1 << 3;
-/// The bit of the first field. The bits of the other fields follow.
+/// The bit of the first field. The bits of the other fields follow it.
 const FIRST: u32 = 4;
 
-/// A grant that was read.
+/// A grant that has been read.
 pub(super) struct Unpacked {
     pub(super) grant: Grant,
     pub(super) end: Deadline,
     pub(super) endless: bool,
-    /// Another grant follows.
+    /// Whether another grant follows.
     pub(super) more: bool,
 }
 
-/// How a grant is written; `endless`: the latest lease of all that are written has no end.
+/// Writes a grant. `endless`: the latest of all leases that are written has no end.
 pub(super) fn pack(Held { grant, deadline }: Held<'_>, endless: bool, more: bool) -> Vec<u8> {
     let owner = grant.owner();
     let end = number_of(deadline, endless);
@@ -50,7 +50,7 @@ pub(super) fn pack(Held { grant, deadline }: Held<'_>, endless: bool, more: bool
     bytes
 }
 
-/// Reads what `pack` wrote; the error says what is wrong with it.
+/// Reads a grant that `pack` wrote. The error says what is wrong with it.
 pub(super) fn unpack(bytes: &[u8], now: Millis) -> Result<Unpacked, String> {
     let mut rest = Rest(bytes);
     let flags = rest.number()?;
@@ -88,7 +88,7 @@ pub(super) fn unpack(bytes: &[u8], now: Millis) -> Result<Unpacked, String> {
     Ok(Unpacked { grant, end, endless, more: flags & MORE > 0 })
 }
 
-/// Seven bits in each byte, the lowest first; all but the last have the highest bit set.
+/// Writes a number with seven bits in each byte, the lowest first. All bytes but the last have the highest bit set.
 fn push(bytes: &mut Vec<u8>, mut number: u64) {
     while number > 0x7f {
         bytes.push(number as u8 | 0x80);
@@ -114,7 +114,7 @@ impl<'a> Rest<'a> {
         Ok(first)
     }
 
-    /// Reads what `push` wrote.
+    /// Reads a number that `push` wrote.
     fn number(&mut self) -> Result<u64, &'static str> {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {

@@ -1,4 +1,4 @@
-//! The lock against what its documentation promises: examples first, then properties.
+//! Checks the lock against its documentation: examples first, then properties.
 
 mod slots;
 
@@ -18,7 +18,7 @@ fn ask<'a>(name: &'a str, lease: Millis) -> AcquireRequest<'a> {
     AcquireRequest::new(owner(name), lease)
 }
 
-/// Limits under which any lease may be lengthened up to this age of the grant.
+/// Limits under which a lease may be made longer up to this age of the grant.
 fn age(max_hold: Option<Millis>) -> Limits {
     Limits { max_lease: LONGEST_LEASE, max_hold, expiry_slack: 0, max_holders: 0, may_lengthen: true }
 }
@@ -47,7 +47,7 @@ fn acquire(
         (Some(value), Some(held)) => value.seen_by(&ask.owner, || held.deadline),
         _ => (None, Others::NONE),
     };
-    super::acquire(mine, others, ask, limits, now)
+    super::decide_acquire(mine, others, ask, limits, now)
 }
 
 #[test]
@@ -114,15 +114,15 @@ fn no_lease_goes_beyond_the_greatest_age() {
         acquire(now_held, &ask("a", 500), age(None), later),
         Ok(Acquired::Reentered { holds: 2, slot: None, deadline: end })
     );
-    assert_eq!(extend(held(&grant, Deadline::Never), None, 500, age(None), later), Some(end));
+    assert_eq!(decide_extend(held(&grant, Deadline::Never), None, 500, age(None), later), Some(end));
     assert_eq!(
-        extend(held(&grant, Deadline::Never), None, 500, age(Some(280)), later),
+        decide_extend(held(&grant, Deadline::Never), None, 500, age(Some(280)), later),
         Some(Deadline::At(NOW + 280))
     );
     assert_eq!(lengthen(now_held.unwrap(), 500, age(None), later), end);
 }
 
-/// As when the clock was set back, or a data set came from a server whose clock was ahead.
+/// Fences run ahead of the clock when it was set back, or when a data set came from a server whose clock was ahead.
 #[test]
 fn a_grant_has_its_age_though_fences_run_ahead() {
     let ahead = fence((NOW + 3_600_000).unsigned_abs() * 1000);
@@ -131,13 +131,16 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
     let now_held = held(&grant, Deadline::At(NOW + 1000));
     let end = Deadline::At(NOW + 1500);
     assert_eq!(lengthen(now_held.unwrap(), 60_000, age(Some(1500)), NOW + 200), end);
-    assert_eq!(extend(held(&grant, Deadline::Never), None, 60_000, age(Some(1500)), NOW + 200), Some(end));
+    assert_eq!(
+        decide_extend(held(&grant, Deadline::Never), None, 60_000, age(Some(1500)), NOW + 200),
+        Some(end)
+    );
     let told = Grant::told(owner("a"), ahead, 2, None, None, NOW + 300);
     assert_eq!(told.age(NOW + 300), 0);
     assert_eq!(told.aged_as(&grant).age(NOW + 300), 300);
     let told = Grant::told(owner("a"), ahead, 2, None, grant.made_apart(), NOW + 300);
     assert_eq!(told.age(NOW + 300), 300);
-    // By as much as clocks differ.
+    // By no more than `SKEW`.
     let skewed =
         |ms: Millis| Grant::told(owner("a"), fence((NOW + ms).unsigned_abs() * 1000), 1, None, None, NOW);
     assert_eq!([900, 1000, 1001].map(|ms| skewed(ms).age(NOW + 1500)), [600, 500, 1500]);
@@ -147,12 +150,12 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
 fn the_last_millisecond_of_the_greatest_age_can_be_extended_to() {
     let grant =
         Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Extras::new(Some(300), None), NOW);
-    let extended = |now| extend(held(&grant, Deadline::Never), None, 500, age(None), now);
+    let extended = |now| decide_extend(held(&grant, Deadline::Never), None, 500, age(None), now);
     assert_eq!(extended(NOW + 300), Some(Deadline::At(NOW + 300)));
     assert_eq!(extended(NOW + 301), None);
-    // The server has the key, by the time that it goes by: its owner would get the grant back.
+    // The server still has the key by its own clock, so its owner would get the grant back.
     let end = Deadline::At(NOW + 300);
-    assert_eq!(extend(held(&grant, end), None, 500, age(None), NOW + 301), Some(end));
+    assert_eq!(decide_extend(held(&grant, end), None, 500, age(None), NOW + 301), Some(end));
 }
 
 #[test]
@@ -176,10 +179,10 @@ fn a_server_that_may_have_been_replaced_lengthens_no_lease() {
 #[test]
 fn a_release_takes_one_hold_or_all() {
     let three = grant("a", 3);
-    assert_eq!(release(Some(&three), None, false), Some(Released::Kept { holds: 2 }));
-    assert_eq!(release(Some(&three), None, true), Some(Released::Ended));
+    assert_eq!(decide_release(Some(&three), None, false), Some(Released::Kept { holds: 2 }));
+    assert_eq!(decide_release(Some(&three), None, true), Some(Released::Ended));
     let one = grant("a", 1);
-    assert_eq!(release(Some(&one), None, false), Some(Released::Ended));
+    assert_eq!(decide_release(Some(&one), None, false), Some(Released::Ended));
 }
 
 #[test]
@@ -190,12 +193,12 @@ fn only_the_owner_with_the_right_fence_releases_or_extends() {
     for (name, fence, may) in
         [("a", None, true), ("a", right, true), ("a", wrong, false), ("b", None, false), ("b", right, false)]
     {
-        assert_eq!(release(value.grant_of(&owner(name)), fence, false).is_some(), may);
+        assert_eq!(decide_release(value.grant_of(&owner(name)), fence, false).is_some(), may);
         let (held, _) = value.seen_by(&owner(name), || Deadline::Never);
-        assert_eq!(extend(held, fence, 5, age(None), NOW).is_some(), may);
+        assert_eq!(decide_extend(held, fence, 5, age(None), NOW).is_some(), may);
     }
-    assert_eq!(release(None, None, false), None);
-    assert_eq!(extend(None, None, 5, age(None), NOW), None);
+    assert_eq!(decide_release(None, None, false), None);
+    assert_eq!(decide_extend(None, None, 5, age(None), NOW), None);
 }
 
 #[test]
@@ -247,11 +250,11 @@ fn shared_by(holders: u64) -> Value {
     value.unwrap()
 }
 
-/// What `MEMORY USAGE` adds to the server's own figure is what the holders take, but for what the allocator rounds up; within a third
-/// where they are many.
+/// The size that `MEMORY USAGE` shows beyond the server's own figure is what the holders take, without the allocator's rounding; within a
+/// third for many holders.
 #[test]
 fn a_value_tells_how_much_memory_its_holders_take() {
-    // The first one takes some for those that follow.
+    // The first UUID allocates memory for those that follow.
     Owner::random();
     let bounds =
         [(1, 64), (2, 240), (3, 224), (8, 186), (9, 230), (10, 213), (32, 173), (33, 240), (100, 300)];
@@ -262,7 +265,7 @@ fn a_value_tells_how_much_memory_its_holders_take() {
         let told = value.heap_size();
         let off = if holders <= 32 { used / 8 } else { used / 3 };
         assert!(told.abs_diff(used) <= off, "{holders}: {told}, not {used}");
-        // Two are left. Those that have gone keep little of it.
+        // Two holders are left. The others have given back most of their memory.
         let end = Deadline::At(NOW);
         let ((), given_back) = taken_by(|| {
             for number in 3..=holders {
@@ -286,7 +289,7 @@ fn each_random_owner_is_a_new_uuid_of_version_4() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every spelling of an owner comes back as it was, and different ones stay different.
+    /// An owner keeps every spelling, and different owners stay different.
     #[test]
     fn owners_are_binary_safe(one in vec(any::<u8>(), 1..=128), other in vec(any::<u8>(), 1..=128)) {
         let (first, second) = (Owner::new(&one).unwrap(), Owner::new(&other).unwrap());
@@ -295,7 +298,7 @@ proptest! {
         prop_assert_eq!(first.clone().into_owned().text().as_ref().to_vec(), one.clone());
     }
 
-    /// A UUID in its canonical text is kept in 16 bytes; one capital makes it another owner.
+    /// A UUID in its canonical text is kept in 16 bytes. One capital letter makes it another owner.
     #[test]
     fn uuids_come_back_as_they_were_written(bytes in any::<[u8; 16]>(), place in 0..36_usize, byte: u8) {
         let text = uuid::Uuid::from_bytes(bytes).to_string();
@@ -313,7 +316,7 @@ proptest! {
         prop_assert_eq!(matches!(Owner::new(&other), Some(Owner::Uuid(_))), parsed.is_some());
     }
 
-    /// However the grant is stored, and however it came to that many holds.
+    /// The rule holds however the grant is stored, and however its number of holds came about.
     #[test]
     fn a_grant_tells_what_it_was_made_of(
         uuid in any::<bool>(),
@@ -332,7 +335,7 @@ proptest! {
             prop_assert_eq!(grant.holds(), holds);
             prop_assert_eq!(grant.age(made + 7), 7);
             prop_assert_eq!(&grant, &Grant::new(owner.borrowed(), fence(number), holds, extras.clone(), made));
-            // With a slot, a label and room for others; and without again.
+            // The grant gets a slot, a label and room for another holder, and loses them again.
             let mut permit = grant.clone();
             let pair = Room::limit(2).unwrap();
             let more = GrantChange { room: Some(pair), slot: Slot::new(2), label: Some(b"x"), ..GrantChange::NONE };

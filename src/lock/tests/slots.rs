@@ -7,7 +7,7 @@ fn permit(name: &str, most: u32, slot: Option<u32>) -> AcquireRequest<'_> {
     AcquireRequest { room: Room::limit(most).unwrap(), slot: Some(slot), ..ask(name, 500) }
 }
 
-/// Asks for a lock that these hold, and stores what comes of it: the slot.
+/// Asks for a lock with these holders, and stores the result. Returns the slot.
 fn take(
     value: &mut Option<Value>,
     ask: &AcquireRequest<'_>,
@@ -16,7 +16,7 @@ fn take(
     let until = Deadline::At(NOW + 500);
     let (held, others) =
         value.as_ref().map_or((None, Others::NONE), |value| value.seen_by(&ask.owner, || until));
-    let acquired = crate::lock::acquire(held, others, ask, age(None), NOW).map_err(Some)?;
+    let acquired = crate::lock::decide_acquire(held, others, ask, age(None), NOW).map_err(Some)?;
     let slot = match acquired {
         Acquired::Granted { slot, .. } => {
             let grant = ask.grant(fence(number), slot, Now { micros: NOW * 1000, start: NOW });
@@ -52,7 +52,7 @@ fn each_permit_has_the_least_number_that_is_free() {
     assert_eq!(take(&mut value, &permit("d", 3, None), 5), Ok(Some(2)), "a re-entry");
     value.as_mut().unwrap().end(fence(1), until);
     value.as_mut().unwrap().end(fence(4), until);
-    // Holders with a greater limit have numbers above this one, and count.
+    // Holders with a greater limit have slots above this one, but count as holders.
     assert_eq!(take(&mut value, &permit("e", 2, None), 6), Ok(Some(1)));
     assert_eq!(take(&mut value, &permit("f", 2, None), 7), Err(None));
 }
@@ -68,10 +68,10 @@ fn a_slot_that_is_named_is_had_or_nothing_is() {
     assert_eq!(take(&mut value, &permit("a", 3, Some(3)), 4), other);
     assert_eq!(take(&mut value, &permit("a", 3, Some(2)), 4), Ok(Some(2)));
     assert_eq!(take(&mut value, &permit("a", 5, None), 4), Ok(Some(2)));
-    // Its number is above that limit, whether or not there is room.
+    // The owner's slot is above the new limit, whether or not there is room.
     let above = ReentryError::SlotAboveLimit { slot: Slot::new(2).unwrap(), limit: 1 };
     assert_eq!(take(&mut value, &permit("a", 1, None), 4), Err(Some(above)));
-    // What does not ask for a number is not told of one; the grant keeps it.
+    // A request without `LIMIT` is not told the slot, but its grant keeps it.
     let until = Deadline::At(NOW + 500);
     for number in [2, 3] {
         value.as_mut().unwrap().end(fence(number), until);
@@ -80,7 +80,7 @@ fn a_slot_that_is_named_is_had_or_nothing_is() {
     assert_eq!(take(&mut value, &permit("a", 3, None), 5), Ok(Some(2)));
 }
 
-/// A reader, or a holder whose grant an earlier version made.
+/// The grant is a reader's, or an earlier version made it.
 #[test]
 fn a_grant_without_a_slot_has_one_from_its_next_re_entry_on() {
     let reader = |name| AcquireRequest { room: Room::ANY, ..ask(name, 500) };
@@ -93,7 +93,7 @@ fn a_grant_without_a_slot_has_one_from_its_next_re_entry_on() {
     assert_eq!(take(&mut value, &permit("b", 3, None), 3), Ok(Some(2)));
 }
 
-/// An earlier version made it: `LIMIT 2`, and no slot. It keeps that room, and no slot is above the room.
+/// An earlier version made the grant: `LIMIT 2` without a slot. It keeps its room, and its slot may not be above that.
 #[test]
 fn a_first_slot_is_within_the_room_of_the_grant() {
     let old = Grant::new(owner("a").into_owned(), fence(1), 1, None, NOW).with_room(Room::limit(2).unwrap());
@@ -102,7 +102,7 @@ fn a_first_slot_is_within_the_room_of_the_grant() {
     assert_eq!(take(&mut value, &permit("a", 5, Some(2)), 2), Ok(Some(2)));
 }
 
-/// An earlier version made one of the grants. That the other has the number counts for its owner as for one who wants less room.
+/// An earlier version made one of the grants. If the other grant has the slot that is named, the owner waits, as it would for less room.
 #[test]
 fn a_first_slot_that_another_has_is_waited_for() {
     let old = Grant::new(owner("a").into_owned(), fence(1), 1, None, NOW).with_room(Room::limit(2).unwrap());
@@ -112,7 +112,7 @@ fn a_first_slot_that_another_has_is_waited_for() {
     assert_eq!(take(&mut value, &permit("a", 2, None), 3), Ok(Some(2)));
 }
 
-/// Whatever replicas or files say.
+/// The rule holds whatever replicas or files say.
 #[test]
 fn no_two_holders_have_one_slot() {
     let grant = |name: &str, number| {
@@ -126,7 +126,7 @@ fn no_two_holders_have_one_slot() {
     assert_eq!(slots, [Some(1), None]);
 }
 
-/// A file that was altered may have it among others, where the number that its room says is another's.
+/// In an altered file, an exclusive grant may be among others, one of which has the slot that follows from the exclusive room.
 #[test]
 fn the_end_of_an_exclusive_grant_frees_no_number_of_another() {
     let until = Deadline::At(NOW + 500);

@@ -1,8 +1,8 @@
-//! The test of the layout finds what it is for, and nothing else.
+//! Checks that the layout test finds what it should, and nothing else.
 
 use super::complaints;
 
-/// The faults of a tree of those files.
+/// The complaints about a tree of these files.
 fn judge(files: &[(&str, &str)]) -> Vec<String> {
     complaints(&files.iter().map(|&(file, text)| (file.to_owned(), text.to_owned())).collect())
 }
@@ -98,7 +98,7 @@ fn a_circle_through_a_re_export_is_found() {
         complaints,
         ["circle: src/lock/one.rs:1 (`super::Two`) -> src/lock/two.rs:1 (`super::One`) -> src/lock/one.rs"]
     );
-    // One way is none, nor is to name the module that re-exports.
+    // One direction is no circle. Nor is it a circle to name the module that re-exports.
     let complaints =
         judge_pair(parent, ["use super::Two; pub struct One;", "use crate::lock; pub struct Two;"]);
     assert_eq!(complaints, [""; 0]);
@@ -136,7 +136,7 @@ fn a_circle_of_calls_on_one_type_is_found() {
         judge_pair(parent, [one, call]),
         ["circle: src/lock/one.rs:1 (`self.pass`) -> src/lock/two.rs:2 (`self.end`) -> src/lock/one.rs"]
     );
-    // One way is none, nor is a method of that name of another type, or what only tests call.
+    // One direction is no circle. Methods of this name on another type don't count, and nor do calls in tests.
     for two in [
         "use super::Lock; impl Lock { pub fn pass(&self) { self.last() } fn last(&self) {} }",
         "use super::Lock; impl Lock { pub fn pass(&self) {} } struct Two; impl Two { fn two(&self) { self.end() } }",

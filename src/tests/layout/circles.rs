@@ -1,10 +1,10 @@
-//! Files that stand on each other in a circle.
+//! Finds files that use each other in a circle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::edges::Edge;
 
-/// For each file that is in a circle, a shortest one; each once.
+/// A shortest circle for each file that is in one, each circle once.
 pub(super) fn circles<'a>(edges: impl Iterator<Item = &'a Edge<'a>>) -> Vec<Vec<&'a Edge<'a>>> {
     let mut used: BTreeMap<&str, BTreeMap<&str, &Edge<'_>>> = BTreeMap::new();
     for edge in edges {
@@ -21,12 +21,12 @@ pub(super) fn circles<'a>(edges: impl Iterator<Item = &'a Edge<'a>>) -> Vec<Vec<
     circles
 }
 
-/// The shortest way from a file back to itself.
+/// The shortest path from a file back to itself.
 fn shortest<'a>(
     used: &BTreeMap<&'a str, BTreeMap<&'a str, &'a Edge<'a>>>,
     start: &'a str,
 ) -> Option<Vec<&'a Edge<'a>>> {
-    // The edge that led to each file.
+    // The edge by which each file was reached.
     let mut led: BTreeMap<&str, &Edge<'_>> = BTreeMap::new();
     let mut next = VecDeque::from([start]);
     while let Some(file) = next.pop_front() {

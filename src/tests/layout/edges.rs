@@ -1,22 +1,22 @@
-//! Which files use which, and where.
+//! Which file uses which, and where.
 
 use std::collections::BTreeMap;
 
 use super::names::{Target, resolve};
 use super::source::{Id, Place, Tree};
 
-/// A path in one file that leads to another, or a call on `self` of what another defines.
+/// A path in one file that leads to another, or a call on `self` of a method that another file defines.
 pub(super) struct Edge<'a> {
     pub(super) from: &'a str,
     pub(super) to: &'a str,
     pub(super) line: usize,
     pub(super) path: String,
-    /// It is an item of the other file that is used. To import a module by its name is to use nothing of it yet: what is
-    /// may stand in another file, which the module re-exports.
+    /// Whether an item of the other file is used. An import that only names a module does not count: the item that is used may be in
+    /// another file, which the module re-exports.
     pub(super) of_item: bool,
 }
 
-/// All that the shipped files mention of each other, and call of each other's methods of one type.
+/// All uses of one file by another, among the files that ship.
 pub(super) fn edges(tree: &Tree) -> Vec<Edge<'_>> {
     let mut edges = Vec::new();
     let shipped = tree.modules.iter().enumerate().filter(|(_, module)| !module.for_tests);
@@ -44,7 +44,7 @@ pub(super) fn edges(tree: &Tree) -> Vec<Edge<'_>> {
             for target in targets {
                 match target {
                     Target::Item(other) => edges.push(edge(&tree.modules[other].file, true)),
-                    // A name alone is no module's in code, but a local one.
+                    // In code, a single name is a local name, not a module.
                     Target::Module(_) if any_item || is_local(mention.place, &mention.path) => {}
                     Target::Module(other) => edges.push(edge(&tree.modules[other].file, false)),
                 }
@@ -56,7 +56,7 @@ pub(super) fn edges(tree: &Tree) -> Vec<Edge<'_>> {
     edges
 }
 
-/// The calls on `self`, from one file that has methods of a type to another.
+/// The calls on `self` of methods that another file defines for the same type.
 fn calls(tree: &Tree) -> Vec<Edge<'_>> {
     let shipped = || tree.modules.iter().enumerate().filter(|(_, module)| !module.for_tests);
     let type_of = |id, of: &[String]| match resolve(tree, id, of).as_slice() {
@@ -88,7 +88,7 @@ fn is_local(place: Place, path: &[String]) -> bool {
     place == Place::Code && path.len() == 1
 }
 
-/// Whether that is in a module which the module declares: to re-export that is to name it, no more.
+/// Whether the target is in a module that this module declares. A re-export of it only names it.
 fn is_below(tree: &Tree, module: Id, target: Target) -> bool {
     let (Target::Module(mut id) | Target::Item(mut id)) = target;
     while let Some(parent) = tree.modules[id].parent {

@@ -1,9 +1,9 @@
-//! How the parts of the source stand on each other: imports go down only, and no files stand in a circle.
+//! Checks which parts of the source may use which: imports go down only, and no files use each other in a circle.
 //!
-//! The compiler takes any import within a crate. What keeps `lock` free of the server, and a file readable with nothing but
-//! what stands below it, is this test. Where the methods of one type stand in several files, their calls on `self` go down too. Other
-//! calls of methods are not seen, since their names do not say where they are defined: but a type that holds another one, or is lent
-//! one, imports it. Names that a macro makes up count for the file that calls it.
+//! The compiler accepts any import within a crate. This test keeps `lock` free of the server, and every file readable with only the files
+//! below it. If the methods of one type are in several files, their calls on `self` go down too. The test does not see other calls of
+//! methods, whose names don't say where they are defined; but a type that contains or borrows another type imports it. Names that a macro
+//! makes count for the file that calls the macro.
 
 mod checks;
 mod circles;
@@ -19,7 +19,8 @@ use circles::circles;
 use edges::{Edge, edges};
 use source::Tree;
 
-/// Each part, and which others it may use, all of them further down here. Tests, fuzzers and the table of contents in `lib.rs` may use any.
+/// Each part, and the other parts that it may use, which are all further down. Tests, fuzzers and the table of contents in `lib.rs` may use
+/// any part.
 const ORDER: &[(&str, &[&str])] = &[
     ("info", &["keyspace", "lock", "server", "serving", "stats", "waiting"]),
     ("commands", &["config", "error", "keyspace", "lock", "reply", "server", "serving", "stats", "waiting"]),
@@ -51,7 +52,7 @@ fn the_order_goes_down_only() {
     }
 }
 
-/// All source files in a folder, by their path from `src`.
+/// Reads all source files in a folder, by their path from `src`.
 fn read(src: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -64,19 +65,19 @@ fn read(src: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The faults in the layout of a source tree: its files by their path, and their text.
+/// The complaints about the layout of a source tree, whose files are given by path, with their text.
 fn complaints(files: &BTreeMap<String, String>) -> Vec<String> {
     let tree = Tree::read(files);
     let edges = edges(&tree);
     let mut complaints = unread(files, &tree);
     complaints.extend(upward(&edges));
-    // A circle through several parts has an upward import in it, which is said already.
+    // A circle through several parts includes an upward import, about which there is a complaint already.
     let inside = edges.iter().filter(|edge| edge.of_item && part(edge.from) == part(edge.to));
     complaints.extend(circles(inside).iter().map(|circle| shown(circle)));
     complaints
 }
 
-/// A file that no `mod` leads to would pass whatever it imports.
+/// Complains about files that no `mod` leads to, since they would pass whatever they import.
 fn unread(files: &BTreeMap<String, String>, tree: &Tree) -> Vec<String> {
     let read: BTreeSet<_> = tree.modules.iter().map(|module| &module.file).collect();
     files
@@ -86,7 +87,7 @@ fn unread(files: &BTreeMap<String, String>, tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// The imports that the order does not allow; of those from one file to one part the first.
+/// The imports that the order does not allow: of those from one file to one part, the first.
 fn upward(edges: &[Edge<'_>]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut complaints = Vec::new();
@@ -106,7 +107,7 @@ fn upward(edges: &[Edge<'_>]) -> Vec<String> {
     complaints
 }
 
-/// The folder or file in `src` that a file belongs to.
+/// The folder or file in `src` to which a file belongs.
 fn part(file: &str) -> &str {
     let first = file.split_once('/').map_or(file, |(folder, _)| folder);
     first.strip_suffix(".rs").unwrap_or(first)

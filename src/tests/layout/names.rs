@@ -1,8 +1,8 @@
-//! Follows a path to the module that defines what it names, through imports and re-exports.
+//! Follows a path to the module that defines the item, through imports and re-exports.
 
 use super::source::{Id, Name, Tree};
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Module(Id),
@@ -10,14 +10,14 @@ pub(super) enum Target {
     Item(Id),
 }
 
-/// All that a path in a module may mean; nothing: a name of another crate, or a local one.
+/// All targets that a path in a module may have; none if it is a name of another crate, or a local name.
 pub(super) fn resolve(tree: &Tree, module: Id, path: &[String]) -> Vec<Target> {
     Resolver { tree, asked: Vec::new() }.path(module, path)
 }
 
 struct Resolver<'a> {
     tree: &'a Tree,
-    /// The names on the way, each with its module: an import may lead back to itself (`use log::log`).
+    /// The names on the way, each with its module, since an import may lead back to itself (`use log::log`).
     asked: Vec<(Id, String)>,
 }
 
@@ -29,7 +29,7 @@ impl Resolver<'_> {
             _ => self.step(module, first),
         };
         for name in rest {
-            // The part before `::` is a module, or an item whose parts are its own (`Kind::Variant`).
+            // The part before `::` is a module, or an item with parts of its own (`Kind::Variant`).
             let modules = targets.iter().filter_map(|target| match target {
                 Target::Module(module) => Some(*module),
                 Target::Item(_) => None,
@@ -51,7 +51,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The items of a module; those that are not seen there, a macro has made.
+    /// An item of a module. If the module does not define it visibly, a macro makes it.
     fn part(&mut self, module: Id, name: &str) -> Vec<Target> {
         let found = self.step(module, name);
         if found.is_empty() { vec![Target::Item(module)] } else { found }

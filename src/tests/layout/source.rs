@@ -20,25 +20,25 @@ pub(super) struct Tree {
     pub(super) macros: BTreeMap<String, String>,
 }
 
-/// A module: a file, or a part of one.
+/// A module: a file, or a part of a file.
 pub(super) struct Module {
     pub(super) file: String,
     pub(super) parent: Option<Id>,
-    /// The folder of the modules that it declares, from `src`; empty, or with a `/` at its end.
+    /// The folder of the modules that this one declares, from `src`: empty, or with a `/` at its end.
     folder: String,
-    /// Only built for tests or fuzzers.
+    /// Whether the module is built only for tests or fuzzers.
     pub(super) for_tests: bool,
-    /// What each name means. Some names mean several things, such as a module and a function.
+    /// The meanings of each name. Some names have several, such as a module and a function.
     pub(super) names: BTreeMap<String, Vec<Name>>,
     /// The paths before each `::*`.
     pub(super) globs: Vec<Vec<String>>,
     pub(super) mentions: Vec<Mention>,
-    /// The methods that are defined here, and those that they call on `self`.
+    /// The methods that the module defines, and those that they call on `self`.
     pub(super) methods: Vec<Method>,
     pub(super) calls: Vec<Method>,
 }
 
-/// A method of a type, and the line where it is defined or called.
+/// A method of a type, and the line in which it is defined or called.
 pub(super) struct Method {
     /// The path of its type.
     pub(super) of: Vec<String>,
@@ -46,23 +46,23 @@ pub(super) struct Method {
     pub(super) line: usize,
 }
 
-/// What a name in a module is.
+/// The meaning of a name in a module.
 pub(super) enum Name {
     Module(Id),
-    /// Anything else that is defined here.
+    /// Any other item that the module defines.
     Item,
-    /// What that path leads to.
+    /// The path that the module imports.
     Import(Vec<String>),
 }
 
-/// A path that stands in a module.
+/// A path in a module.
 pub(super) struct Mention {
     pub(super) path: Vec<String>,
     pub(super) line: usize,
     pub(super) place: Place,
 }
 
-/// Where a path stands.
+/// Where in the code a path is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Import,
@@ -74,7 +74,7 @@ pub(super) enum Place {
 }
 
 impl Tree {
-    /// Reads the files that `lib.rs` leads to, of those given by their path from `src`.
+    /// Reads the files that `lib.rs` leads to. `files` has all files, by their path from `src`.
     pub(super) fn read(files: &BTreeMap<String, String>) -> Self {
         let mut reader = Reader { files, tree: Self::default(), current: 0, of: None };
         reader.open("lib.rs".into(), String::new(), None, false);
@@ -119,7 +119,7 @@ impl Reader<'_> {
         self.module().mentions.push(Mention { path, line, place });
     }
 
-    /// Takes an import apart. `path` is what stands before the tree.
+    /// Notes all paths of an import. `path` is what precedes the tree.
     fn import(&mut self, tree: &UseTree, mut path: Vec<String>, place: Place) {
         match tree {
             UseTree::Path(step) => {
@@ -149,7 +149,7 @@ impl Reader<'_> {
         self.mention(path, ident_line, place);
     }
 
-    /// Takes note of the paths in what a macro is given, or is made of: words with `::` between them.
+    /// Notes the paths in the arguments or the definition of a macro: words with `::` between them.
     fn scan(&mut self, tokens: TokenStream) {
         let words = self.words(tokens);
         let text = |place: usize| words.get(place).map_or("", |(text, _)| text.as_str());
@@ -175,7 +175,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The tokens as text, each with its line; punctuation that stands together is one. Groups are scanned by themselves.
+    /// The tokens as text, each with its line. Adjacent punctuation is one token. Groups are scanned separately.
     fn words(&mut self, tokens: TokenStream) -> Vec<(String, usize)> {
         let mut words: Vec<(String, usize)> = Vec::new();
         let mut joint = false;
@@ -242,7 +242,7 @@ impl<'a> Visit<'a> for Reader<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'a ItemUse) {
-        // A leading `::` is another crate.
+        // A leading `::` means another crate.
         if item.leading_colon.is_none() {
             let private = matches!(item.vis, Visibility::Inherited);
             self.import(&item.tree, Vec::new(), if private { Place::Import } else { Place::ReExport });
@@ -302,7 +302,7 @@ impl<'a> Visit<'a> for Reader<'_> {
 
     fn visit_attribute(&mut self, _: &'a Attribute) {}
 
-    /// `pub(in path)` uses nothing of what it names.
+    /// `pub(in path)` does not use what it names.
     fn visit_visibility(&mut self, _: &'a Visibility) {}
 }
 
@@ -310,7 +310,7 @@ fn words_of(path: &syn::Path) -> Vec<String> {
     path.segments.iter().map(|segment| segment.ident.to_string()).collect()
 }
 
-/// Whether `#[cfg(...)]` leaves an item to tests and fuzzers alone.
+/// Whether `#[cfg(...)]` restricts an item to tests and fuzzers.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     conditions.filter_map(|attribute| attribute.meta.require_list().ok()).any(|condition| {

@@ -1,4 +1,4 @@
-//! Waits, and what each depends on.
+//! The graph of waits: what each wait depends on.
 
 use std::collections::VecDeque;
 
@@ -9,37 +9,37 @@ use crate::lock::{
 };
 use crate::waiting::table::{LockId, RequestId};
 
-/// A wait, by number. The first is the new one.
+/// The number of a wait in the graph. The new wait has the number 0.
 pub(super) type Number = usize;
 
 #[derive(Debug)]
 pub(super) struct WaitNode {
-    /// The number of the wait in the queues. A new wait has none, unless its owner asks again for a place that it has.
+    /// The request of a wait that stands in queues. The new wait has none, unless its owner asks again for a place that it has.
     pub(super) request: Option<RequestId>,
     pub(super) ask: AcquireRequest<'static>,
-    /// What this wait needs, by lock. A lock of which nothing is known is not here.
+    /// The locks that this wait needs. A lock that has not been looked at is not here.
     pub(super) needs: Vec<Need>,
 }
 
-/// A lock, and who has to go before a wait for it ends.
+/// A lock, and the owners that have to go before a wait for this lock ends.
 #[derive(Debug)]
 pub(super) struct Need {
     pub(super) id: LockId,
-    /// The grant of the one who waits.
+    /// The waiting owner's own grant of the lock.
     pub(super) own: Option<Holder>,
     pub(super) others: Vec<Other>,
-    /// Waits that are served first, and depend on more than this one does.
+    /// Waits that are served before this one, and need more than room.
     pub(super) ahead: Vec<Number>,
-    /// The least room that any of the waiters wants that are served first.
+    /// The least room that is asked for by the waits that are served before this one and need only room.
     pub(super) room: Room,
 }
 
-/// A holder of a lock, other than the one who waits. It goes if it does not wait, or if one of its waits ends.
+/// A holder of a lock, other than the waiting owner. It is expected to release the lock if it has no waits, or once one of its waits ends.
 #[derive(Debug)]
 pub(super) struct Other {
     pub(super) holder: Holder,
     pub(super) waits: Vec<Number>,
-    /// The wait in which the connection is blocked that keeps its grant alive.
+    /// The wait that blocks the connection that keeps this grant alive.
     pub(super) keeper: Option<Number>,
 }
 
@@ -50,20 +50,20 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// The circle through the first wait; `None` if that wait can end.
+    /// The circle through the new wait; `None` if that wait can end.
     pub(super) fn circle(&self) -> Option<Circle> {
         let stuck = self.stuck()?;
         if *stuck.first()? { self.way_round(&stuck) } else { None }
     }
 
-    /// Tells of each wait whether it can never end: the largest set of waits of which none can end before another one of the set. `None` if
-    /// that takes too long to tell.
+    /// Finds for each wait whether it can never end: the largest set of waits of which none can end before another one of the set. Returns
+    /// `None` if that takes too long.
     fn stuck(&self) -> Option<Vec<bool>> {
         let mut stuck = vec![true; self.waits.len()];
         let mut left = MOST_COMPARED;
         loop {
             let mut changed = false;
-            // The last ones found depend on the least.
+            // The waits that were found last depend on the fewest others.
             for (number, wait) in self.waits.iter().enumerate().rev() {
                 if !is(&stuck, number) {
                     continue;
@@ -83,14 +83,14 @@ impl Graph {
         }
     }
 
-    /// Whether a wait gets this lock in the end, while the requests that are `stuck` keep all that they hold and wait for.
+    /// Whether a wait gets this lock in the end, if the waits that are `stuck` keep everything that they hold and wait for.
     fn is_met(&self, wait: &WaitNode, need: &Need, stuck: &[bool]) -> bool {
         let acquired = self.acquire(wait, need, |other| other.stays(stuck));
         let fits = !matches!(acquired, Ok(Acquired::Refused | Acquired::UpgradeRefused));
         fits && !need.ahead.iter().any(|ahead| is(stuck, *ahead))
     }
 
-    /// Whether the new wait stands in front of all others for its lock of this number, since its owner holds the lock and wants less room.
+    /// Whether the new wait goes ahead of all others for its lock of this number, because its owner holds the lock and wants less room.
     pub(super) fn is_in_front(&self, number: usize) -> bool {
         let first = self.waits.first().and_then(|first| Some((first, first.needs.get(number)?)));
         first.is_some_and(|(first, need)| {
@@ -98,14 +98,14 @@ impl Graph {
         })
     }
 
-    /// Decides about a wait for one of its locks, beside these holders.
+    /// Decides a wait's request for one of its locks, beside the holders for which `stays` is true.
     fn acquire(
         &self,
         wait: &WaitNode,
         need: &Need,
         stays: impl Fn(&Other) -> bool,
     ) -> Result<Acquired, ReentryError> {
-        // Where it asks for no certain slot, one is free if there is room.
+        // A request for the least free slot finds one if there is room.
         let asked = match wait.ask.slot {
             Some(SlotRequest::This(slot)) => Some(slot),
             Some(SlotRequest::Least) | None => None,
@@ -122,10 +122,10 @@ impl Graph {
         let own = need.own.as_ref().map(|own| Held { grant: &own.grant, deadline: own.deadline });
         let (room, slot) = (wait.ask.room.min(need.room), asked.map(SlotRequest::This));
         let ask = AcquireRequest { room, slot, ..wait.ask.clone() };
-        lock::acquire(own, others, &ask, self.limits, self.now)
+        lock::decide_acquire(own, others, &ask, self.limits, self.now)
     }
 
-    /// The shortest way from the first wait back to it, by what keeps each from ending.
+    /// The shortest circle through the new wait, along the links between waits that are stuck.
     fn way_round(&self, stuck: &[bool]) -> Option<Circle> {
         let mut came_from: Vec<Option<(Number, Link)>> = self.waits.iter().map(|_| None).collect();
         let mut next = VecDeque::from([0]);
@@ -142,7 +142,7 @@ impl Graph {
         None
     }
 
-    /// The waits that keep the given wait from ending.
+    /// The waits that keep the given wait from ending, with the link to each.
     fn links(&self, number: Number, stuck: &[bool]) -> Vec<(Number, Link)> {
         let Some(wait) = self.waits.get(number) else { return Vec::new() };
         let mut links = Vec::new();
@@ -168,7 +168,7 @@ impl Graph {
 }
 
 impl Other {
-    /// Whether it never goes.
+    /// Whether this holder never releases the lock.
     fn stays(&self, stuck: &[bool]) -> bool {
         let waits = !self.waits.is_empty() && self.waits.iter().all(|wait| is(stuck, *wait));
         waits || self.keeper.is_some_and(|keeper| is(stuck, keeper))

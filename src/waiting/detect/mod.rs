@@ -1,15 +1,15 @@
-//! Whether a wait could never end: its owner holds what those it waits for wait for (`DETECT`).
+//! Finds a wait that could never end, because its owner holds locks that the owners it waits for wait for (`DETECT`).
 //!
-//! It is asked once, before the wait begins. While queues are served in order, and an owner that waits does nothing else, no
-//! later event closes a circle but another wait that begins.
+//! The question is asked once, before the wait begins. While queues are served in order, and an owner that waits does nothing else, only
+//! another new wait can close a circle later.
 //!
-//! - `search` goes from the new wait to all that it depends on: the holders of its locks, those ahead of it in the queues, and what
-//!   those wait for in turn.
-//! - `graph` tells which of these waits can never end, if whoever does not wait gives everything back in the end; and finds the
-//!   circle through the new one.
+//! - `search` goes from the new wait to everything that it depends on: the holders of its locks, the waits ahead of it in the queues, and
+//!   what those wait for in turn.
+//! - `graph` finds which of these waits can never end, if every owner that does not wait releases its locks at some time; and the circle
+//!   through the new wait.
 //!
-//! The search looks at so much and no more; what it has not looked at counts as able to end. So it may miss a circle, but never
-//! tells of one that there is not.
+//! The search is limited, and waits that it has not looked at count as able to end. So it may miss a circle, but it never reports a circle
+//! that does not exist.
 
 mod graph;
 mod search;
@@ -19,14 +19,14 @@ use crate::lock::{Deadline, Fence, Grant, Millis, Owner, Value};
 
 pub(crate) use search::circle;
 
-/// How many holders, waiters and locks one search looks at, beside the locks that the command names.
+/// The most holders, waiters and locks that one search looks at, not counting the locks that the command names.
 const MOST: usize = 1000;
 
-/// How many holders and waiters it compares to tell which waits can end: each of them as often as something that it depends on may
-/// have ended.
+/// The most holders and waiters that are compared to find which waits can end. Each is compared again whenever something that it depends on
+/// may have ended.
 const MOST_COMPARED: usize = 50_000;
 
-/// A wait that would never end, and how it comes round to itself: each link leads to the next, and the last to the first.
+/// The circle of a wait that would never end: each link leads to the next, and the last link to the first.
 pub(crate) type Circle = Box<[Link]>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) struct Link {
     pub(crate) waits: Owner<'static>,
     pub(crate) id: LockId,
     pub(crate) other: Owner<'static>,
-    /// The other waits for it too, and came before. Else it holds it.
+    /// Whether `other` waits for the lock too, and is ahead. Otherwise it holds the lock.
     pub(crate) behind: bool,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Holder {
     pub(crate) deadline: Deadline,
 }
 
-/// The holders in the value of a lock whose leases are not over, so many at most.
+/// The holders of a lock whose leases are not over, `most` at most.
 pub(crate) fn holders(value: Option<&Value>, until: Deadline, now: Millis, most: usize) -> Vec<Holder> {
     let alive = value.into_iter().flat_map(|value| value.alive(until, now));
     alive.take(most).map(|held| Holder { grant: held.grant.clone(), deadline: held.deadline }).collect()

@@ -1,4 +1,4 @@
-//! From a new wait to all that it depends on.
+//! Searches the waits and holders on which a new wait depends.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,8 +12,8 @@ use crate::waiting::budget::LOOK;
 use crate::waiting::lock_set::LocksAccess;
 use crate::waiting::table::{Ahead, LockId, RequestId, WaitTable};
 
-/// The circle through a new wait for these locks, where it would never end. `blocks`: its client will be blocked; `place`: the place that
-/// it has already.
+/// The circle through a new wait for these locks, if the wait would never end. `blocks`: its client will be blocked. `place`: the place
+/// that its owner has already.
 pub(crate) fn circle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -39,21 +39,20 @@ pub(crate) fn circle<B: LocksAccess>(
 struct Search<'a, B, C> {
     locks: &'a mut B,
     caller: &'a mut C,
-    /// The connection that will be blocked by the new wait.
+    /// The connection that the new wait will block.
     blocked: Option<u64>,
     now: Now,
     graph: Graph,
     numbers: BTreeMap<RequestId, Number>,
     /// The locks that the command has opened.
     open: Vec<LockId>,
-    /// The number of each. By a hash: their names may be long, and alike.
+    /// The index of each open lock. A hash map, since names may be long and have long common beginnings.
     open_by_name: HashMap<LockId, usize, RandomState>,
     looked: usize,
 }
 
 impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
-    /// Follows all holders that can be reached before it looks at any queue. There are few of them, as a rule, and most circles go through
-    /// them.
+    /// Follows all holders before it looks at any queue: holders are usually few, and most circles go through them.
     fn go(&mut self) {
         let (mut held, mut queued) = (0, 0);
         while self.looked < MOST {
@@ -69,7 +68,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         }
     }
 
-    /// Takes note of who holds what a wait is for.
+    /// Notes who holds the locks of a wait.
     fn look_at_holders(&mut self, number: Number) {
         let ids = match self.request(number).filter(|_| number != 0) {
             Some(request) => self.table(|table| table.waiters.locks_of(request)),
@@ -113,7 +112,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
     fn other(&mut self, id: &LockId, holder: Holder) -> Other {
         let owner = holder.grant.owner().into_owned();
         let left = MOST.saturating_sub(self.looked);
-        // Of more than can be looked at, one may end.
+        // If an owner has too many waits to look at, one of them is assumed to end.
         let waits = self.table(|table| table.waiters.waits_of(&owner, left));
         let all = waits.is_some();
         self.looked += waits.as_ref().map_or(left, Vec::len);
@@ -127,7 +126,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         Other { holder, waits, keeper }
     }
 
-    /// The wait in which the connection is blocked that keeps a grant alive.
+    /// The wait that blocks the connection that keeps a grant alive.
     fn keeper(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
         let (client, blocked) = self.table(|table| table.keeper(id.to_ref(), fence))?;
         if Some(client) == self.blocked {
@@ -136,7 +135,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         self.number(blocked?)
     }
 
-    /// Takes note of who is served before a wait. Where its owner holds the lock already, nobody is.
+    /// Notes which waits are served before a wait. None are if its owner already holds the lock.
     fn look_at_queues(&mut self, number: Number) {
         let request = self.request(number);
         let needs = self.graph.waits.get(number).map_or(0, |wait| wait.needs.len());
@@ -145,7 +144,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
             let Some(id) = free.map(|need| need.id.clone()) else { continue };
             let left = MOST.saturating_sub(self.looked);
             let ahead: Vec<_> = self.table(|table| {
-                // Where nobody waits elsewhere too, nobody says more than one who wants the lock alone.
+                // If no wait is for several locks, nothing that is ahead of an exclusive request matters more than that request.
                 let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !table.waiters.has_several();
                 let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
@@ -178,7 +177,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         self.graph.waits.get_mut(number)?.needs.get_mut(need)
     }
 
-    /// The number of a wait; it is looked at in turn.
+    /// The number of a wait in the graph. A new one is added, to be looked at in turn.
     fn number(&mut self, request: RequestId) -> Option<Number> {
         if let Some(number) = self.numbers.get(&request) {
             return Some(*number);

@@ -1,4 +1,4 @@
-//! From the decision what a waiter is told to the moment in which it is; with `SYNC`, once replicas have confirmed it.
+//! From the decision what a waiter is told until it has been told; with `SYNC`, until replicas have confirmed its grant.
 
 use super::WaitTable;
 use super::outgoing::{Notice, Outgoing};
@@ -8,7 +8,7 @@ use super::waiter::{Answer, Confirmed, Phase, Told, Waiter};
 use crate::lock::Deadline;
 
 impl<C: Copy> WaitTable<C> {
-    /// Takes an answer or a renewal that enough replicas have. `acks`: how far each replica is, the farthest first.
+    /// Takes an answer or a renewal that enough replicas have confirmed. `acks`: how far each replica is, the farthest first.
     pub(crate) fn next_confirmed(&mut self, acks: &[Offset]) -> Option<Confirmed> {
         Some(match self.replication.take_confirmed(acks)? {
             Awaited::Answer(request) => {
@@ -23,11 +23,11 @@ impl<C: Copy> WaitTable<C> {
         })
     }
 
-    /// Enough replicas have what a client is to be told, and it is told. `until`: the end of the lease that ends first; `None` if the
-    /// client has lost what it was granted meanwhile.
+    /// Has a client told its answer, which enough replicas have confirmed. `until`: the end of the lease that ends first; `None` if the
+    /// client has lost its grants meanwhile.
     pub(crate) fn answer_confirmed(&mut self, request: RequestId, until: Option<Deadline>) {
         let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return };
-        // A lease that has been made longer since is not confirmed with that.
+        // If the lease has been made longer since, replicas have not confirmed that.
         let answer = match (answer, until) {
             (Answer::Extended { until: confirmed }, Some(until)) => {
                 Answer::Extended { until: until.min(confirmed) }
@@ -45,8 +45,8 @@ impl<C: Copy> WaitTable<C> {
         self.outgoing.push_back(Notice::Waiter(request));
     }
 
-    /// The time is up in which replicas were to confirm a client's grant or extension. The client is to be told so, and a grant is taken
-    /// back. Whether the client waited for that.
+    /// Ends the time in which replicas were to confirm a client's grant or extension: the client is to be told so, and a grant is taken
+    /// back. Returns whether the client was waiting for that.
     pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
         let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return false };
         let answer = match answer {
@@ -59,12 +59,12 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// Whether somebody is to be told something.
+    /// Whether there is anything to send.
     pub(crate) fn has_answered(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// Takes the next answer or message.
+    /// Takes the next answer or message to send.
     pub(crate) fn next_answer(&mut self) -> Option<Outgoing<C>> {
         loop {
             let tell = match self.outgoing.pop_front()? {
@@ -80,9 +80,9 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// The answer for a waiter that the server lets us answer now: one that is still in its queue is sent away
-    /// by an operator as if its time were up. `None`: it has been told already, and is not to be told twice. (Redis 7.0 with
-    /// threads for input asks again where an operator's `CLIENT UNBLOCK` came in between.)
+    /// The answer for a waiter that the server asks about. A waiter that is still in its queue has been sent away by an operator as if its
+    /// time were up. Returns `None` if the waiter has been told already, and must not be told twice. (Redis 7.0 with threads for input asks
+    /// again after an operator's `CLIENT UNBLOCK`.)
     pub(crate) fn tell(&mut self, request: RequestId) -> Option<Told> {
         self.leave(request, Phase::Answered(Answer::TimedOut));
         self.end_unconfirmed(request);

@@ -1,4 +1,4 @@
-//! Waiters that come, and waiters that are granted what they wait for.
+//! Waiters that arrive, and waiters that are granted their locks.
 
 use super::lock_id::LockId;
 use super::outgoing::Notice;
@@ -9,7 +9,8 @@ use super::{LockRef, WaitTable};
 use crate::lock::{Deadline, Got, Micros, Millis};
 
 impl<C: Copy> WaitTable<C> {
-    /// Puts a waiter into the queues of all these locks: one, or `several` at once, of which that of the number `stuck` keeps it waiting.
+    /// Puts a waiter into the queues of all these locks: one, or `several` at once. `stuck` is the number of the lock that keeps the waiter
+    /// waiting.
     pub(crate) fn join(
         &mut self,
         all: &[LockRef<'_>],
@@ -40,7 +41,7 @@ impl<C: Copy> WaitTable<C> {
         self.waiters.join(request, Waiter::new(locks, arrival));
     }
 
-    /// Grants every lock of a request. Returns how long it waited, in ms.
+    /// Grants every lock of a request. Returns how long the request waited, in ms.
     pub(crate) fn grant(
         &mut self,
         request: RequestId,
@@ -71,16 +72,18 @@ impl<C: Copy> WaitTable<C> {
         Some(waited)
     }
 
-    /// A place has been granted its locks: it has so long to claim them, and hears what becomes of the grants.
+    /// Gives a place its time to claim its grants, and has its owner hear what becomes of them.
     fn grant_to_place(&mut self, request: RequestId, until: Deadline, now: Millis) {
         let Some(waiter) = self.waiters.get_mut(request) else { return };
         if let Deadline::At(last) = until {
-            // Settings may allow less than it asked for, and it may be told.
+            // The grant's lease may be shorter than the owner asked for, because of a setting. A `start` message tells the owner the lease
+            // of the grant.
             waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now));
         }
         let WaitKind::Notified(channel) = &waiter.way else { return };
         let (locks, owner, channel) = (waiter.locks.clone(), waiter.ask.owner.clone(), channel.clone());
-        // After its lease has lapsed, where that is as short: so the lapse is told. Leases may be rounded up by a millisecond.
+        // This is later than the end of the lease, even if that end was rounded up by a millisecond. So a lapse comes first, and the owner
+        // is told of the lapse.
         let ends = now.saturating_add(waiter.ask.lease).saturating_add(3);
         self.waiters.end_by(request, ends);
         for lock in locks.all() {
@@ -90,7 +93,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Keeps a client blocked until replicas have confirmed what it is to be told. `got`: its grant of each lock.
+    /// Keeps a client blocked until replicas have confirmed its answer. `got`: its grant of each lock.
     pub(crate) fn hold_answer(
         &mut self,
         request: RequestId,
@@ -115,7 +118,7 @@ impl<C: Copy> WaitTable<C> {
         for (lock, (at, got)) in waiter.locks.all_mut().iter_mut().zip(got) {
             lock.got = Some(*got);
             if is_grant {
-                // Its hold is taken back if it can't be told.
+                // The hold is taken back if the client can't be told.
                 self.locks.open(*at).1.add_pending(got.fence, hold);
             }
         }

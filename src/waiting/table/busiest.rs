@@ -1,9 +1,9 @@
 //! The locks that are waited for most often.
 //!
-//! A table of bounded size, by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: "Efficient Computation of Frequent and
-//! Top-k Elements in Data Streams", 2005): a lock that is not in the full table takes the place, and the count, of the one with the
-//! least. So a count may be too great, by no more than that one had, and never too small; and any lock that has more than one in
-//! `MOST` of all waits is in the table, unless its name is longer than `LONGEST`.
+//! The table has a bounded size, by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: "Efficient Computation of Frequent and Top-k
+//! Elements in Data Streams", 2005): a lock that is not in the full table takes the place, and the count, of the lock with the smallest
+//! count. So a count may be too great, by no more than that lock's count, and is never too small. A lock that has more than one in `MOST`
+//! of all waits is always in the table, unless its name is longer than `LONGEST`.
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -11,23 +11,24 @@ use indexmap::IndexMap;
 use super::lock_id::LockId;
 use crate::lock::Micros;
 
-/// How many locks the table has.
+/// The most locks in the table.
 const MOST: usize = 128;
 
-/// Locks with longer names are left out, since the table keeps names of locks that are long gone.
+/// The longest name of a lock in the table, since the table keeps names of locks that are long gone.
 const LONGEST: usize = 4096;
 
 /// How often a lock has been waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Busy {
     pub(crate) waits: u64,
-    /// The number of these waits that may have been for other locks.
+    /// By how much `waits` may be too great: that many of the waits may have been for other locks.
     pub(crate) error: u64,
-    /// When the last one began.
+    /// When the last of these waits began.
     pub(crate) last: Micros,
 }
 
-/// The lock with the most waits comes first. The table is made when somebody waits first, since its hash has a seed of its own.
+/// The locks and their counts, the greatest count first. The table is made at the first wait, and not before, since its hash needs a random
+/// seed.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(super) struct Busiest(Option<IndexMap<LockId, Busy, RandomState>>);
@@ -37,7 +38,7 @@ impl Busiest {
         Self(None)
     }
 
-    /// Somebody begins to wait for a lock.
+    /// Counts a wait for a lock.
     pub(super) fn count(&mut self, id: &LockId, now: Micros) {
         if id.key.len() > LONGEST {
             return;
@@ -55,7 +56,7 @@ impl Busiest {
                 (table.insert_full(id.clone(), Busy { waits, error, last: now }).0, waits)
             }
         };
-        // In front of all that had as many as it had before.
+        // The lock moves ahead of all other locks with its previous count.
         let before = table.get_range(..rank);
         let first = before.map_or(rank, |before| before.partition_point(|_, busy| busy.waits >= waits));
         if first < rank {
@@ -86,7 +87,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// What the algorithm promises.
+        /// Checks the promises of the algorithm.
         #[test]
         fn counts_are_never_too_small_and_too_great_by_the_error_at_most(
             waits in vec(prop_oneof![0..10u16, 0..100u16, 0..1000u16], 0..3000)

@@ -1,5 +1,5 @@
-//! What has to hold between the parts of the table. The models check it after each step, and a module that is built for tests does while
-//! the table is small.
+//! Invariants between the parts of the table. The models check them after each step. A build of the module for tests does so while the
+//! table is small.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::waiter::{Phase, Waiter};
 use super::{Earlier, WaitTable};
 
 impl<C: Copy> WaitTable<C> {
-    /// Compares every index with what it indexes, also of earlier times as a primary.
+    /// Compares every index with the data that it indexes, also in tables of earlier times as a primary.
     pub(crate) fn check(&self) {
         self.check_this();
         for Earlier { table, .. } in &self.earlier {

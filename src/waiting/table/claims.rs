@@ -1,4 +1,4 @@
-//! Places, which wait without being blocked, and the holds of which an owner learns: what it has been told of is not taken back.
+//! Places, which wait without being blocked; and holds of which an owner has been told, and which are therefore not taken back.
 
 use super::queue::RequestId;
 use super::waiter::{Arrival, Phase, RequestedLocks};
@@ -7,19 +7,20 @@ use crate::lock::{Fence, Owner};
 use crate::waiting::GivenUp;
 
 impl<C: Copy> WaitTable<C> {
-    /// An owner asks again for what it waits for: it keeps its place, on the terms that it names now.
+    /// Keeps an owner's place when the owner asks again for the same locks. The options of the new request replace the old ones.
     pub(crate) fn keep_place(&mut self, request: RequestId, arrival: Arrival<C>) {
         let client = arrival.client_id;
         let Some((earlier, locks)) = self.waiters.ask_again(request, arrival) else { return };
         self.connections.remove_place(earlier, request);
         self.connections.add_place(client, request, locks.weight());
-        // Whether it waits in front of others is decided when it is tried, soon, with all of its locks.
+        // The request no longer goes ahead of others. It is tried soon with all of its locks, and then it is decided again whether it goes
+        // ahead.
         for at in locks.names().filter(|_| locks.are_several()) {
             self.locks.change(at, |entry| entry.withdraw_upgrade(request));
         }
     }
 
-    /// An owner gives up its last place in the lock's queue, or what it has not claimed of the grant with the fence `held`.
+    /// Gives up the owner's last place in the lock's queue, or else its unclaimed grant with the fence `held`.
     pub(crate) fn leave_queue(
         &mut self,
         at: LockRef<'_>,
@@ -39,7 +40,8 @@ impl<C: Copy> WaitTable<C> {
         GivenUp { any: true, others }
     }
 
-    /// A place has been told to start. Its owner knows of the grant, which hangs on no connection any more.
+    /// Drops a place whose owner has been told to start its work. The owner knows of the grant, so the grant no longer depends on a
+    /// connection.
     pub(crate) fn start(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let locks = waiter.locks.clone();
@@ -52,14 +54,14 @@ impl<C: Copy> WaitTable<C> {
         self.drop_waiter(request);
     }
 
-    /// A waiter has been told of its hold. If other clients share this hold, it is not taken back when they go away.
+    /// Notes that a waiter has been told of its hold. If other clients share this hold, it is not taken back when they go away.
     fn told_of(&mut self, at: LockRef<'_>, fence: Fence, request: RequestId) {
         if self.locks.lock(at).grants.hold(fence, request).is_some_and(|hold| !hold.own) {
             self.share_hold(at, fence);
         }
     }
 
-    /// The owner of this grant has been told of it, so all its places that had the grant to claim have claimed it.
+    /// Claims a grant for all places that have not claimed it yet, since the owner has been told of the grant.
     fn claim(&mut self, at: LockRef<'_>, fence: Fence) {
         let unclaimed: Vec<RequestId> = self.locks.lock(at).grants.unclaimed(fence).collect();
         if unclaimed.is_empty() {
@@ -68,7 +70,7 @@ impl<C: Copy> WaitTable<C> {
         for request in unclaimed {
             let locks = self.waiters.get(request).map(|waiter| waiter.locks.clone());
             self.drop_waiter(request);
-            // Its owner knows of all that it waited for at once.
+            // The owner knows of all locks that the place waited for together.
             for lock in locks.iter().filter(|locks| locks.are_several()).flat_map(RequestedLocks::all) {
                 if let Some(fence) = lock.fence() {
                     self.listeners().knows(lock.id.to_ref(), fence);
@@ -78,16 +80,16 @@ impl<C: Copy> WaitTable<C> {
         self.listeners().knows(at, fence);
     }
 
-    /// The owner has been told of the hold of this grant. So the hold is not taken back if a waiter goes away that was to be told of it,
-    /// and places have claimed the grant.
+    /// Notes that the owner has been told of this grant and its hold. So the grant counts as claimed by all of the owner's places, and the
+    /// hold is not taken back if another waiter of the owner goes away before that waiter is told.
     pub(crate) fn share_hold(&mut self, at: LockRef<'_>, fence: Fence) {
         self.claim(at, fence);
         self.locks
             .change(at, |entry| entry.grants.change(fence, |record| record.pending.share_with_blocked()));
     }
 
-    /// The owner has been told of one hold of this grant, which has `holds`. If it had been told of none before, one waiter shares its
-    /// hold.
+    /// Notes that the owner has been told of one hold of this grant, which has `holds` holds in all. If the owner had not been told of any
+    /// hold before, the first waiter that is still to be told now shares its hold with the owner.
     pub(crate) fn share_one_hold(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         self.claim(at, fence);
         let mut given =
@@ -98,10 +100,10 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// The server has freed a waiter: what is left of it is dropped.
+    /// Drops what is left of a waiter that the server has freed.
     pub(crate) fn forget(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
-        // Not told any more, whatever kept us from it.
+        // The waiter will not be told any more, for whatever reason.
         if !matches!(waiter.phase, Phase::Told(_)) {
             self.depart(request);
         } else if waiter.phase.is_granted() {

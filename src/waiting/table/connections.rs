@@ -1,5 +1,4 @@
-//! The grants that live as long as a connection, and its places. `clear_up` takes off what hung on
-//! one that has closed.
+//! What depends on each connection: sessions and places. `clear_up` ends them after the connection has closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -14,28 +13,28 @@ use crate::lock::Fence;
 struct Connection {
     /// The grants that the connection keeps alive, by lock and fence.
     sessions: BTreeSet<(LockId, Fence)>,
-    /// Each with its weight.
+    /// The places, each with its weight.
     places: BTreeMap<RequestId, usize>,
-    /// The number of locks that all sessions and places count for.
+    /// The weight of all sessions and places together.
     weight: usize,
-    /// Its last wait that blocked it.
+    /// The connection's last wait that blocked it.
     blocked: Option<RequestId>,
 }
 
-/// A connection that has closed, and something that hung on it.
+/// A connection that has closed, and one session and one place that still depend on it.
 pub(super) struct Closed {
     pub(super) client: u64,
-    /// A grant that it kept alive.
+    /// A grant that the connection kept alive.
     pub(super) session: Option<(LockId, Fence)>,
     pub(super) place: Option<RequestId>,
 }
 
-/// Connections on which nothing hangs are not here.
+/// All connections on which a session or a place depends.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Connections {
     by_client: BTreeMap<u64, Connection>,
-    /// The connections that have closed, and on which something hangs still.
+    /// The connections that have closed, but still have sessions or places.
     closed: BTreeSet<u64>,
     sessions: usize,
     places: usize,
@@ -46,17 +45,17 @@ impl Connections {
         Self { by_client: BTreeMap::new(), closed: BTreeSet::new(), sessions: 0, places: 0 }
     }
 
-    /// How many grants are kept alive.
+    /// The number of grants that connections keep alive.
     pub(crate) fn sessions(&self) -> usize {
         self.sessions
     }
 
-    /// How many places there are.
+    /// The number of places.
     pub(crate) fn places(&self) -> usize {
         self.places
     }
 
-    /// The number of locks that hang on a connection by its places and its sessions. See `LockRef::weight`.
+    /// The weight of all places and sessions of a connection: see `LockRef::weight`.
     pub(crate) fn weight_of(&self, client: u64) -> usize {
         self.by_client.get(&client).map_or(0, |connection| connection.weight)
     }
@@ -79,14 +78,14 @@ impl Connections {
         self.drop_empty(client);
     }
 
-    /// A connection is blocked. While it is, nothing comes to hang on it: so one on which nothing hangs need not be known.
+    /// Notes that a wait blocks a connection. A connection without sessions and places is not noted: it can't get any while it is blocked.
     pub(super) fn block(&mut self, client: u64, request: RequestId) {
         if let Some(connection) = self.by_client.get_mut(&client) {
             connection.blocked = Some(request);
         }
     }
 
-    /// The last wait in which a connection was blocked, if something hangs on the connection.
+    /// The last wait that blocked a connection, if it has sessions or places.
     pub(super) fn blocked(&self, client: u64) -> Option<RequestId> {
         self.by_client.get(&client)?.blocked
     }
@@ -117,7 +116,7 @@ impl Connections {
         }
     }
 
-    /// A connection has closed: what it kept alive is to be released, and its places are given up. Whether anything hung on it.
+    /// Notes that a connection has closed: its sessions and places are to be ended. Returns whether it had any.
     pub(crate) fn close(&mut self, client: u64) -> bool {
         self.by_client.contains_key(&client) && self.closed.insert(client)
     }
@@ -135,7 +134,7 @@ impl Connections {
         self.closed.len()
     }
 
-    /// The grants of a lock, after that fence, that connections kept alive which have closed: so many of each connection at most.
+    /// The grants of a lock, after the fence `seen`, whose connections have closed: at most `most` for each connection.
     pub(super) fn closed_sessions(
         &self,
         id: &LockId,
@@ -158,8 +157,8 @@ impl Connections {
         !self.closed.is_empty()
     }
 
-    /// A connection that has closed, and what is to be taken off it next. The place that came last, so that none of its own
-    /// is granted what another of its own gives up.
+    /// A connection that has closed, and its next session and next place to end. Places are ended from the last to the first, so that no
+    /// place of the connection is granted what another place gives up.
     pub(super) fn next_of_closed(&self) -> Option<Closed> {
         let client = *self.closed.first()?;
         let connection = self.by_client.get(&client)?;
@@ -183,7 +182,7 @@ impl Connections {
         self.by_client.get(&client).is_some_and(|connection| connection.places.contains_key(&request))
     }
 
-    /// The counts agree with the connections, and something hangs on each connection.
+    /// The counts agree with the connections, and each connection has a session or a place.
     pub(super) fn check(&self) {
         let (mut sessions, mut places) = (0, 0);
         for (client, connection) in &self.by_client {

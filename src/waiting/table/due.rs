@@ -1,5 +1,5 @@
-//! Work whose time has come; and work on many locks at once, which is done piece by piece: a connection has closed, a database
-//! was flushed, or the server is not the primary any more that knew those locks.
+//! Work whose time has come, and work on many locks that is done little by little: after a connection has closed, a database was flushed,
+//! or the server was demoted.
 
 use super::connections::Closed;
 use super::outgoing::{MessageKind, Notice};
@@ -8,8 +8,8 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
-    /// Of the waiter whose time was up first, the next lock that is due, and may have been free for some time. Each lock of the waiter is
-    /// returned at most once, over as many turns as that takes.
+    /// The next lock to look at before the waiter whose time was up first is told so: a lock that is due, and that the waiter might already
+    /// have got. This may take several turns, but each lock of the waiter is returned at most once.
     pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
         let request = self.waiters.timers.first_timed_out(now)?;
         let locks = self.waiters.get(request)?.locks.all();
@@ -22,8 +22,8 @@ impl<C: Copy> WaitTable<C> {
         id
     }
 
-    /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or what replicas have not confirmed.
-    /// Returns whether the waiter stood in its queue; `None` if nobody's time is up.
+    /// Times out the waiter whose time was up first: it is told so, or its unclaimed grant is taken back, or its unconfirmed grant or
+    /// extension is given up. Returns whether the waiter was in its queue; `None` if nobody's time is up.
     pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
         let request = self.waiters.timers.take_timed_out(now)?;
         let phase = self.waiters.phase(request);
@@ -38,7 +38,7 @@ impl<C: Copy> WaitTable<C> {
         Some(phase == Some(Phase::Queued))
     }
 
-    /// When something is to be done next; 0: now.
+    /// When the next work is due; 0: now.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         if self.connections.has_closed() || !self.locks.sweeps.is_empty() {
             return Some(0);
@@ -49,9 +49,8 @@ impl<C: Copy> WaitTable<C> {
         if self.earlier.is_empty() { due } else { self.next_due_earlier().into_iter().chain(due).min() }
     }
 
-    /// Does a little of what is to be done to many locks: sees to one more entry, drops some of what is known of an earlier time as a
-    /// primary, and takes one session and one place off a connection that has closed. Returns how much work that was; 0 if there is nothing
-    /// to do.
+    /// Does a little of the work on many locks: handles one more entry, drops some of what is known of an earlier time as a primary, and
+    /// ends one session and one place of a connection that has closed. Returns how much work that was; 0 if there is nothing to do.
     pub(crate) fn clear_up(&mut self) -> usize {
         usize::from(self.locks.sweep()) + self.drop_some_earlier() + usize::from(self.clear_up_closed())
     }
@@ -70,14 +69,14 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// The key holds something else, so waiters and holders are told. Returns how many grants have lapsed that were kept because their
-    /// sessions outlived a stall.
+    /// Tells waiters and holders that the key holds another type. Grants that were kept because their sessions outlived a freeze lapse now.
+    /// Returns the number of these grants.
     pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
         for _ in 0..AT_A_TIME {
             let Some(request) = self.locks.lock(at).head() else { break };
             self.answer(request, Answer::WrongType);
         }
-        // There may be more of them.
+        // There may be more waiters.
         self.locks.look_by(at, 0);
         let kept = self.locks.lock(at).grants.counts().expired;
         self.end_grants(at, AT_A_TIME, MessageKind::Lost);
@@ -99,7 +98,7 @@ mod tests {
         [number]
     }
 
-    /// Somebody waits for that lock, on a connection of its own number.
+    /// Has somebody wait for the lock of this number, on a connection of the same number.
     fn join(table: &mut WaitTable<RequestId>, db: i32, number: u8) -> RequestId {
         let owner = Owner::new(b"a").unwrap().into_owned();
         let ask = AcquireRequest::new(owner, 10);
@@ -130,7 +129,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever comes and goes meanwhile.
+        /// A sweep sees every lock that somebody waits for throughout, whoever comes and goes meanwhile.
         #[test]
         fn a_sweep_leaves_out_no_lock(before in vec(0..20u8, 0..20), steps in vec(step(), 0..40)) {
             let mut table = WaitTable::new();
@@ -214,7 +213,7 @@ mod tests {
         assert_eq!((table.waiters.queued(), table.connections.sessions()), (0, 0));
     }
 
-    /// Should the same grant come back to this server, it is whole.
+    /// If the same grant comes back to this server, it still has all its holds.
     #[test]
     fn a_client_that_goes_after_its_lock_has_moved_away_takes_no_hold_with_it() {
         let mut table = WaitTable::new();
@@ -229,7 +228,7 @@ mod tests {
         assert!(table.locks.is_empty());
     }
 
-    /// What a turn has not come to has not been seen to.
+    /// If a turn ends before a renewal that was due, the renewal counts as overdue.
     #[test]
     fn a_session_whose_renewal_is_left_for_the_next_turn_may_outlive_its_lease() {
         let mut table = WaitTable::<RequestId>::new();

@@ -1,5 +1,5 @@
-//! What this server knew as a primary before it was demoted. It does nothing of that any more: those who are notified are told so, and
-//! all else is dropped, a little in each turn. Meanwhile the server may be a primary again, with a table that begins empty.
+//! What this server knew as a primary before it was demoted. Places and listening holders are told so, and everything else is dropped, a
+//! little in each turn. Meanwhile the server may become a primary again, with a table that begins empty.
 
 use super::queue::RequestId;
 use super::shown::Observers;
@@ -27,11 +27,11 @@ impl<C: Copy> Earlier<C> {
 }
 
 impl<C: Copy> WaitTable<C> {
-    /// This server has become a replica: sessions end with their leases, and the rest is the new primary's to do. The server sends away
-    /// blocked clients.
+    /// Makes this server's table empty, since the server has become a replica. Sessions end with their leases, and the new primary does the
+    /// rest. The server sends away blocked clients.
     pub(crate) fn demoted(&mut self) {
         let mut table = std::mem::replace(self, Self::new());
-        // No number is used twice, and what is to be told is told.
+        // No request's number is used twice, and answers that are due are still sent.
         self.waiters.last_request = table.waiters.last_request;
         self.outgoing = std::mem::take(&mut table.outgoing);
         self.earlier = std::mem::take(&mut table.earlier);
@@ -43,18 +43,19 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Runs `body` on the table that knows this request: this table, or the table of an earlier time as a primary.
+    /// Runs `body` on the table that knows this request: the present table, or one from before a demotion.
     #[inline]
     pub(crate) fn with_table_of<R>(&mut self, request: RequestId, body: impl FnOnce(&mut Self) -> R) -> R {
         self.with_first(|table| request <= table.waiters.last_request(), body)
     }
 
-    /// Runs `body` on a table in which a wait ends by `now`: on that of an earlier time if there is one.
+    /// Runs `body` on an earlier table with a wait that has timed out by `now`, if there is one, or else on the present table.
     pub(crate) fn with_timed_out<R>(&mut self, now: Millis, body: impl FnOnce(&mut Self) -> R) -> R {
         self.with_first(|table| table.waiters.timers.first_timed_out(now).is_some(), body)
     }
 
-    /// Runs `body` on the first table of an earlier time that is meant, or on this table.
+    /// Runs `body` on the first of the earlier tables (from before demotions) for which `is_meant` is true. If there is none, runs `body`
+    /// on the present table.
     #[inline]
     fn with_first<R>(&mut self, is_meant: impl Fn(&Self) -> bool, body: impl FnOnce(&mut Self) -> R) -> R {
         let number = self.earlier.iter().position(|earlier| is_meant(&earlier.table));
@@ -69,7 +70,7 @@ impl<C: Copy> WaitTable<C> {
         result
     }
 
-    /// Drops a little of what is known of an earlier time. Returns how much work that was; 0 if there is nothing to drop.
+    /// Drops a little of an earlier table. Returns how much work that was; 0 if there is nothing to drop.
     pub(super) fn drop_some_earlier(&mut self) -> usize {
         let Some(number) = self.earlier.iter().position(Earlier::has_locks_to_drop) else { return 0 };
         let work = self.earlier.get_mut(number).map_or(0, Earlier::drop_some);
@@ -77,8 +78,8 @@ impl<C: Copy> WaitTable<C> {
         work
     }
 
-    /// When something is to be done for an earlier time: now if locks are to be dropped, or else when the wait ends of a client that has
-    /// been blocked since. A function of its own, so that a handover does not pay for it.
+    /// When the next work on an earlier table is due: now if it has locks to drop, or else when one of its clients that are still blocked
+    /// times out. A function of its own, so that a handover does not pay for it.
     #[cold]
     pub(super) fn next_due_earlier(&self) -> Option<Millis> {
         let next = |earlier: &Earlier<C>| match earlier.has_locks_to_drop() {
@@ -88,7 +89,7 @@ impl<C: Copy> WaitTable<C> {
         self.earlier.iter().filter_map(next).min()
     }
 
-    /// Takes over the answers and messages of an earlier time, and removes its table if nothing else is left in it.
+    /// Takes over the answers and messages of an earlier table, and removes that table if nothing is left in it.
     fn take_over(&mut self, number: usize) {
         let Some(earlier) = self.earlier.get_mut(number) else { return };
         self.outgoing.append(&mut earlier.table.outgoing);
@@ -114,7 +115,7 @@ mod tests {
         Session { client: 7, fence: fence(number), lease: 9, renew_at: 3, over: false }
     }
 
-    /// Clears all up. Returns in how many pieces, and the work of the largest one.
+    /// Clears everything up. Returns the number of pieces of work, and the size of the largest piece.
     fn clear_up(table: &mut WaitTable<RequestId>) -> (usize, usize) {
         let (mut pieces, mut most) = (0, 0);
         loop {
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(table.earlier.len(), 0);
     }
 
-    /// The new role knows nothing of the earlier one, and the other way round.
+    /// The present table knows nothing of the earlier one, and the earlier table knows nothing of the present one.
     #[test]
     fn a_session_of_the_new_role_outlives_those_of_the_earlier_one() {
         let mut table = WaitTable::<RequestId>::new();
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(table.earlier.len(), 0);
     }
 
-    /// Some servers send those who are blocked away only later.
+    /// Some servers do not send blocked clients away at once when they are demoted.
     #[test]
     fn a_client_that_is_still_blocked_is_told_that_its_time_is_up() {
         let mut table = WaitTable::new();

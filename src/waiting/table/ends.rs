@@ -1,4 +1,4 @@
-//! How waits and grants end: who leaves its queues, whose grant is over, and what is then to be taken back.
+//! How waits and grants end: a waiter leaves its queues, a grant is over, and a hold is to be taken back.
 
 use super::grant_record::{GrantRecord, Listener};
 use super::outgoing::{Message, MessageKind, Notice};
@@ -9,7 +9,7 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Fence;
 
 impl<C: Copy> WaitTable<C> {
-    /// Takes a waiter out of its queues. This is the only way out, whatever the reason. Whether the waiter stood in them.
+    /// Takes a waiter out of its queues, whatever the reason: no other code does so. Returns whether the waiter was in its queues.
     pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
         let Self { waiters, locks, observers, .. } = self;
         if !waiters.leave(request, next) {
@@ -22,7 +22,8 @@ impl<C: Copy> WaitTable<C> {
             let at = lock.id.to_ref();
             let granted = lock.fence().filter(|_| next.is_granted());
             let head = locks.leave(at, &waiter.ask.owner, hold, granted).and_then(|head| waiters.get(head));
-            // There may be room for those behind it; and what it did not get for want of another lock is free.
+            // There may be room for the waiters behind this waiter. Or, if it waited for several locks, this lock may have been free and
+            // only reserved for it.
             if head.is_some_and(|head| several || !head.ask.room.is_exclusive()) {
                 locks.look_by(at, 0);
             }
@@ -30,21 +31,21 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// Takes a waiter out of its queues, to be told that.
+    /// Takes a waiter out of its queues, and has it told this answer.
     pub(crate) fn answer(&mut self, request: RequestId, answer: Answer) {
         if self.leave(request, Phase::Answered(answer)) {
             self.outgoing.push_back(Notice::Waiter(request));
         }
     }
 
-    /// A waiter can be told nothing any more.
+    /// Notes that a waiter can't be told anything any more.
     pub(crate) fn depart(&mut self, request: RequestId) {
         self.leave(request, Phase::Left);
         self.replication.remove(&Awaited::Answer(request));
         self.mark_undeliverable(request);
     }
 
-    /// A waiter can't be told any more of what it was granted, so that is taken back, unless another waiter shares it.
+    /// Has the grant of a waiter that can't be told of it taken back, unless another waiter shares the hold.
     pub(super) fn mark_undeliverable(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let phase = waiter.phase;
@@ -56,7 +57,8 @@ impl<C: Copy> WaitTable<C> {
         for lock in locks.all() {
             let Some(granted) = lock.fence() else { continue };
             let at = lock.id.to_ref();
-            // Told, but in vain: then it has no session either. What its connection kept alive before is not meant.
+            // The waiter's answer did not arrive, so its connection gets no session. If the connection had a session before, that session
+            // stays.
             let entry = self.locks.lock(at);
             let keeps = entry.grants.session(granted).is_some_and(|session| session.client == client);
             if keeps && told && entry.grants.hold(granted, request).is_some_and(|hold| hold.binds) {
@@ -67,7 +69,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Drops all that is known of a waiter that stands in no queue.
+    /// Drops all that is known of a waiter that is in no queue.
     pub(super) fn drop_waiter(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.remove(request) else { return };
         self.replication.remove(&Awaited::Answer(request));
@@ -87,8 +89,8 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// A place is given up. What it had been granted is taken back; the grant may live on by other holds of its owner. For how many
-    /// locks it was.
+    /// Gives up a place. The holds that it had been granted are taken back, but a grant goes on if its owner has other holds. Returns how
+    /// many locks the place was for.
     pub(crate) fn give_up(&mut self, request: RequestId) -> u32 {
         let Some(waiter) = self.waiters.get(request) else { return 0 };
         let locks = waiter.locks.all().len() as u32;
@@ -107,8 +109,8 @@ impl<C: Copy> WaitTable<C> {
         locks
     }
 
-    /// A grant has ended, and what is known of it is dropped. If its holder listens, it is sent a message of this kind. Nobody has to claim
-    /// the grant any more, and a place that has nothing else to claim is gone.
+    /// Drops what is known of a grant that has ended. If its holder listens, it is sent a message of this kind. Places need not claim the
+    /// grant any more, and a place that has nothing else to claim is dropped.
     pub(crate) fn end_grant(
         &mut self,
         at: LockRef<'_>,
@@ -122,8 +124,8 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Does for a grant that has ended what hangs on it. A function of its own: each handover ends a grant, and nothing hangs on most
-    /// grants.
+    /// Ends everything that depends on a grant that has ended. A function of its own, since each handover ends a grant, and nothing depends
+    /// on most grants.
     #[inline(never)]
     fn grant_ended(&mut self, id: &LockId, record: GrantRecord, kind: Option<fn(Fence) -> MessageKind>) {
         let at = id.to_ref();
@@ -153,7 +155,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Ends the grants of a lock, `most` of them at most. Returns how many it ended.
+    /// Ends the grants of a lock, `most` at most. Returns how many it has ended.
     pub(super) fn end_grants(
         &mut self,
         at: LockRef<'_>,
@@ -162,16 +164,16 @@ impl<C: Copy> WaitTable<C> {
     ) -> usize {
         for ended in 0..most {
             let Some(fence) = self.locks.lock(at).next_known(None) else { return ended };
-            // Nor is a grant given back that was kept.
+            // If the grant was kept to be given back, it no longer is.
             self.locks.change(at, |entry| entry.grants.change(fence, |record| record.expired = None));
             self.end_grant(at, fence, Some(kind));
         }
         most
     }
 
-    /// The lock is not this server's any more, and nor is its grant. Should the grant come back one day, no session or hold to be taken
-    /// back must end it, so all of that is dropped. Places and holders that listen are told. Returns how many waiters and holders were
-    /// sent away: `AT_A_TIME` if there may be more.
+    /// Drops what is known of a lock that now belongs to another server. If the same grant moves back later, no present session or pending
+    /// hold may end it. Places and listening holders are told. Returns how many waiters and holders were sent away: `AT_A_TIME` if there
+    /// may be more.
     pub(crate) fn send_away(&mut self, at: LockRef<'_>) -> usize {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
         let queued: Vec<RequestId> = places.take(AT_A_TIME).collect();
@@ -181,9 +183,9 @@ impl<C: Copy> WaitTable<C> {
         queued.len() + self.end_grants(at, AT_A_TIME - queued.len(), |_| MessageKind::Gone)
     }
 
-    /// This server is not the primary any more that this lock was known to: drops what is known of the lock. The server sends away blocked
-    /// clients, the module places and holders that listen; sessions end with the lease. Returns how many waiters and holders were sent
-    /// away: `AT_A_TIME` if there may be more.
+    /// Drops what is known of a lock from an earlier time as a primary. The server sends away blocked clients, the module tells places and
+    /// listening holders, and sessions end with their leases. Returns how many waiters and holders were sent away: `AT_A_TIME` if there may
+    /// be more.
     pub(crate) fn demoted_at(&mut self, id: &LockId) -> usize {
         let sent_away = self.send_away(id.to_ref());
         self.locks.cancel_timers(id.to_ref());

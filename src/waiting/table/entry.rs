@@ -1,4 +1,4 @@
-//! One lock: its queue, its sessions, and the grants of waiters that are not told yet.
+//! The entry of one lock: its queue, and records of its grants.
 
 use std::collections::BTreeSet;
 
@@ -10,26 +10,26 @@ use super::queue::{Queue, RequestId};
 use super::timers::LockTimers;
 use crate::lock::{Fence, Owner};
 
-/// All that is known of one lock beside its key. Grants are told apart by their fences: no two grants of a lock have the same fence.
+/// All that is known of one lock beside its key. Grants are identified by their fences: no two grants of a lock have the same fence.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct LockEntry {
     pub(super) queue: Queue,
     pub(super) grants: GrantRecords,
     pub(super) timers: LockTimers,
-    /// The number of locks that all places waited for that have not claimed their grants of this lock.
+    /// How many locks the places that still have to claim a grant of this lock wait for, in all.
     pub(super) unclaimed_locks: u32,
     /// A re-entry has been put off until some of these grants are claimed.
     pub(super) put_off: bool,
     /// Holders are to be told that somebody waits.
     pub(super) wanted: bool,
-    /// The holder whose waiters stand in front of all others, since they want less room than its grant has.
+    /// The holder whose waiters go ahead of all others, since they want less room than its grant has.
     pub(super) upgrader: Option<Box<Upgrader>>,
     /// Somebody else may have changed the lock, so all that is known of it is to be compared with its key.
     pub(super) recheck: bool,
 }
 
-/// The owner of a grant waits to have the grant with less room.
+/// A holder that waits to reduce the room of its grant.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Upgrader {
@@ -41,18 +41,18 @@ pub(super) struct Upgrader {
 /// The parts of a lock that are to be settled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unsettled {
-    /// Grants whose leases ended while this server stood still.
+    /// There are grants whose leases ended while this server stood still.
     pub(crate) expired: bool,
-    /// A grant whose waiter went away.
+    /// There is a hold whose waiter went away before it was told.
     pub(crate) undeliverable: bool,
     pub(crate) session: bool,
-    /// All sessions, not only those of connections that have closed.
+    /// Look at all sessions, not only at those of connections that have closed.
     pub(crate) sessions: bool,
-    /// A grant whose holder hears what becomes of it.
+    /// There is a holder that hears what becomes of its grant.
     pub(crate) watched: bool,
-    /// Whether all grants of which something is known are still there.
+    /// Check whether all grants of which something is known are still there.
     pub(crate) records: bool,
-    /// All that is known of the lock is to be compared with its key.
+    /// Compare all that is known of the lock with its key.
     pub(crate) recheck: bool,
 }
 
@@ -76,22 +76,22 @@ impl LockEntry {
         }
     }
 
-    /// Whether nothing is left of it.
+    /// Whether the entry has nothing left, and can be dropped.
     pub(super) fn is_over(&self) -> bool {
         self.queue.is_empty() && self.grants.is_empty()
     }
 
-    /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
+    /// Whether somebody, a waiter or a holder, is to hear of a lapse.
     pub(crate) fn is_watched(&self) -> bool {
         !self.queue.is_empty() || self.grants.counts().listeners > 0
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub(crate) fn waiters(&self) -> usize {
         self.queue.len()
     }
 
-    /// The first waiter. Waiters of an upgrader stand in front.
+    /// The first waiter. The upgrader's waiters come before all others.
     pub(super) fn head(&self) -> Option<RequestId> {
         let first = |upgrader: &Upgrader| upgrader.requests.first().copied();
         self.upgrader.as_deref().and_then(first).or_else(|| self.queue.head())
@@ -108,12 +108,12 @@ impl LockEntry {
             .chain(self.queue.iter().filter(move |request| !is_first(request)))
     }
 
-    /// The holder, by its fence, whose waiters stand in front, since they want less room than its grant has.
+    /// The grant, by its fence, of the holder whose waiters go ahead of all others, since they want less room than it has.
     pub(crate) fn upgrader(&self) -> Option<Fence> {
         self.upgrader.as_ref().map(|upgrader| upgrader.fence)
     }
 
-    /// Puts a waiter of this holder in front until the waiter has what it waits for, or the grant has ended.
+    /// Puts a waiter of this holder ahead of the queue, until it has what it waits for, or the grant has ended.
     pub(crate) fn upgrade_first(&mut self, fence: Fence, request: RequestId) {
         match &mut self.upgrader {
             Some(upgrader) if upgrader.fence == fence => _ = upgrader.requests.insert(request),
@@ -121,17 +121,18 @@ impl LockEntry {
         }
     }
 
-    /// Nobody stands in front any more.
+    /// Puts the upgrader's waiters back in their order of arrival.
     pub(crate) fn end_upgrade(&mut self) {
         self.upgrader = None;
     }
 
-    /// When the lock is looked at next, all that is known of it is compared with its key.
+    /// Has all that is known of the lock compared with its key at the next look.
     pub(crate) fn recheck_next(&mut self) {
         self.recheck = true;
     }
 
-    /// The parts that are to be settled, in the step that does it. `renewal`: whether a session is to be renewed.
+    /// Returns the parts that are to be settled. `recheck` is cleared, so the caller has to settle them. `renewal`: whether a session is
+    /// due to be renewed.
     pub(super) fn take_up(&mut self, renewal: bool) -> Unsettled {
         let (recheck, counts) = (std::mem::take(&mut self.recheck), self.grants.counts());
         Unsettled {
@@ -145,7 +146,7 @@ impl LockEntry {
         }
     }
 
-    /// A waiter leaves the queue. The queue that forms next is told of anew.
+    /// Takes a waiter out of the queue. Holders will be told again when the next queue forms.
     pub(super) fn leave(&mut self, request: RequestId, owner: &Owner<'static>) {
         self.queue.leave(request, owner);
         self.withdraw_upgrade(request);
@@ -156,15 +157,16 @@ impl LockEntry {
         }
     }
 
-    /// Whether the holders are to be told that somebody waits, and have not been: once for each queue that forms behind them.
+    /// Notes that the holders are to be told that somebody waits, if they have not been told of this queue. Returns whether they are to be
+    /// told.
     pub(super) fn want(&mut self) -> bool {
         let tell = !self.wanted && !self.queue.is_empty() && self.grants.counts().uninformed > 0;
         self.wanted |= tell;
         tell
     }
 
-    /// The message to the next holder that somebody waits, unless the queue has dissolved meanwhile. Where `wanted` is left, others are
-    /// told after it.
+    /// The message to the next holder that somebody waits; `None` if the queue is empty by now. If `wanted` is still set afterwards, more
+    /// holders are to be told.
     pub(super) fn next_wanted(&mut self) -> Option<Message> {
         self.wanted = false;
         if self.queue.is_empty() {
@@ -175,16 +177,16 @@ impl LockEntry {
         Some(message)
     }
 
-    /// Whether a place may be given a grant that its owner has already. It may not while the places of this lock have grants for `most`
-    /// locks to claim. (One claim is for all that an owner has been given of a lock.) If not, the place is tried again when some of these
-    /// grants are claimed.
+    /// Whether a place may be given a grant that its owner has already. It may not if the places that still have to claim a grant of this
+    /// lock wait for `most` locks or more in all. (One claim covers everything that an owner has been given of a lock.) In that case the
+    /// place is tried again when some of these grants have been claimed.
     pub(crate) fn may_be_given(&mut self, most: u32) -> bool {
         let full = self.unclaimed_locks >= most;
         self.put_off |= full;
         !full
     }
 
-    /// A waiter that stood in front does so no more.
+    /// Ends a waiter's privilege to go ahead of the queue, if it had that.
     pub(super) fn withdraw_upgrade(&mut self, request: RequestId) {
         if let Some(upgrader) = &mut self.upgrader {
             upgrader.requests.remove(&request);
@@ -192,7 +194,7 @@ impl LockEntry {
         self.upgrader.take_if(|upgrader| upgrader.requests.is_empty());
     }
 
-    /// A waiter has been given this grant.
+    /// Notes a hold that a waiter has been given, and has not been told of or claimed.
     pub(super) fn add_pending(&mut self, fence: Fence, hold: PendingHold) {
         if hold.to_claim {
             self.unclaimed_locks += hold.locks;
@@ -200,20 +202,20 @@ impl LockEntry {
         self.grants.open(fence, |record| record.pending.add(hold));
     }
 
-    /// A waiter has been told of this grant, or has claimed it.
+    /// Removes the pending hold of a waiter that has been told of it, or has claimed it.
     pub(super) fn remove_pending(&mut self, fence: Fence, request: RequestId) -> Option<PendingHold> {
         let hold = self.grants.change(fence, |record| record.pending.remove(request)).flatten()?;
         self.pending_removed(&hold);
         Some(hold)
     }
 
-    /// A waiter that has been given this grant is gone.
+    /// Removes the pending hold of a waiter that is gone.
     pub(super) fn lose_pending(&mut self, fence: Fence, request: RequestId) {
         let hold = self.grants.change(fence, |record| record.lose_pending(request)).flatten();
         hold.iter().for_each(|hold| self.pending_removed(hold));
     }
 
-    /// A grant has ended. Returns what was known of it.
+    /// Drops what is known of a grant that has ended, and returns it.
     pub(super) fn end_grant(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.upgrader.take_if(|upgrader| upgrader.fence == fence);
         let record = self.grants.end(fence)?;
@@ -221,7 +223,8 @@ impl LockEntry {
         Some(record)
     }
 
-    /// A hold is not pending any more: claimed, given up, or over with its grant. A re-entry that was put off until then is looked at again.
+    /// Corrects the count for a hold that is not pending any more: it was claimed or given up, or its grant has ended. If a re-entry was
+    /// put off until then, it is tried again.
     fn pending_removed(&mut self, hold: &PendingHold) {
         if hold.to_claim {
             self.unclaimed_locks -= hold.locks;
@@ -244,5 +247,5 @@ impl LockEntry {
     }
 }
 
-/// There is one for each lock that is waited for, or kept alive. Allocators step from 256 bytes to 320.
+/// Each lock with waiters or a session has an entry. Above 256 bytes, allocators use blocks of 320.
 const _: () = assert!(size_of::<LockEntry>() <= 256);

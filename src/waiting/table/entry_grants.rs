@@ -1,4 +1,4 @@
-//! What the rules see and change of the grants of one lock.
+//! Access to the grants of one lock, for the rules.
 
 use super::entry::LockEntry;
 use super::grant_record::GrantRecord;
@@ -7,22 +7,23 @@ use super::replication::Moved;
 use crate::lock::{Deadline, Fence, Held, Millis};
 
 impl LockEntry {
-    /// The next grant of which something is known, by its fence.
+    /// The next grant after `seen` of which something is known, by its fence.
     pub(crate) fn next_known(&self, seen: Option<Fence>) -> Option<Fence> {
         self.grants.after(seen).next().map(|record| record.fence)
     }
 
-    /// A waiter has been given that grant without a hold of its own.
+    /// Notes that a waiter with this grant has no hold of its own, but shares one.
     pub(crate) fn share_hold_with(&mut self, fence: Fence, request: RequestId) {
         self.grants.change(fence, |record| record.pending.share_with(request));
     }
 
-    /// Whether a waiter went away before it was told of its hold.
+    /// Whether there is a hold whose waiter went away before it was told.
     pub(crate) fn has_undeliverable(&self) -> bool {
         self.grants.counts().undeliverable > 0
     }
 
-    /// A grant whose waiter went away before it was told, and how many holds of it are to be taken back.
+    /// Takes the first grant of which holds are to be taken back, because their waiters went away before they were told. Returns it with
+    /// the number of these holds.
     pub(crate) fn take_undeliverable(&mut self) -> Option<(Fence, u32)> {
         let fence = self.grants.first_undeliverable()?;
         Some((fence, self.take_undeliverable_of(fence)?))
@@ -39,18 +40,18 @@ impl LockEntry {
         self.grants.sessions().map(|session| session.fence).collect()
     }
 
-    /// Has a session looked at later.
+    /// Sets when a session is to be renewed.
     pub(crate) fn renew_session_at(&mut self, fence: Fence, renew_at: Millis) {
         self.grants.change_session(fence, |session| session.renew_at = renew_at);
     }
 
-    /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are still to be
-    /// told.
+    /// Notes that the client of the running command keeps this grant alive from now on. Blocked waiters that were given the grant before,
+    /// and are still to be told, will not keep it alive.
     pub(crate) fn end_binds(&mut self, fence: Fence) {
         self.grants.change(fence, |record| record.pending.end_binds());
     }
 
-    /// Whether a connection keeps that grant alive only as long as replicas confirm it.
+    /// Whether a connection keeps this grant alive only as long as replicas confirm the renewals.
     pub(crate) fn is_synced(&self, fence: Fence) -> bool {
         self.grants.synced(fence).is_some()
     }
@@ -60,8 +61,8 @@ impl LockEntry {
         self.grants.synced(fence).is_some_and(|synced| synced.unconfirmed.is_some())
     }
 
-    /// The grant with the lease that its holder may count on, without a renewal that replicas have not confirmed. `None` if the lease is
-    /// over without that renewal.
+    /// The grant with the lease that its holder may count on, which excludes a renewal that replicas have not confirmed. Returns `None` if
+    /// the lease is over without that renewal.
     pub(crate) fn confirmed<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
         let moved = self.grants.synced(held.grant.fence()).and_then(|synced| Some(synced.unconfirmed?.0));
         // Somebody else may have moved the lease since.
@@ -73,7 +74,7 @@ impl LockEntry {
         }
     }
 
-    /// Whether a grant was kept whose lease ended while this server stood still.
+    /// Whether there are kept grants: their leases ended while this server stood still.
     pub(crate) fn has_expired(&self) -> bool {
         self.grants.counts().expired > 0
     }

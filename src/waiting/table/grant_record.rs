@@ -1,4 +1,4 @@
-//! All that is known of one grant beside its key.
+//! The record of one grant: all that is known of it beside its key.
 
 use super::pending::{PendingHold, PendingHolds};
 use super::queue::RequestId;
@@ -6,23 +6,23 @@ use super::replication::{Confirm, Moved};
 use super::waiter::{Channel, Session};
 use crate::lock::{Fence, Grant, Millis, Owner};
 
-/// One grant, and all that its key does not say of it. There is a record for each grant that has pending holds, that a
-/// connection keeps alive, or whose holder hears what becomes of it.
+/// The record of one grant. A grant has one if it has pending holds, if a connection keeps it alive, or if its holder hears what becomes of
+/// it.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct GrantRecord {
-    /// Grants are told apart by their fences: on one lock no two have the same.
+    /// The fence, which identifies the grant: no two grants of a lock have the same fence.
     pub(super) fence: Fence,
     pub(super) pending: PendingHolds,
-    /// Holds whose client went away before it was told: they are to be taken back.
+    /// The number of holds whose clients went away before they were told. They are to be taken back.
     pub(super) undeliverable: u32,
-    /// The connection that keeps the grant alive.
+    /// The session that keeps the grant alive.
     pub(super) session: Option<Session>,
-    /// How replicas confirm the renewals of the session, without which it ends. In a box, since most sessions don't ask for that.
+    /// How replicas confirm the renewals of the session, if they are to. In a box, since few sessions ask for that.
     pub(super) synced: Option<Box<Synced>>,
     /// The holder, if it hears what becomes of the grant.
     pub(super) listener: Option<Box<Listener>>,
-    /// The grant, if its lease ended while this server stood still, and its session may outlive that.
+    /// The grant itself, if its lease ended while this server stood still, and its session may outlive that.
     pub(super) expired: Option<Box<Expired>>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct GrantRecord {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Synced {
     pub(super) confirm: Confirm,
-    /// A renewal that replicas are to confirm, and the time by which they have to: else the renewal is undone.
+    /// A renewal that replicas are to confirm, and by when. If they don't, it is undone.
     pub(super) unconfirmed: Option<(Moved, Millis)>,
 }
 
@@ -41,31 +41,31 @@ pub(super) struct Synced {
 pub(super) struct Listener {
     pub(super) owner: Owner<'static>,
     pub(super) channel: Channel,
-    /// The holder knows that it has the lock.
+    /// Whether the holder knows that it has the lock.
     pub(super) claimed: bool,
-    /// The holder has been told of the queue behind it.
+    /// Whether the holder has been told of the present queue.
     pub(super) told: bool,
 }
 
-/// A grant that the server has deleted with its key, since its lease was over.
+/// A grant that the server has deleted with its key, since its lease was over, and that may be given back.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Expired {
     pub(crate) grant: Grant,
-    /// Something has been done to the key since: the grant is not given back.
+    /// Somebody has changed the key since, so the grant is not given back.
     pub(crate) for_good: bool,
-    /// How much had happened to keys when the grant was kept.
+    /// The number of the last change to keys when the grant was kept (see `Sweeps`).
     pub(super) kept_at: u64,
 }
 
-/// How many records there are with something to be looked for, so that nobody looks where there is none.
+/// The number of records that have each of these, so that nobody searches for what is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Counts {
     pub(super) undeliverable: u32,
     pub(super) sessions: u32,
     pub(super) listeners: u32,
-    /// Listeners that know of their grant, and not of the queue behind it, of which they want to hear.
+    /// Listeners that know of their grant, want to be told of the queue behind them, and have not been.
     pub(super) uninformed: u32,
     pub(super) expired: u32,
 }
@@ -91,7 +91,8 @@ impl GrantRecord {
             && self.expired.is_none()
     }
 
-    /// A waiter is gone that was yet to be told of a hold, or to claim it: it is to be taken back, unless another has it now.
+    /// Handles the loss of a waiter that was still to be told of a hold, or to claim it. Its hold is to be taken back, unless another
+    /// waiter shares the hold and so has it now.
     pub(super) fn lose_pending(&mut self, request: RequestId) -> Option<PendingHold> {
         let hold = self.pending.remove(request)?;
         self.undeliverable += u32::from(hold.own && !self.pending.transfer(&hold));

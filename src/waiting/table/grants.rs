@@ -1,5 +1,4 @@
-//! Records of the grants of one lock, for all that its key does not hold: its pending holds, who keeps a grant alive, who hears
-//! what becomes of it.
+//! The records of one lock's grants.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -12,14 +11,14 @@ use super::replication::Moved;
 use super::waiter::Session;
 use crate::lock::{Fence, Millis};
 
-/// The records of one lock, by fence. Whatever changes one goes through here: so the counts are right, and a record of which nothing is
-/// left is dropped.
+/// The records of one lock, in the order of fences. Every change is made through these methods, so the counts stay right, and a record with
+/// nothing left is dropped.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct GrantRecords {
     records: VecDeque<GrantRecord>,
     counts: Counts,
-    /// The grants whose sessions are over, though they have not been settled yet.
+    /// The grants whose connections are marked as closed, and which have not been settled yet.
     over: BTreeSet<Fence>,
 }
 
@@ -53,7 +52,7 @@ impl GrantRecords {
         self.records.iter().inspect(|_| note_look())
     }
 
-    /// The records with later fences.
+    /// The records with fences after `seen`.
     pub(super) fn after(&self, seen: Option<Fence>) -> impl Iterator<Item = &GrantRecord> {
         let first = self.records.partition_point(|record| Some(record.fence) <= seen);
         self.records.range(first..).inspect(|_| note_look())
@@ -73,13 +72,13 @@ impl GrantRecords {
         self.iter().take(records).filter_map(|record| record.session.as_ref())
     }
 
-    /// The grants after that fence whose sessions are marked as over.
+    /// The grants after the fence `seen` whose sessions are marked as over.
     pub(super) fn over_after(&self, seen: Option<Fence>) -> impl Iterator<Item = Fence> {
         let after = seen.map_or(Bound::Unbounded, Bound::Excluded);
         self.over.range((after, Bound::Unbounded)).copied()
     }
 
-    /// The message to the first holder who knows of its grant, and not of the queue behind it. From now on it does.
+    /// The message to the first holder that knows of its grant, but not of the queue behind it. The holder then counts as told.
     pub(super) fn inform_next(&mut self) -> Option<Message> {
         if self.counts.uninformed == 0 {
             return None;
@@ -94,7 +93,7 @@ impl GrantRecords {
         self.change_at(number, inform).flatten()
     }
 
-    /// The first grant of which holds are to be taken back.
+    /// The first grant with holds that are to be taken back.
     pub(super) fn first_undeliverable(&self) -> Option<Fence> {
         if self.counts.undeliverable == 0 {
             return None;
@@ -106,17 +105,17 @@ impl GrantRecords {
         self.get(fence).into_iter().flat_map(|record| record.pending.iter())
     }
 
-    /// The holds of this grant that blocked clients were given, first come first. These clients may turn out to be gone.
+    /// The pending holds of this grant that blocked clients were given, in order of arrival. Any of these clients may turn out to be gone.
     pub(super) fn given(&self, fence: Fence) -> impl Iterator<Item = &PendingHold> {
         self.pending(fence).filter(|hold| !hold.to_claim)
     }
 
-    /// The places that have been given this grant, and have not claimed it, first come first.
+    /// The places that have been given this grant and have not claimed it, in order of arrival.
     pub(super) fn unclaimed(&self, fence: Fence) -> impl Iterator<Item = RequestId> {
         self.pending(fence).filter(|hold| hold.to_claim).map(|hold| hold.request)
     }
 
-    /// The hold of a waiter that is yet to be told of its grant, or to claim it.
+    /// The pending hold of a waiter.
     pub(super) fn hold(&self, fence: Fence, request: RequestId) -> Option<&PendingHold> {
         self.get(fence)?.pending.get(request)
     }
@@ -125,8 +124,8 @@ impl GrantRecords {
         self.change(fence, |record| record.session.as_mut().map(body));
     }
 
-    /// A waiter is told of this grant. Whether its connection is to keep the grant alive. (If the connection did so before, that session is
-    /// not taken back should the waiter turn out to be gone.)
+    /// Notes that a waiter is told of this grant. Returns whether the waiter's connection is to keep the grant alive. If that connection
+    /// already did, its session goes on even if the waiter turns out to be gone.
     pub(super) fn bind(&mut self, fence: Fence, request: RequestId, client: u64) -> bool {
         let goes_on = self.session(fence).is_none_or(|session| session.client != client);
         let bind = |record: &mut GrantRecord| {
@@ -137,12 +136,12 @@ impl GrantRecords {
         self.change(fence, bind).unwrap_or_default()
     }
 
-    /// How far replicas have confirmed the renewals of this grant.
+    /// How far replicas have confirmed the renewals of this grant's session.
     pub(super) fn synced(&self, fence: Fence) -> Option<&Synced> {
         self.get(fence)?.synced.as_deref()
     }
 
-    /// Takes the grants that were kept because their sessions may outlive a stall.
+    /// Takes the grants that were kept because their sessions may outlive a freeze.
     pub(super) fn take_expired(&mut self) -> Vec<Expired> {
         let mut all = Vec::new();
         if self.counts.expired > 0 {
@@ -151,7 +150,7 @@ impl GrantRecords {
         all
     }
 
-    /// Something has been done to the key under that number: grants that were kept before are not given back.
+    /// Notes the change to the key with this number: grants that were kept before it are not given back.
     pub(super) fn touched_by(&mut self, number: u64) {
         if self.counts.expired > 0 {
             self.change_all(|record| {
@@ -161,25 +160,25 @@ impl GrantRecords {
         }
     }
 
-    /// The grants that are kept because their sessions may outlive a stall.
+    /// The grants that are kept because their sessions may outlive a freeze.
     pub(super) fn expired(&self) -> impl Iterator<Item = &Expired> {
         let records = if self.counts.expired > 0 { self.len() } else { 0 };
         self.iter().take(records).filter_map(|record| record.expired.as_deref())
     }
 
-    /// Nothing of this grant is left to be claimed: its owner knows of it, if the grant goes on at all.
+    /// Notes that the grant's holder knows of it, since nothing of the grant is left to be claimed.
     pub(super) fn listener_knows(&mut self, fence: Fence) {
         self.change(fence, |record| {
             record.listener.iter_mut().for_each(|listener| listener.claimed = true);
         });
     }
 
-    /// Sets the renewal of this grant that replicas are to confirm, or that there is none.
+    /// Sets the renewal of this grant that replicas are to confirm; `None`: there is none.
     pub(super) fn set_renewal(&mut self, fence: Fence, renewal: Option<(Moved, Millis)>) {
         self.change(fence, |record| record.synced.iter_mut().for_each(|synced| synced.unconfirmed = renewal));
     }
 
-    /// When a session is to be renewed, or a renewal undone, first.
+    /// When the next session is to be renewed, or the next renewal to be undone.
     pub(super) fn next_renewal(&self) -> Option<Millis> {
         let sessions = self.sessions().map(|session| session.renew_at);
         let records = if self.counts.sessions == 0 { 0 } else { self.records.len() };
@@ -193,7 +192,7 @@ impl GrantRecords {
         self.change_at(number, body)
     }
 
-    /// Changes the record of a grant, made where there is none.
+    /// Changes the record of a grant. It is made if there is none.
     pub(super) fn open<R>(&mut self, fence: Fence, body: impl FnOnce(&mut GrantRecord) -> R) -> Option<R> {
         let number = match self.position(fence) {
             Ok(known) => known,
@@ -225,7 +224,7 @@ impl GrantRecords {
         Some(result)
     }
 
-    /// A grant has ended. Returns what was known of it, but for a grant that may be given back, which is kept.
+    /// Drops and returns the record of a grant that has ended. A grant that may be given back is kept.
     pub(super) fn end(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.change(fence, |record| {
             let expired = record.expired.take();
@@ -249,7 +248,7 @@ impl GrantRecords {
     }
 }
 
-/// A record is come across by going through all of them: tests count that.
+/// Counts, for tests, the records that are looked at by going through all of them.
 #[inline(always)]
 fn note_look() {
     #[cfg(test)]
@@ -258,13 +257,13 @@ fn note_look() {
 
 #[cfg(test)]
 thread_local! {
-    /// How many records have been gone through.
+    /// How many records have been looked at by going through all of them.
     pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(any(test, debug_assertions))]
 impl GrantRecords {
-    /// The counts agree with the records. The records stand in order, and none is over.
+    /// The counts agree with the records. The records are in order, and none is empty.
     pub(super) fn check(&self) {
         let mut counts = Counts::default();
         self.records.iter().for_each(|record| counts.add(record.counts()));

@@ -1,9 +1,9 @@
-//! Which of the locks that somebody waits for has been held longest.
+//! Finds, of all locks with waiters, the one that has been held longest.
 //!
-//! The time of each grant stands in its key. Here a lock is noted when somebody begins to wait for it, with the time of its oldest
-//! grant; a handover does not change the note. Grants that come later are younger, so no lock has been held for longer than its note
-//! says. Whoever asks looks at the locks in the order of the notes and sets those right that are out of date, until one is as it was
-//! noted: none behind it can have been held longer.
+//! A grant's time is in its key. When somebody begins to wait for a lock, the lock is noted here with the time of its oldest grant; a
+//! handover does not change the note. Later grants are younger, so no lock has been held for longer than its note says. A query looks at
+//! the locks in the order of the notes, and corrects notes that are out of date, until it finds a note that is still right: no lock behind
+//! it can have been held longer.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -11,10 +11,10 @@ use std::num::NonZero;
 use super::lock_id::LockId;
 use crate::lock::Millis;
 
-/// A time in ms; 0 is none, to save room.
+/// A time in ms. It is not 0, so that an `Option` takes no more memory.
 pub(super) type Since = NonZero<Millis>;
 
-/// The locks, by a time since which each has been held at most.
+/// The locks, each with a time since which it has been held at the earliest.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(super) struct HeldSince(BTreeSet<(Since, LockId)>);
@@ -28,7 +28,7 @@ impl HeldSince {
         self.0.first()
     }
 
-    /// Notes a lock in place of an earlier note, or forgets it.
+    /// Replaces a lock's earlier note; with `None`, removes it. `held` is the copy of the note in the lock's entry.
     pub(super) fn note(&mut self, held: &mut Option<Since>, since: Option<Since>, id: &LockId) {
         if let Some(earlier) = std::mem::replace(held, since) {
             self.0.remove(&(earlier, id.clone()));

@@ -1,4 +1,4 @@
-//! Holders that want to hear what becomes of their grant.
+//! Holders that want to hear what becomes of their grants.
 
 use std::collections::VecDeque;
 
@@ -9,22 +9,22 @@ use super::outgoing::{Message, Notice};
 use super::waiter::Channel;
 use crate::lock::{Fence, Owner};
 
-/// The holders that hear of their grants, and what they are to be told.
+/// The listening holders, and the list of messages to be sent.
 pub(crate) struct Listeners<'a> {
     pub(super) locks: &'a mut Locks,
     pub(super) outgoing: &'a mut VecDeque<Notice>,
 }
 
 impl Listeners<'_> {
-    /// From now on, the holder of this grant hears on this channel what becomes of the grant, and on no other channel. If somebody waits,
-    /// the holder is told at once, even if it has been told before: a holder asks again when it may have missed a message.
+    /// Has the holder of this grant hear on this channel, and no other, what becomes of the grant. If somebody waits, the holder is told at
+    /// once, even if it has been told before: a holder asks again when it may have missed a message.
     pub(crate) fn watch(&mut self, at: LockRef<'_>, fence: Fence, owner: Owner<'static>, channel: Channel) {
         self.set(at, fence, Listener { owner, channel, claimed: true, told: false });
         self.tell_wanted(at);
     }
 
-    /// The holder hears what becomes of a grant that it has not claimed yet. Until the claim, the holder is not told that somebody waits:
-    /// it does not know yet what to give up.
+    /// Has the holder hear what becomes of a grant that it has not claimed yet. Until it claims the grant, it is not told that somebody
+    /// waits, since it does not know yet what to release.
     pub(crate) fn watch_unclaimed(
         &mut self,
         at: LockRef<'_>,
@@ -45,7 +45,7 @@ impl Listeners<'_> {
         });
     }
 
-    /// The holder of this grant knows of it from now on, and so can be told that somebody waits.
+    /// Notes that the holder of this grant knows of it, and so can be told that somebody waits.
     pub(super) fn knows(&mut self, at: LockRef<'_>, fence: Fence) {
         self.locks.change(at, |entry| entry.grants.listener_knows(fence));
         self.tell_wanted(at);
@@ -60,7 +60,7 @@ impl Listeners<'_> {
         }
     }
 
-    /// The message to the next holder that somebody waits. The other holders are told after it.
+    /// The message to the next holder that somebody waits. The remaining holders follow.
     pub(super) fn next_wanted(&mut self, id: LockId) -> Option<Message> {
         let entry = self.locks.entries.get_mut(id.to_ref())?;
         let message = entry.next_wanted()?;

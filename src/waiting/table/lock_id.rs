@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use foldhash::fast::RandomState;
 use indexmap::Equivalent;
 
-/// How names are hashed. With a seed of its own, since they are the clients' to choose.
+/// The hash of names. It has a random seed, since clients choose the names.
 pub(super) static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// A lock, by database and name.
@@ -38,14 +38,15 @@ impl LockRef<'_> {
         LockId { db: self.db, key: self.key.into() }
     }
 
-    /// The number that the lock counts for among the locks that hang on a connection, or are shown on a page. A long name counts once more
-    /// for each kB, since names are copied and may have any length.
+    /// The number that the lock counts for in limits on connections and pages. A long name counts once more for each kB, since names are
+    /// copied and may have any length.
     pub(crate) fn weight(self) -> usize {
         1 + self.key.len() / 1024
     }
 }
 
-/// `LockId` and `LockRef` have the same hash, by name alone, since each step on a lock computes it. Few names are in several databases.
+/// `LockId` and `LockRef` have the same hash, of the name alone, since each step on a lock computes it. Few names are used in several
+/// databases.
 impl Hash for LockId {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.to_ref().hash(hasher);

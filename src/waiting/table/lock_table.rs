@@ -1,4 +1,4 @@
-//! The entries, by database and key.
+//! The entries of all locks, by database and key.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,11 @@ use super::entry::LockEntry;
 use super::held_since::Since;
 use super::lock_id::{HASHES, LockId, LockRef};
 
-/// A hash table, since each step on any lock asks it once. It is
-/// made when the first entry comes.
+/// A hash table of entries, because each step on any lock looks its entry up once. The table is allocated with the first entry.
 ///
-/// It is in parts, by hash, and each part grows by itself: a table grows by a copy of the whole, and a copy of some ten thousand
-/// entries is what one step may cost. In its part each entry has a number, by which a way through all of them can be gone on with. The
-/// entries are boxed, since they are what is copied.
+/// It is divided into parts, by hash, and each part grows by itself: a table grows by copying all its entries, and one step may not cost
+/// more than copying about ten thousand. In its part each entry has an index, so that a walk through all entries can be interrupted. The
+/// entries are boxed, so that copying them is cheap.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct LockTable {
@@ -35,7 +34,7 @@ struct Table {
     last: Last,
 }
 
-/// The number of a part, and of an entry in that.
+/// The number of a part, and the index of an entry in it.
 #[derive(Debug, Default)]
 struct Last(AtomicU64);
 
@@ -57,13 +56,13 @@ impl Clone for Last {
     }
 }
 
-/// Has no hasher: the caller gives the hash.
+/// A part has no hasher of its own: the caller passes the hash.
 type Part = IndexMap<LockId, Entry, ()>;
 
-/// A model copies a table at each step: few parts there.
+/// A model copies its table at each step, so tests have few parts.
 const PARTS: usize = if cfg!(test) { 2 } else { 256 };
 
-/// An empty part gives its memory back where it has room for more entries than that.
+/// When a part becomes empty and has room for more entries than this, it frees its memory.
 const KEPT: usize = 64;
 
 #[derive(Debug, Default)]
@@ -73,12 +72,12 @@ struct Entry {
     held: Option<Since>,
 }
 
-/// How far a way through all entries has come, from the last to the first.
+/// The position of a walk through all entries, from the last to the first.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Cursor {
     part: usize,
-    /// The number of entries of this part that are still to be seen: the first ones.
+    /// The number of entries of this part that are still to be seen, which are the first ones.
     left: usize,
 }
 
@@ -101,11 +100,12 @@ impl Table {
     #[inline(always)]
     fn hash(&self, at: LockRef<'_>) -> (u64, usize) {
         let hash = self.hasher.hash_one(at);
-        // Not by the bits by which the part itself goes.
+        // These are not the bits of the hash that the part itself uses.
         (hash, (hash >> 40) as usize % PARTS)
     }
 
-    /// The place of an entry: the number of its part, and its own number in that part. A step asks for the same entry again and again.
+    /// The place of an entry: the number of its part, and its index there. The last place is remembered, since a step asks for the same
+    /// entry many times.
     #[inline(always)]
     fn find(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
         let last @ (number, index) = self.last.get();
@@ -160,7 +160,7 @@ impl LockTable {
         self.table.as_ref()?.entry(at).map(|(_, entry)| entry.entry.as_ref())
     }
 
-    /// Whether there is no such entry, as is so for most locks.
+    /// Whether this lock has no entry. Most locks have none.
     #[inline(always)]
     pub(super) fn lacks(&self, at: LockRef<'_>) -> bool {
         self.table.as_ref().is_none_or(|table| table.look_up(at).is_none())
@@ -170,12 +170,12 @@ impl LockTable {
         self.get_key_mut(at).map(|(_, entry)| entry)
     }
 
-    /// An entry and its name, which is shared with it.
+    /// An entry, with its name as the table has it.
     pub(super) fn get_key_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut LockEntry)> {
         self.table.as_mut()?.entry_mut(at).map(|(id, entry)| (id, entry.entry.as_mut()))
     }
 
-    /// The name of an entry, the entry, and since when its lock is noted to be held.
+    /// The name of an entry, the entry, and its note in `HeldSince`.
     pub(super) fn get_held_mut(
         &mut self,
         at: LockRef<'_>,
@@ -184,18 +184,18 @@ impl LockTable {
         Some((id, entry, held))
     }
 
-    /// The name of an entry, shared with it.
+    /// The name of an entry: another reference to the table's name, not a copy.
     pub(super) fn id(&self, at: LockRef<'_>) -> Option<LockId> {
         self.table.as_ref()?.entry(at).map(|(id, _)| id.clone())
     }
 
-    /// Behind the last entry.
+    /// The position after the last entry, where a walk begins.
     pub(super) fn end(&self) -> Cursor {
         Cursor { part: PARTS - 1, left: usize::MAX }
     }
 
-    /// The entry before the cursor, which is seen next. All entries are seen that were there when the way began: if one is dropped, the
-    /// last entry of its part takes its place, and that has been seen.
+    /// The entry before the cursor, which is to be seen next. A walk sees all entries that were there when it began: if an entry is
+    /// dropped, the last entry of its part takes its place, and that one has been seen.
     pub(super) fn before(&self, cursor: &mut Cursor) -> Option<&LockId> {
         let table = self.table.as_ref()?;
         loop {
@@ -209,7 +209,7 @@ impl LockTable {
         }
     }
 
-    /// The entry of this name, which is made if there is none.
+    /// The entry of this name. It is made if there is none.
     pub(super) fn open(&mut self, id: LockId) -> &mut LockEntry {
         let table = self.table.get_or_insert_with(Table::new);
         let (hash, number) = table.hash(id.to_ref());
@@ -240,7 +240,7 @@ impl LockTable {
 }
 
 impl Cursor {
-    /// The entry that it stands before has been seen.
+    /// Moves the cursor past the entry that has been seen.
     pub(super) fn advance(&mut self) {
         self.left = self.left.saturating_sub(1);
     }
@@ -256,7 +256,7 @@ impl LockTable {
         self.entries().map(|(id, entry)| (id, entry.entry.as_ref()))
     }
 
-    /// The notes of when locks were held first, with their names.
+    /// All notes in entries, with the names of their locks.
     pub(super) fn held(&self) -> impl Iterator<Item = (Since, &LockId)> {
         self.entries().filter_map(|(id, entry)| Some((entry.held?, id)))
     }
@@ -283,7 +283,7 @@ impl LockTable {
     }
 }
 
-/// Each table has a seed of its own, and so an order.
+/// Tables are compared without regard to order, since each has a seed of its own.
 #[cfg(test)]
 impl PartialEq for LockTable {
     fn eq(&self, other: &Self) -> bool {
@@ -301,7 +301,7 @@ impl Eq for LockTable {}
 mod tests {
     use super::*;
 
-    /// One after the other goes; the last ones of a part take its memory with them, where that is much.
+    /// When all entries are removed, one after the other, parts that had many free their memory.
     #[test]
     fn a_table_gives_the_memory_of_many_entries_back() {
         for (count, is_kept) in [(8, true), (1_000, false)] {

@@ -1,4 +1,5 @@
-//! All that is known of each lock, and when to look at it. Nothing here knows of waiters, but for their numbers, or of connections.
+//! All that is known of each lock, and when to look at it. Nothing here knows of connections, or more of a waiter than its number and
+//! owner.
 
 use super::entry::{LockEntry, Unsettled};
 use super::grant_record::Expired;
@@ -14,12 +15,12 @@ use crate::lock::{Fence, Grant, Millis, Owner};
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(crate) struct Locks {
-    /// An entry of which nothing is left is dropped: a lock without an entry costs one look-up.
+    /// The entries. An entry with nothing left is dropped, so a lock of which nothing is known costs one look-up.
     pub(super) entries: LockTable,
     pub(crate) timers: Timers,
-    /// Work on all entries that has begun.
+    /// The walks through all entries that have begun and not ended.
     pub(super) sweeps: Sweeps,
-    /// Since when the locks are held that somebody waits for. It decides nothing.
+    /// Since when each lock with waiters has been held. This is only shown, and decides nothing.
     pub(super) held: HeldSince,
 }
 
@@ -33,12 +34,12 @@ impl Locks {
         }
     }
 
-    /// Whether nobody waits for any lock and no connection keeps one alive, as on many servers at most times.
+    /// Whether nobody waits for any lock and no connection keeps a lock alive, as on many servers most of the time.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether nobody waits for this lock, no connection keeps it alive, and nothing of it is left to take back.
+    /// Whether nobody waits for this lock, no connection keeps it alive, and nothing of it is to be taken back.
     pub(crate) fn is_idle(&self, at: LockRef<'_>) -> bool {
         self.entries.lacks(at)
     }
@@ -60,19 +61,19 @@ impl Locks {
         Some(result)
     }
 
-    /// The entry of a lock, made where there is none, and its name, shared with it.
+    /// The name of a lock, and its entry, which is made if there is none.
     pub(super) fn open(&mut self, at: LockRef<'_>) -> (LockId, &mut LockEntry) {
         let id = self.id(at);
         (id.clone(), self.entries.open(id))
     }
 
-    /// The name of a lock, shared with its entry.
+    /// The name of a lock. If the lock has an entry, this is a reference to the entry's name, and not a copy.
     pub(super) fn id(&self, at: LockRef<'_>) -> LockId {
         self.entries.id(at).unwrap_or_else(|| at.to_id())
     }
 
-    /// Takes a waiter out of the queue of a lock, with the grant `granted` or without any. Returns the next waiter, if this one was first
-    /// and has no grant.
+    /// Takes a waiter out of the queue of a lock. `granted`: its grant, if it got one. Returns the next waiter, if this waiter was first
+    /// and got no grant.
     pub(super) fn leave(
         &mut self,
         at: LockRef<'_>,
@@ -93,7 +94,7 @@ impl Locks {
             return None;
         }
         let next = entry.head().filter(|_| was_first);
-        // A holder's own waiters pass over two of it at most.
+        // A holder's re-entries pass over two of the holder's own waiters at most. This waiter may have been one of the two.
         if entry.queue.next_of(owner, Some(hold.request)).is_some() {
             self.recheck_by(at, 0);
         } else if entry.is_over() {
@@ -103,7 +104,7 @@ impl Locks {
         next
     }
 
-    /// The parts of a lock that are to be settled. They are settled now, so its timers that are due are over.
+    /// Takes the parts of a lock that are to be settled. Its timers that are due are cancelled, since it is settled now.
     pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> Unsettled {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return Unsettled::default() };
         let renewal = entry.timers.is_renewal_due(now);
@@ -111,7 +112,8 @@ impl Locks {
         entry.take_up(renewal)
     }
 
-    /// Has all that is known of a lock compared with its key, at `time` at the latest. Whether anything is known of the lock.
+    /// Has everything that is known of a lock compared with the lock's key, at `time` at the latest. Returns whether anything is known of
+    /// the lock.
     pub(crate) fn recheck_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
         entry.recheck = true;
@@ -119,8 +121,7 @@ impl Locks {
         true
     }
 
-    /// Sets a timer of a lock, if anybody waits for it or keeps it alive. It fires at `time` at the latest, with 0 at once. Whether
-    /// anything is known of the lock.
+    /// Sets a timer of a lock for `time` at the latest; 0: at once. If nothing is known of the lock, sets no timer and returns `false`.
     pub(crate) fn set_timer(&mut self, lane: Lane, at: LockRef<'_>, time: Millis) -> bool {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
         self.timers.set(&mut entry.timers, lane, id, time);
@@ -131,7 +132,7 @@ impl Locks {
         self.set_timer(Lane::Look, at, time)
     }
 
-    /// Has the sessions of a lock renewed at `time` at the latest.
+    /// Has the sessions of a lock looked at, at `time` at the latest. Returns whether anything is known of the lock.
     pub(crate) fn renew_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
         self.set_timer(Lane::Renewal, at, time)
     }
@@ -157,37 +158,35 @@ impl Locks {
         Some(id)
     }
 
-    /// A lock has been looked at, and is due as it was: see `Timers::put_off`.
+    /// If a timer of a lock is still due after the lock was looked at, moves the timer to the next millisecond: see `Timers::put_off`.
     pub(crate) fn put_off(&mut self, lane: Lane, at: LockRef<'_>, now: Millis) {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return };
         self.timers.put_off(&mut entry.timers, lane, id, now);
     }
 
-    /// Something has been done to a lock's key: it is looked at now, if anybody waits for it or keeps it alive; whether somebody
-    /// does.
+    /// Notes that a lock's key was changed, and has the lock looked at now. Returns whether anything is known of the lock.
     pub(crate) fn touched(&mut self, at: LockRef<'_>) -> bool {
         let number = self.sweeps.next_number();
         self.touched_by(at, number)
     }
 
-    /// Something has been done to a lock's key, or to all keys, under that number. A grant that was kept later is not meant.
+    /// Notes the change with this number to the key of a lock. A grant that was kept after the change is not affected.
     fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
         self.change(at, |entry| entry.grants.touched_by(number));
         self.recheck_by(at, 0)
     }
 
-    /// Something has happened to all keys of a database, or to all: locks that somebody waits for, or keeps alive, are looked
-    /// at soon.
+    /// Has all locks of a database looked at soon, since something has happened to all its keys; `None`: of all databases.
     pub(crate) fn touched_db(&mut self, db: Option<i32>) {
         self.sweeps.start(Kind::Touched(db), self.entries.end());
     }
 
-    /// A setting that holds for all locks has changed: a waiter may fit now.
+    /// Has all locks looked at soon, since a setting has changed and a waiter may now fit.
     pub(crate) fn rules_changed(&mut self) {
         self.sweeps.start(Kind::Rules, self.entries.end());
     }
 
-    /// Does what is to be done to one more entry; whether there was anything to do.
+    /// Does the work of a walk on one more entry. Returns whether there was anything to do.
     pub(super) fn sweep(&mut self) -> bool {
         let (kind, number, id) = match self.sweeps.next(&self.entries) {
             Next::Nothing => return false,
@@ -213,14 +212,14 @@ impl Locks {
         self.look_by(at, 0);
     }
 
-    /// The grants that are kept so, and may be given back.
+    /// The grants that `keep_expired` kept, and that may be given back.
     pub(crate) fn kept_expired(&self, at: LockRef<'_>) -> Vec<Grant> {
         let may_be_given =
             |expired: &&Expired| !expired.for_good && !self.sweeps.is_touched_since(at.db, expired.kept_at);
         self.lock(at).grants.expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
     }
 
-    /// The grants that were kept so.
+    /// Takes the grants that `keep_expired` kept.
     pub(crate) fn take_expired(&mut self, at: LockRef<'_>) -> Vec<Expired> {
         let mut all = self.change(at, |entry| entry.grants.take_expired()).unwrap_or_default();
         for expired in &mut all {
@@ -229,8 +228,8 @@ impl Locks {
         all
     }
 
-    /// Notes since when a lock is held, by its oldest grant, if somebody waits for it. (A free lock is held from now on at the earliest.)
-    /// Whether somebody is to hear of a lapse, as `is_watched`.
+    /// Notes since when a lock is held, by its oldest grant, if somebody waits for it. (A free lock will be held from now on at the
+    /// earliest.) Returns whether somebody is to hear of a lapse, as `is_watched`.
     pub(crate) fn note_held(&mut self, at: LockRef<'_>, since: Millis) -> bool {
         let Some((id, entry, held)) = self.entries.get_held_mut(at) else { return false };
         let since = Since::new(since.max(1));
@@ -240,12 +239,12 @@ impl Locks {
         entry.is_watched()
     }
 
-    /// The lock that may have been held longest, and since when at the earliest.
+    /// The lock that may have been held longest, and the time in its note.
     pub(crate) fn longest_held(&self) -> Option<(Millis, LockId)> {
         self.held.first().map(|(since, id)| (since.get(), id.clone()))
     }
 
-    /// The lock has been held only since this time.
+    /// Corrects the note of a lock: it has been held only since this time.
     pub(crate) fn held_since(&mut self, id: &LockId, since: Millis) {
         if let Some((id, _, held)) = self.entries.get_held_mut(id.to_ref()) {
             self.held.note(held, Since::new(since.max(1)), id);

@@ -1,22 +1,21 @@
 //! The table of waiters: who waits where, in memory. Nothing here changes anything in the server.
 //!
-//! Calls go down only, and no part can reach one beside it:
+//! Calls go down only: from `WaitTable` to what borrows its parts, and from there to the parts, which do not call one another.
 //!
-//! - `WaitTable` does what concerns waiters and locks at once: who comes (`arrivals`), is told (`answers`), keeps and claims a place
-//!   (`claims`), or has waited long enough (`due`); and how waits and grants end (`ends`). `view` is what the rules and `DETECT` read.
-//! - `Sessions` and `Listeners` change what hangs on a grant: the connection that keeps it alive, and the holder that hears of it. `Shown` is
-//!   what operators read. All three borrow parts of the table.
-//! - `Locks`: by database and key, all that is known of one lock beside its key (`LockEntry`): its queue, its timers, and a record for
-//!   each grant of which there is something to know (`GrantRecord`). When to look at which lock (`Timers`), and what is being done to
-//!   all of them (`Sweeps`).
-//! - `Waiters`: by the number of its request, everything about one waiter; by owner, who stands in queues (`Owners`); who gives up when,
-//!   and who waits for several locks and may have them all now (`RequestTimers`).
-//! - `Connections`: by connection, the locks whose grants live as long as it, and the waiters that are notified, in a queue or
-//!   with a grant to claim.
-//! - `Replication`: whose answer, and which renewals of sessions, replicas are to confirm.
-//! - `earlier`: what this server knew as a primary before it was demoted, until all of that has been dropped.
-//! - `outgoing`: whose grant is made and whose answer is due, in the order of the grants; and messages to holders.
-//! - `Observers`: what is kept for those who look on, and decides nothing.
+//! - `WaitTable` does what concerns waiters and locks at once: arrivals (`arrivals`), answers (`answers`), places and claims (`claims`),
+//!   timeouts (`due`), and how waits and grants end (`ends`). `view` has what the rules and `DETECT` read.
+//! - `Sessions`, `Listeners` and `Shown` borrow parts of the table. They change which connection keeps a grant alive, and which holder
+//!   hears of its grant; and show operators what there is.
+//! - `Locks` has, by database and key, all that is known of a lock beside its key (`LockEntry`): its queue, its timers, and a record for
+//!   each grant of which anything is known (`GrantRecord`). It also has the timers of all locks (`Timers`), and walks through all of them
+//!   (`Sweeps`).
+//! - `Waiters` has all that is known of a waiter, by the number of its request; the waiters in queues, by owner (`Owners`); and when
+//!   requests time out, and which requests for several locks are to be tried (`RequestTimers`).
+//! - `Connections` has, by connection, the grants that it keeps alive, and its places.
+//! - `Replication` has the answers and renewals that replicas are to confirm.
+//! - `earlier` has what this server knew as a primary before it was demoted, until all of that has been dropped.
+//! - `outgoing` has the answers that are due, in the order of the grants, and messages to holders.
+//! - `Observers` has what is kept only to be shown, and decides nothing.
 
 mod answers;
 mod arrivals;
@@ -80,10 +79,10 @@ pub(crate) use waiter::{
     Answer, Arrival, Channel, Confirmed, RequestedLock, RequestedLocks, Session, Told, WaitKind, WaiterInfo,
 };
 
-/// The number of waiters or grants of one lock that one step sees to, if all are to be seen to. The next step goes on.
+/// The most waiters or grants of one lock that one step handles if all are to be handled. The next step goes on.
 pub(crate) const AT_A_TIME: usize = 100;
 
-/// The table of waiters; `C` is how the server knows a client that waits.
+/// The table of waiters. `C` is a blocked client, as the server knows it.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
 pub(crate) struct WaitTable<C> {
     pub(crate) locks: Locks,
@@ -95,11 +94,11 @@ pub(crate) struct WaitTable<C> {
     observers: Observers,
 }
 
-/// The table of an earlier time as a primary. A client that is blocked in it stays known until the server has freed the client.
+/// The table from before a demotion, when this server was a primary. It keeps each blocked client until the server has freed that client.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 struct Earlier<C> {
     table: WaitTable<C>,
-    /// The locks before this mark are still to be dropped.
+    /// The locks before this position are still to be dropped.
     cursor: Cursor,
 }
 
@@ -121,14 +120,14 @@ impl<C: Copy> WaitTable<C> {
         Shown { locks: &self.locks, waiters: &self.waiters, observers: &mut self.observers }
     }
 
-    /// The grants that live as long as a connection.
+    /// The sessions, to be changed.
     #[inline(always)]
     pub(crate) fn sessions(&mut self) -> Sessions<'_> {
         let Self { locks, connections, replication, .. } = self;
         Sessions { locks, connections, replication }
     }
 
-    /// The holders that hear what becomes of their grants.
+    /// The listening holders, to be changed.
     #[inline(always)]
     pub(crate) fn listeners(&mut self) -> Listeners<'_> {
         Listeners { locks: &mut self.locks, outgoing: &mut self.outgoing }

@@ -1,4 +1,4 @@
-//! One message, and one entry in the list of those who are to be told.
+//! Messages, and the list of who is to be told.
 
 use std::num::NonZeroU64;
 
@@ -11,14 +11,14 @@ use crate::lock::{Fence, Millis, Owner, Slot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum MessageKind {
-    /// The owner has the lock, and is to claim it.
+    /// The owner has been granted the lock, and is to claim the grant.
     Granted(Fence),
-    /// The owner has the lock for the lease, in ms, and need not claim it before its work begins. The slot is there if it asked with
-    /// `LIMIT`. The number is what the owner said when it asked last.
+    /// The owner has been granted the lock for `lease`, in ms, and need not claim the grant before its work begins. The slot is set if the
+    /// owner asked with `LIMIT`. `number` is what the owner passed with its last request.
     Start { fence: Fence, lease: Millis, slot: Option<Slot>, number: NonZeroU64 },
-    /// The owner waits no longer, since its time is up.
+    /// The owner's wait has ended, since its time is up.
     Timeout,
-    /// The owner waits no longer, or hears nothing more of its grant. If it asks again, it learns why.
+    /// The owner's wait has ended, or it hears nothing more of its grant. If it asks again, it learns why.
     Gone,
     /// The owner's grant has ended, and not by its own release.
     Lost(Fence),
@@ -34,22 +34,22 @@ pub(crate) struct Message {
     pub(crate) owner: Owner<'static>,
 }
 
-/// Somebody is to be told something.
+/// An entry in the list of who is to be told.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) enum Notice {
-    /// A waiter whose place in its queue has come to its end.
+    /// A waiter that has left its queue, and is to be told its answer.
     Waiter(RequestId),
     Message(Message),
-    /// The holders of this lock are to be told, one after the other, that somebody waits, if somebody still does.
+    /// The holders of this lock, which are to be told, one after the other, that somebody waits, if somebody still does.
     Wanted(LockId),
 }
 
 /// An answer or a message that is to be sent now.
 pub(crate) enum Outgoing<C> {
-    /// A client that is blocked.
+    /// The answer to a blocked client.
     Client(C),
-    /// A waiter that is notified.
+    /// The answer to a place, which is a message.
     Place(RequestId),
     Message(Message),
 }

@@ -8,15 +8,15 @@ use super::queue::RequestId;
 use super::waiter::RequestedLocks;
 use crate::lock::Owner;
 
-/// All waiters in queues, by a hash of their owners, since hashes are compared faster than names. Two owners may have the same hash, but
-/// nobody outside can know which.
+/// All waiters in queues, by a hash of their owners, since hashes are compared faster than names. Two owners may have the same hash, but no
+/// client can know which.
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Owners {
     waits: BTreeSet<(u64, RequestId)>,
-    /// The places among them, by a hash of the owner and of the locks that are waited for.
+    /// The places among the waiters, by a hash of the owner and its locks.
     places: BTreeSet<(u64, RequestId)>,
-    /// How many of them wait for several locks.
+    /// The number of waiters for several locks.
     several: usize,
 }
 
@@ -53,18 +53,18 @@ impl Owners {
         }
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub(super) fn len(&self) -> usize {
         self.waits.len()
     }
 
-    /// The waits of this owner, and of any other with the same hash, first come first.
+    /// The waits of this owner, and of any other owner with the same hash, in order of arrival.
     pub(super) fn perhaps(&self, owner: &Owner<'_>) -> impl Iterator<Item = RequestId> {
         let hash = HASHES.hash_one(owner);
         self.waits.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).map(|(_, request)| *request)
     }
 
-    /// The places of this owner for these locks in any order, and perhaps other places. The last one comes first.
+    /// The places of this owner for these locks in any order, and of any others with the same hash, the latest first.
     pub(super) fn perhaps_places<'a>(
         &self,
         owner: &Owner<'_>,
@@ -88,7 +88,7 @@ fn place_hash<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = LockRef<'a>>, s
 
 #[cfg(any(test, debug_assertions))]
 impl Owners {
-    /// How many wait, how many of them in places, and how many for several locks.
+    /// The number of waiters, of places among them, and of waiters for several locks.
     pub(super) fn counts(&self) -> (usize, usize, usize) {
         (self.waits.len(), self.places.len(), self.several)
     }

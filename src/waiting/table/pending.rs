@@ -1,5 +1,5 @@
-//! Pending holds: their waiters have been granted the lock, and may not know that. A blocked client may be gone before it is told; a place
-//! has yet to claim what it was told of.
+//! Pending holds: holds that waiters have been granted, but may not know of. A blocked client may go away before it is told; a place has
+//! yet to claim its grant.
 
 #[cfg(test)]
 use std::collections::BTreeMap;
@@ -7,27 +7,28 @@ use std::collections::VecDeque;
 
 use super::queue::RequestId;
 
-/// The pending holds of one grant, first come first.
+/// The pending holds of one grant, in order of arrival.
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct PendingHolds {
     holds: VecDeque<PendingHold>,
-    /// How many of them are not their waiters' own.
+    /// How many of `holds` are shared, and are not the waiters' own.
     sharing: u32,
 }
 
-/// A hold that a blocked waiter is yet to be told of, or that a place is yet to claim.
+/// A hold that a blocked waiter has not been told of yet, or that a place has not claimed yet.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct PendingHold {
     pub(super) request: RequestId,
-    /// How many locks that waiter waited for.
+    /// How many locks the waiter waited for.
     pub(super) locks: u32,
-    /// Whether the hold is the client's own. A client that asked with `ONCE` shares the hold of another.
+    /// Whether the hold is the client's own. A client that asked with `ONCE` shares the hold of another client.
     pub(super) own: bool,
-    /// The waiter's connection is to keep the grant alive from when it is told.
+    /// Whether the waiter's connection will keep the grant alive once the waiter has been told.
     pub(super) binds: bool,
-    /// A place has it, until that claims it or gives it up. A client that is blocked has it until the server has freed it, told or not.
+    /// Whether a place has the hold. In that case the hold is pending until the place claims it or gives it up. Otherwise a blocked client
+    /// has the hold, and the hold is pending until the server has freed the client.
     pub(super) to_claim: bool,
 }
 
@@ -56,7 +57,7 @@ impl PendingHolds {
     pub(super) fn add(&mut self, hold: PendingHold) {
         if let Err(next) = self.position(hold.request) {
             if self.holds.is_empty() {
-                // Not four at once: there is one, as a rule.
+                // `push_back` would make room for four, but there is usually only one.
                 self.holds.reserve_exact(1);
             }
             debug_assert!(hold.own, "{hold:?} is shared only from then on");
@@ -71,20 +72,20 @@ impl PendingHolds {
         Some(hold)
     }
 
-    /// Whether that waiter's connection is to keep the grant alive.
+    /// Sets whether the waiter's connection is to keep the grant alive.
     pub(super) fn set_binds(&mut self, request: RequestId, binds: bool) {
         if let Some(hold) = self.get_mut(request) {
             hold.binds = binds;
         }
     }
 
-    /// No blocked client's connection is to keep the grant alive.
+    /// Notes that no blocked client's connection is to keep the grant alive.
     pub(super) fn end_binds(&mut self) {
         let blocked = self.holds.iter_mut().filter(|hold| !hold.to_claim);
         blocked.for_each(|hold| hold.binds = false);
     }
 
-    /// A waiter has the grant without a hold of its own.
+    /// Notes that a waiter shares a hold, and has none of its own.
     pub(super) fn share_with(&mut self, request: RequestId) {
         if let Some(hold) = self.get_mut(request) {
             let shares = std::mem::take(&mut hold.own);
@@ -92,15 +93,14 @@ impl PendingHolds {
         }
     }
 
-    /// From now on, all blocked clients share a hold of this grant, and have none of their own.
+    /// Notes that all blocked clients share a hold of this grant, and have none of their own.
     pub(super) fn share_with_blocked(&mut self) {
         for hold in self.holds.iter_mut().filter(|hold| !hold.to_claim) {
             self.sharing += u32::from(std::mem::take(&mut hold.own));
         }
     }
 
-    /// A client is gone that had a hold of its own. Another one that shares that, and came later, has it from now on; whether there is
-    /// one.
+    /// Passes the hold of a client that is gone on to a client that came later and shares the hold. Returns whether there is such a client.
     pub(super) fn transfer(&mut self, hold: &PendingHold) -> bool {
         if self.sharing == 0 {
             return false;

@@ -1,4 +1,4 @@
-//! The waiters of one lock in order of arrival.
+//! The queue of one lock: its waiters in order of arrival.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use crate::lock::Owner;
 
-/// A waiter's place in the order of arrival, over all locks; never used twice while the server lives.
+/// The number of a request, which rises with the time of arrival over all locks. It is never used twice while the server lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RequestId(pub(crate) NonZeroU64);
 
@@ -15,16 +15,16 @@ impl RequestId {
     pub(super) const MAX: Self = Self(NonZeroU64::MAX);
 }
 
-/// The waiters of one lock. Whatever is asked of it costs at most the logarithm of their number.
+/// The waiters of one lock. Each method but the iterators takes logarithmic time at most.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) enum Queue {
-    /// A short queue, as most are. The first to come is first. A list takes a fraction of the memory of the trees.
+    /// A short queue, as most are, in order of arrival. A list takes a fraction of the memory of two trees.
     Few(Vec<(RequestId, Owner<'static>)>),
     Many {
-        /// First come first served: numbers of requests rise with the time of arrival.
+        /// In order of arrival, since requests' numbers rise.
         arrivals: BTreeSet<RequestId>,
-        /// All of these waiters by owner: a new holder's own waiters re-enter at once, wherever they stand.
+        /// The same waiters by owner: a new holder's own waiters re-enter at once, wherever they are in the queue.
         owners: BTreeSet<(Owner<'static>, RequestId)>,
     },
 }
@@ -48,11 +48,11 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Puts a waiter behind all others: its number is the latest.
+    /// Adds a waiter behind all others: its number is the greatest.
     pub(super) fn join(&mut self, request: RequestId, owner: Owner<'static>) {
         match self {
             Self::Few(waiters) if waiters.len() < FEW => {
-                // Not four at once: one waits, as a rule.
+                // `push` would make room for four, but usually there is one waiter.
                 waiters.reserve_exact(1);
                 waiters.push((request, owner));
             }
@@ -69,7 +69,7 @@ impl Queue {
         }
     }
 
-    /// Takes a waiter out, wherever it stands.
+    /// Takes a waiter out, wherever it is in the queue.
     pub(super) fn leave(&mut self, request: RequestId, owner: &Owner<'static>) {
         match self {
             Self::Few(waiters) => {
@@ -83,7 +83,7 @@ impl Queue {
         }
     }
 
-    /// The waiter that is next.
+    /// The next waiter to be served.
     pub(super) fn head(&self) -> Option<RequestId> {
         match self {
             Self::Few(waiters) => waiters.first().map(|(request, _)| *request),
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// The waiters of this owner, first come first.
+    /// The waiters of this owner, in order of arrival.
     pub(super) fn all_of(&self, owner: &Owner<'static>) -> impl DoubleEndedIterator<Item = RequestId> {
         let (few, many) = match self {
             Self::Few(waiters) => (waiters.as_slice(), None),
@@ -117,12 +117,12 @@ impl Queue {
         few.chain(many.into_iter().flatten().map(|(_, request)| *request))
     }
 
-    /// All waiters, first come first.
+    /// All waiters, in order of arrival.
     pub(super) fn iter(&self) -> impl Iterator<Item = RequestId> {
         self.after(None)
     }
 
-    /// The waiters that came after the request `seen`, first come first.
+    /// The waiters after the request `seen`, in order of arrival.
     pub(super) fn after(&self, seen: Option<RequestId>) -> impl Iterator<Item = RequestId> {
         let (few, many) = match self {
             Self::Few(waiters) => (waiters.as_slice(), None),
@@ -183,7 +183,7 @@ mod tests {
     proptest! {
             #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// A queue is what a list would be, whoever leaves in between.
+        /// The queue behaves as a list does, whoever leaves in between.
         #[test]
         fn a_queue_keeps_the_order_of_arrival(moves in vec((any::<bool>(), 0..4usize), 0..60)) {
             let names = ["a", "b", "c", "d"];

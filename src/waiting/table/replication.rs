@@ -1,7 +1,7 @@
 //! The grants, extensions and renewals that replicas are to confirm.
 //!
-//! A change stands in the stream of replication, so an offset in that stream stands for it. The offset is known only when the step
-//! is over. Then the replicas are asked how far they are; a change is confirmed once enough of them have come to its offset.
+//! A change is confirmed once enough replicas have come to its offset in the stream of replication. The offset is known only when the step
+//! is over. Then the replicas are asked how far they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -10,10 +10,10 @@ use super::lock_id::LockId;
 use super::queue::RequestId;
 use crate::lock::{Deadline, Fence, Millis};
 
-/// A place in the stream of what replicas are sent, in bytes.
+/// An offset in the stream of replication, in bytes.
 pub(crate) type Offset = i64;
 
-/// How many replicas are to have a change, and for how long, in ms, that is waited for.
+/// How many replicas are to confirm a change, and for how long, in ms, the client waits for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Confirm {
@@ -21,13 +21,13 @@ pub(crate) struct Confirm {
     pub(crate) within: u32,
 }
 
-/// What replicas are to confirm.
+/// A change that replicas are to confirm.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Awaited {
-    /// The answer of a client that is blocked.
+    /// The answer to a blocked client.
     Answer(RequestId),
-    /// A lease that a session has set anew.
+    /// A lease that a session has renewed.
     Renewal(LockId, Fence),
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Awaited {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 struct Pending {
     replicas: NonZeroU32,
-    /// The offset up to which replicas are to be; `None` while they are still to be asked.
+    /// The offset that replicas have to reach; `None` until the replicas have been asked.
     offset: Option<Offset>,
 }
 
@@ -49,14 +49,14 @@ impl Pending {
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Replication {
     pending: BTreeMap<Awaited, Pending>,
-    /// The entries of `pending`, ordered by how many replicas are to confirm them, and up to which offset. Entries without an offset come
-    /// first: the replicas are still to be asked about them.
+    /// The entries of `pending`, ordered by the number of replicas that have to confirm them, and then by the offset. Entries without an
+    /// offset come first: replicas have not been asked about them yet.
     by_offset: BTreeSet<(Option<(NonZeroU32, Offset)>, Awaited)>,
-    /// A question is on its way. Changes that come meanwhile share the next question.
+    /// A question to the replicas is open. Changes that come meanwhile are covered by the next question.
     question: bool,
 }
 
-/// A lease ended at one time, and ends at another now.
+/// A change of a lease's end.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct Moved {
@@ -65,7 +65,8 @@ pub(crate) struct Moved {
 }
 
 impl Confirm {
-    /// When it is too late to confirm something: when its time is up, or in the last millisecond of the lease that there is without it.
+    /// When it is too late to confirm a change: when `within` is over, or in the last millisecond of `lease`, which is the lease without
+    /// the change.
     pub(super) fn ends(self, lease: Deadline, now: Millis) -> Millis {
         let by = now.saturating_add(self.within.into()).saturating_add(1);
         match lease {
@@ -85,7 +86,7 @@ impl Replication {
         self.pending.is_empty()
     }
 
-    /// How many answers and renewals replicas are to confirm.
+    /// The number of answers and renewals that replicas are to confirm.
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }
@@ -95,7 +96,7 @@ impl Replication {
         !self.question && self.by_offset.first().is_some_and(|(target, _)| target.is_none())
     }
 
-    /// Replicas are asked. All changes so far are in front of this offset.
+    /// Notes that replicas have been asked. All changes so far are before this offset.
     pub(crate) fn asked(&mut self, offset: Offset) {
         self.question = true;
         while let Some((None, awaited)) = self.by_offset.first() {
@@ -108,21 +109,21 @@ impl Replication {
         }
     }
 
-    /// A replica has answered, or none does.
+    /// Notes that a replica has answered, or that the question is not waited for any longer.
     pub(crate) fn heard(&mut self) {
         self.question = false;
     }
 
-    /// Has a change confirmed by so many replicas.
+    /// Adds a change that this many replicas are to confirm.
     pub(super) fn add(&mut self, awaited: Awaited, replicas: NonZeroU32) {
         self.by_offset.insert((None, awaited.clone()));
         let earlier = self.pending.insert(awaited, Pending { replicas, offset: None });
         debug_assert!(earlier.is_none(), "{earlier:?}");
     }
 
-    /// A change is not to be confirmed any more.
+    /// Removes a change that need not be confirmed any more.
     pub(super) fn remove(&mut self, awaited: &Awaited) {
-        // As on most servers at all times.
+        // On most servers there is never anything to confirm.
         if self.is_empty() {
             return;
         }
@@ -130,7 +131,7 @@ impl Replication {
         self.by_offset.remove(&(pending.target(), awaited));
     }
 
-    /// Takes something that enough replicas have. `acks`: how far each is, the one that is farthest first.
+    /// Takes a change that enough replicas have confirmed. `acks`: how far each replica is, the farthest first.
     pub(super) fn take_confirmed(&mut self, acks: &[Offset]) -> Option<Awaited> {
         let awaited = self.confirmed(acks)?.clone();
         self.remove(&awaited);
@@ -140,12 +141,12 @@ impl Replication {
     pub(super) fn confirmed(&self, acks: &[Offset]) -> Option<&Awaited> {
         let mut replicas = NonZeroU32::MIN;
         loop {
-            // For each number of replicas, the one that comes first in the stream.
+            // For each number of replicas, only the change that comes first in the stream has to be checked.
             let from = (Some((replicas, Offset::MIN)), Awaited::Answer(RequestId::MIN));
             let (target, awaited) = self.by_offset.range(from..).next()?;
             let (needed, offset) = (*target)?;
             let last = (needed.get() - 1) as usize;
-            // One that has not said anything yet stands at 0.
+            // A replica that has not reported anything yet is at 0.
             if acks.get(last).is_some_and(|ack| *ack > 0 && *ack >= offset) {
                 return Some(awaited);
             }
@@ -156,7 +157,7 @@ impl Replication {
 
 #[cfg(any(test, debug_assertions))]
 impl Replication {
-    /// The index has all that is pending, and nothing else.
+    /// The index has all pending changes, and nothing else.
     pub(super) fn check(&self) {
         let indexed = self.pending.iter().map(|(awaited, pending)| (pending.target(), awaited.clone()));
         assert_eq!(indexed.collect::<BTreeSet<_>>(), self.by_offset);
@@ -179,7 +180,7 @@ impl Replication {
         self.by_offset = self.by_offset.iter().map(|(target, old)| (*target, new(old))).collect();
     }
 
-    /// Counts offsets from another one on; those before it are alike, and so are those from `most` on.
+    /// Makes offsets relative to `by`. Offsets before it become equal, and so do those from `most` on.
     pub(super) fn shift_offsets(&mut self, by: Offset, most: Offset) {
         let shift = |offset: Offset| (offset - by).clamp(1, most);
         for pending in self.pending.values_mut() {

@@ -1,5 +1,4 @@
-//! When requests are given up, and which of those for several locks may have them all now. Requests are known by number, and nothing
-//! else is.
+//! When requests time out, and which requests for several locks are to be tried. This file knows only the numbers of requests.
 
 #[cfg(test)]
 use std::collections::BTreeMap;
@@ -12,12 +11,12 @@ use crate::lock::Millis;
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct RequestTimers {
-    /// The times at which requests are given up. The server's own timeouts are not used, since some servers lose the answer of a client
-    /// whose time is up in the very moment in which it is unblocked.
+    /// When requests time out. The server's own timeouts are not used, since some servers lose the answer to a client that times out in the
+    /// same moment in which it is unblocked.
     timeouts: BTreeSet<(Millis, RequestId)>,
-    /// The request whose time is up, and how many of its locks have been looked at for the last time.
+    /// The request that is timing out, and how many of its locks have had their last look.
     timing_out: Option<(RequestId, usize)>,
-    /// Requests for several locks that may have them all now.
+    /// Requests for several locks that may be able to have them all now.
     tries: BTreeSet<RequestId>,
     last_tried: RequestId,
 }
@@ -42,17 +41,17 @@ impl RequestTimers {
         }
     }
 
-    /// When the time of a request is up next.
+    /// When the next request times out.
     pub(super) fn next_timeout(&self) -> Option<Millis> {
         self.timeouts.first().map(|(time, _)| *time)
     }
 
-    /// The request whose time was up first.
+    /// The request that timed out first, if any has by `now`.
     pub(super) fn first_timed_out(&self, now: Millis) -> Option<RequestId> {
         self.timeouts.first().filter(|(time, _)| *time <= now).map(|(_, request)| *request)
     }
 
-    /// Takes the request off whose time was up first.
+    /// Removes and returns the request that timed out first.
     pub(super) fn take_timed_out(&mut self, now: Millis) -> Option<RequestId> {
         let request = self.first_timed_out(now)?;
         self.timeouts.pop_first();
@@ -60,7 +59,7 @@ impl RequestTimers {
         Some(request)
     }
 
-    /// How many of its locks this request has had looked at a last time before it is told that its time is up. The last look may take
+    /// How many of the request's locks have had their last look, before the request is told that its time is up. These looks may take
     /// several turns.
     pub(super) fn last_looks(&self, request: RequestId) -> usize {
         self.timing_out.filter(|(last, _)| *last == request).map_or(0, |(_, seen)| seen)
@@ -70,22 +69,22 @@ impl RequestTimers {
         self.timing_out = Some((request, seen));
     }
 
-    /// A request for several locks may have them all now.
+    /// Has a request for several locks tried soon.
     pub(super) fn try_soon(&mut self, request: RequestId) {
         self.tries.insert(request);
     }
 
-    /// Takes a request off the tries. Whether it was there.
+    /// Cancels a try. Returns whether the request was to be tried.
     pub(super) fn cancel_try(&mut self, request: RequestId) -> bool {
         self.tries.remove(&request)
     }
 
-    /// Whether some are to be tried.
+    /// Whether any request is to be tried.
     pub(super) fn has_tries(&self) -> bool {
         !self.tries.is_empty()
     }
 
-    /// The next one to be tried. By turns: one that is to be tried again and again keeps up nobody.
+    /// Takes the next request to be tried. Requests take turns, so a request that is tried again and again delays no other.
     pub(super) fn take_try(&mut self) -> Option<RequestId> {
         let next = self.tries.range((Bound::Excluded(self.last_tried), Bound::Unbounded)).next();
         let request = next.or(self.tries.first()).copied()?;
@@ -94,13 +93,13 @@ impl RequestTimers {
         Some(request)
     }
 
-    /// Sets aside who is to be tried, while one of them is.
+    /// Sets aside the requests that are to be tried, while one of them is tried.
     pub(crate) fn set_tries_aside(&mut self) -> BTreeSet<RequestId> {
         std::mem::take(&mut self.tries)
     }
 
-    /// Takes up the tries that were set aside. Requests that have been noted since are kept only if something has `changed`: else they have
-    /// been tried with the locks as they are.
+    /// Takes up the requests that were set aside. Requests that have been added since are kept only if a lock has `changed`; otherwise they
+    /// have been tried with the locks as they are.
     pub(crate) fn take_tries_up(&mut self, aside: BTreeSet<RequestId>, changed: bool) {
         let since = std::mem::replace(&mut self.tries, aside);
         if changed {

@@ -1,6 +1,6 @@
-//! Which connection keeps which grants alive, and which of their renewals replicas confirm.
+//! Which connection keeps which grants alive, and which of their renewals replicas are to confirm.
 //!
-//! Such a renewal is made first, and set back if it is not confirmed in time: `settle` does that with the lock open.
+//! Such a renewal is made first, and undone if it is not confirmed in time. `settle` undoes it, with the lock open.
 
 use super::connections::Connections;
 use super::grant_record::{GrantRecord, Synced};
@@ -10,7 +10,7 @@ use super::replication::{Awaited, Confirm, Moved, Replication};
 use super::waiter::Session;
 use crate::lock::{Fence, Millis};
 
-/// The grants that live as long as a connection: what is to be changed of them.
+/// The sessions, and the parts of the table that change with them.
 pub(crate) struct Sessions<'a> {
     pub(super) locks: &'a mut Locks,
     pub(super) connections: &'a mut Connections,
@@ -18,7 +18,7 @@ pub(crate) struct Sessions<'a> {
 }
 
 impl Sessions<'_> {
-    /// Has a connection keep a grant alive, in place of any other.
+    /// Starts a session: a connection keeps a grant alive from now on, in place of any other.
     pub(crate) fn start(&mut self, at: LockRef<'_>, session: Session) {
         let (id, entry) = self.locks.open(at);
         let fence = session.fence;
@@ -30,7 +30,7 @@ impl Sessions<'_> {
         self.locks.renew_by(at, session.renew_at);
     }
 
-    /// No connection keeps this grant alive any more.
+    /// Ends the session of this grant, which goes on without one.
     pub(super) fn end(&mut self, at: LockRef<'_>, fence: Fence) {
         let id = self.locks.id(at);
         let take = |record: &mut GrantRecord| (record.session.take(), record.synced.take());
@@ -40,7 +40,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// A session has ended with its grant.
+    /// Cleans up after a session that has ended with its grant.
     pub(super) fn ended(&mut self, id: &LockId, session: &Session, synced: Option<Box<Synced>>) {
         self.connections.remove_session(session.client, id, session.fence);
         self.stop_awaiting(id, session.fence, synced);
@@ -52,7 +52,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// From now on replicas are to confirm so that a connection keeps that grant alive; or (none) they are not.
+    /// Sets how replicas have to confirm the renewals of this grant's session; `None`: renewals need no confirmation.
     pub(crate) fn confirm(&mut self, at: LockRef<'_>, fence: Fence, confirm: Option<Confirm>) {
         let synced = confirm.map(|confirm| Box::new(Synced { confirm, unconfirmed: None }));
         let replace = |record: &mut GrantRecord| match record.session {
@@ -65,7 +65,8 @@ impl Sessions<'_> {
         }
     }
 
-    /// A session has moved the lease of its grant. If replicas are to confirm that, they have time until the earlier end of the lease.
+    /// Notes that a session has moved the lease of its grant. If replicas are to confirm that, they have time until the earlier end of the
+    /// lease.
     pub(crate) fn await_renewal(&mut self, at: LockRef<'_>, fence: Fence, moved: Moved, now: Millis) {
         let Some(confirm) = self.locks.lock(at).grants.synced(fence).map(|synced| synced.confirm) else {
             return;
@@ -76,7 +77,7 @@ impl Sessions<'_> {
         self.locks.renew_by(at, ends);
     }
 
-    /// Replicas have confirmed the renewal of this grant.
+    /// Notes that replicas have confirmed the renewal of this grant.
     pub(super) fn renewed(&mut self, id: &LockId, fence: Fence) {
         self.locks.change(id.to_ref(), |entry| entry.grants.set_renewal(fence, None));
     }
@@ -98,7 +99,7 @@ impl Sessions<'_> {
         Some(moved)
     }
 
-    /// The connection of this session has closed.
+    /// Marks this session as over, since its connection has closed.
     pub(super) fn closed(&mut self, client: u64, id: &LockId, fence: Fence) {
         self.connections.remove_session(client, id, fence);
         let at = id.to_ref();

@@ -1,7 +1,7 @@
-//! What `LOCK.WAITS`, `INFO` and the log show of all that wait, over all locks. It decides nothing.
+//! What `LOCK.WAITS`, `INFO` and the log show about all waiters, over all locks. It decides nothing.
 //!
-//! The longest wait comes first, since the numbers of requests rise with the time of arrival. So waiters that have waited long are found
-//! once each, without a walk: there is one mark, and who is in front of it has been looked at.
+//! The longest wait comes first, since requests' numbers rise with the time of arrival. So each long wait is found once, without going
+//! through all waiters: one mark separates the waiters that have been looked at from the others.
 
 #[cfg(test)]
 mod tests;
@@ -16,13 +16,13 @@ use super::waiter::{Phase, Waiter, WaiterInfo};
 use super::waiters::Waiters;
 use crate::lock::{Micros, Millis, Now};
 
-/// Counts and times kept for `LOCK.INFO` and `INFO` alone.
+/// Counts and marks that are kept only for `LOCK.WAITS`, `INFO` and the log.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(super) struct Observers {
-    /// No request with a lower number stands in a queue.
+    /// No request with a lower number is in a queue.
     first: RequestId,
-    /// The last waiter that `long_waits` is not to find again.
+    /// The last waiter that `long_waits` has looked at.
     long_waits: RequestId,
     /// How many waits have ended without a grant.
     pub(super) ungranted: u64,
@@ -35,7 +35,7 @@ impl Observers {
     }
 }
 
-/// The table, as it is shown.
+/// The table of waiters, as operators see it.
 pub(crate) struct Shown<'a, C> {
     pub(super) locks: &'a Locks,
     pub(super) waiters: &'a Waiters<C>,
@@ -44,9 +44,9 @@ pub(crate) struct Shown<'a, C> {
 
 /// A waiter, as it is shown.
 pub(crate) struct WaitInfo {
-    /// All locks that it waits for.
+    /// All locks that the waiter waits for.
     pub(crate) ids: Vec<LockId>,
-    /// The number of the one that keeps it waiting.
+    /// The index of the lock that keeps it waiting.
     pub(crate) stuck: usize,
     pub(crate) waiter: WaiterInfo,
 }
@@ -60,7 +60,7 @@ impl WaitInfo {
         }
     }
 
-    /// The lock that keeps it waiting.
+    /// The lock that keeps the waiter waiting.
     pub(crate) fn id(&self) -> Option<&LockId> {
         self.ids.get(self.stuck)
     }
@@ -73,23 +73,24 @@ pub(crate) struct Page {
     pub(crate) last: Option<RequestId>,
 }
 
-/// How many waiters and names of locks are gone through for one page, at most: a place whose grant has not been claimed is passed
-/// over, and one waiter may wait for a thousand locks. Long names count more: see `LockRef::weight`.
+/// The most waiters and names of locks that are looked at for one page. A place with an unclaimed grant is passed over, and one waiter may
+/// wait for a thousand locks. Long names count more: see `LockRef::weight`.
 const PAGE: usize = 5_000;
 
-/// How many are looked at in one go, at most; the rest in the next.
+/// The most waiters that one call of `long_waits` looks at.
 const LOOKS: usize = 5_000;
 
-/// The waiters that have come to wait that long since somebody asked last.
+/// The waits that have become long since the last call of `long_waits`.
 #[derive(Default)]
 pub(crate) struct LongWaits {
     pub(crate) waits: Vec<WaitInfo>,
-    /// The number of further long waits.
+    /// The number of long waits that are not in `waits`.
     pub(crate) others: u64,
 }
 
 impl<C: Copy> Shown<'_, C> {
-    /// At most `count` waiters for any lock that came after the request `after`; fewer if too much else is in between.
+    /// At most `count` waiters, for any lock, that came after the request `after`. There are fewer if too many other waiters or names had
+    /// to be looked at.
     pub(crate) fn page(&mut self, after: Option<RequestId>, count: usize, now: Now) -> Page {
         self.find_first();
         let after = after.map_or(Bound::Included(self.observers.first), Bound::Excluded);
@@ -103,19 +104,19 @@ impl<C: Copy> Shown<'_, C> {
         page(requests.filter_map(|request| Some((request, self.waiters.get(request)?))), count, now)
     }
 
-    /// How long somebody has waited, at most, in ms; 0 where nobody waits.
+    /// How long the oldest wait has lasted, in ms; 0 if nobody waits.
     pub(crate) fn oldest_wait(&mut self, now: Micros) -> Millis {
         let first = self.find_first().and_then(|request| self.waiters.get(request));
         first.map_or(0, |waiter| waiter.waited(now))
     }
 
-    /// How many waits have ended without a grant: a timeout, a client that went away, and the like.
+    /// How many waits have ended without a grant: they timed out, the client went away, and the like.
     pub(crate) fn ungranted(&self) -> u64 {
         self.observers.ungranted
     }
 
-    /// Locks that are waited for most often, `count` of them at most, without the first `after`, each with the number of its waiters now;
-    /// and whether there are more.
+    /// A page of the locks that are waited for most often: skips the first `after` locks, and returns the next `count`, each with the
+    /// number of its present waiters. Also returns whether there are more.
     pub(crate) fn busiest(&self, after: usize, count: usize) -> (Vec<(LockId, Busy, usize)>, bool) {
         let mut rest = self.observers.busiest.all().skip(after);
         let waiters = |at: LockRef<'_>| self.locks.lock(at).waiters();
@@ -124,7 +125,7 @@ impl<C: Copy> Shown<'_, C> {
         (some.collect(), rest.next().is_some())
     }
 
-    /// The waiter that has waited longest. A waiter that stands in no queue any more is passed over only once.
+    /// The waiter that has waited longest. A waiter that has left its queues is looked at only once.
     fn find_first(&mut self) -> Option<RequestId> {
         let mut waiters = self.waiters.range(self.observers.first..);
         let first = waiters.find(|(_, waiter)| waiter.phase == Phase::Queued).map(|(request, _)| request);
@@ -132,13 +133,14 @@ impl<C: Copy> Shown<'_, C> {
         first
     }
 
-    /// The waiters that have waited for `limit` ms and were not found before; at most `most` of them are shown.
+    /// The waiters that have waited for `limit` ms and were not found before. At most `most` of them are returned, and the others are
+    /// counted.
     pub(crate) fn long_waits(&mut self, limit: Millis, most: usize, now: Now) -> LongWaits {
         let mut found = LongWaits::default();
         let seen = self.observers.long_waits;
         for (request, waiter) in self.waiters.range((Bound::Excluded(seen), Bound::Unbounded)).take(LOOKS) {
             if waiter.phase == Phase::Queued {
-                // A waiter that came by a clock that has been set back since is left out, so that it holds nobody up.
+                // A waiter that came before the clock was set back is left out, so that it does not delay the others.
                 let waited = now.micros.saturating_sub(waiter.since) / 1000;
                 if (0..limit).contains(&waited) {
                     break;
@@ -154,7 +156,7 @@ impl<C: Copy> Shown<'_, C> {
         found
     }
 
-    /// The first waiters for a lock, at most `most` of them, in the order in which they are served.
+    /// The first waiters for a lock, `most` at most, in the order in which they are served.
     pub(crate) fn queue_of(&self, at: LockRef<'_>, most: usize, now: Now) -> Vec<WaiterInfo> {
         let waiters = self.locks.lock(at).in_order().filter_map(|request| self.waiters.get(request));
         waiters.take(most).map(|waiter| WaiterInfo::new(waiter, now)).collect()

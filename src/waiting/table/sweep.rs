@@ -1,4 +1,4 @@
-//! Something that is being done to all locks of a database, or of all.
+//! Sweeps: walks through the entries of all locks, which are made little by little.
 
 use super::lock_id::LockId;
 use super::lock_table::{Cursor, LockTable};
@@ -7,25 +7,25 @@ use super::lock_table::{Cursor, LockTable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Kind {
-    /// Something has happened to the keys of this database, or to all keys.
+    /// Something has happened to all keys of this database; `None`: of all databases.
     Touched(Option<i32>),
     /// A setting that holds for all locks has changed.
     Rules,
 }
 
-/// A way through all entries.
+/// A walk through all entries.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 struct Sweep {
     kind: Kind,
     cursor: Cursor,
-    /// The number of what happened, or of the last such where it goes on.
+    /// The number of the change that the sweep is for.
     number: u64,
-    /// The number of what has happened of the same kind since: all entries are to be seen again.
+    /// The number of a later change of the same kind, for which all entries are to be seen again.
     again: Option<u64>,
 }
 
-/// The sweeps that are under way, and the number of the last thing that happened to keys.
+/// The sweeps that have begun, and the number of the last change to keys.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Sweeps {
@@ -38,7 +38,7 @@ pub(super) enum Next {
     Nothing,
     /// One sweep has come to its end.
     End,
-    /// An entry is to be seen, for what has that number.
+    /// This entry is to be seen, because of the change with this number.
     Entry(Kind, u64, LockId),
 }
 
@@ -51,19 +51,19 @@ impl Sweeps {
         self.sweeps.is_empty()
     }
 
-    /// The number of the last thing that happened to keys.
+    /// The number of the last change to keys.
     pub(super) fn last_number(&self) -> u64 {
         self.last_number
     }
 
-    /// The number of what happens to keys now.
+    /// Gives a new change to keys its number.
     pub(super) fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
     }
 
-    /// Starts another way through all entries. If one for this kind is under way, the new one comes after it, so that no entry is left out
-    /// however often it happens.
+    /// Starts a sweep. If a sweep of this kind has begun already, the new one comes after it, so that no entry is left out however often
+    /// sweeps are started.
     pub(super) fn start(&mut self, kind: Kind, cursor: Cursor) {
         let number = self.next_number();
         match self.sweeps.iter_mut().find(|sweep| sweep.kind == kind) {
@@ -72,8 +72,8 @@ impl Sweeps {
         }
     }
 
-    /// Whether something has happened to all keys of a database, since the given number, that not all of its locks have been
-    /// told of yet.
+    /// Whether something has happened to all keys of a database after the change with this number, and not all of the locks have been
+    /// looked at since.
     pub(super) fn is_touched_since(&self, db: i32, number: u64) -> bool {
         let mut sweeps = self.sweeps.iter().filter(|sweep| sweep.kind.touches(db));
         sweeps.any(|sweep| sweep.again.unwrap_or(sweep.number) > number)
@@ -85,14 +85,14 @@ impl Sweeps {
         if let Some(id) = entries.before(&mut sweep.cursor) {
             return Next::Entry(sweep.kind, sweep.number, id.clone());
         }
-        // A sweep that is to be done again comes after all others: flushes that keep coming hold nothing up.
+        // A sweep that starts again comes after all others, so that frequent flushes hold nothing up.
         let Sweep { kind, again, .. } = self.sweeps.remove(0);
         let anew = |number| Sweep { kind, cursor: entries.end(), number, again: None };
         self.sweeps.extend(again.map(anew));
         Next::End
     }
 
-    /// The entry has been seen.
+    /// Notes that the entry has been seen.
     pub(super) fn advance(&mut self) {
         if let Some(sweep) = self.sweeps.first_mut() {
             sweep.cursor.advance();

@@ -1,4 +1,4 @@
-//! What the tests of `waiting` see of the state, and how they tell two states apart.
+//! Access to the state for the tests of `waiting`, and what makes two states equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -12,7 +12,7 @@ use super::waiter::{Phase, WaitKind};
 use super::{LockRef, Offset, WaitTable};
 use crate::lock::{AcquireRequest, Fence, Millis};
 
-/// Hash maps have no order: by key, then.
+/// Hash maps have no order, so the entries are hashed in the order of their keys.
 impl<C: Hash> Hash for WaitTable<C> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.locks.entries.iter().collect::<BTreeMap<_, _>>().hash(hasher);
@@ -27,13 +27,13 @@ impl<C: Hash> Hash for WaitTable<C> {
 }
 
 impl<C: Copy> WaitTable<C> {
-    /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
+    /// Whether the next look at the lock corrects something: a waiter or a session is gone, or a lease is to be given back.
     pub(crate) fn is_unsettled(&self, at: LockRef<'_>) -> bool {
         let entry = self.locks.lock(at);
         entry.has_undeliverable() || entry.has_expired() || self.has_session_over(at)
     }
 
-    /// The queue in order of arrival: under which name, and for how many there is to be room.
+    /// The queue in order of arrival, with each request.
     pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, AcquireRequest<'static>)> {
         let requests = self.locks.lock(at).queue.iter();
         requests.map(|request| (request, self.waiters.by_request[&request].ask.clone())).collect()
@@ -45,24 +45,24 @@ impl<C: Copy> WaitTable<C> {
         records.flat_map(|record| record.pending.iter().map(|hold| (record.fence, hold.request))).collect()
     }
 
-    /// Whether that grant is to be told once replicas have it.
+    /// Whether a waiter is to be told of this grant once replicas have confirmed it.
     pub(crate) fn is_unconfirmed(&self, at: LockRef<'_>, fence: Fence) -> bool {
         let mut waiters =
             self.locks.lock(at).grants.given(fence).filter_map(|hold| self.waiters.get(hold.request));
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_)))
     }
 
-    /// Whether something is confirmed by that, or is still to be asked for.
+    /// Whether these acknowledgements confirm something, or replicas are still to be asked.
     pub(crate) fn is_to_confirm(&self, acks: &[Offset]) -> bool {
         self.replication.is_to_ask() || self.replication.confirmed(acks).is_some()
     }
 
-    /// Counts offsets from another one on; those from `most` on are alike.
+    /// Makes offsets relative to `by`. Those from `most` on become equal.
     pub(crate) fn shift_offsets(&mut self, by: Offset, most: Offset) {
         self.for_each_table(|table| table.replication.shift_offsets(by, most));
     }
 
-    /// This table and those of earlier times, the earliest first.
+    /// The tables of earlier times, the earliest first, and this table.
     fn tables(&self) -> impl Iterator<Item = &Self> {
         self.earlier.iter().map(|earlier| &earlier.table).chain([self])
     }
@@ -75,7 +75,7 @@ impl<C: Copy> WaitTable<C> {
         body(self);
     }
 
-    /// How many tables of earlier times are left.
+    /// The number of tables of earlier times that are left.
     pub(crate) fn earlier(&self) -> usize {
         self.earlier.len()
     }
@@ -92,7 +92,7 @@ impl<C: Copy> WaitTable<C> {
         sessions.chain(waiters).chain(self.connections.clients())
     }
 
-    /// Gives the connections other numbers.
+    /// Gives the connections new numbers.
     pub(crate) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
         self.for_each_table(|table| table.renumber_clients_of_one(ids));
     }
@@ -111,7 +111,7 @@ impl<C: Copy> WaitTable<C> {
 }
 
 impl<C: Copy> WaitTable<C> {
-    /// Gives what is due at once the least numbers, in the same order.
+    /// Gives the timers that are due at once the least numbers, in the same order.
     fn renumber_at_once(&mut self) {
         for id in self.locks.timers.take_at_once() {
             if let Some(entry) = self.locks.entries.get_mut(id.to_ref()) {
@@ -123,7 +123,8 @@ impl<C: Copy> WaitTable<C> {
 }
 
 impl WaitTable<RequestId> {
-    /// Gives the waiters the least numbers, in the same order; and forgets since when those wait whose time is not limited.
+    /// Gives the waiters the least numbers, in the same order, and removes differences that decide nothing, such as when a wait without
+    /// limit began.
     pub(crate) fn renumber_requests(&mut self) -> BTreeMap<RequestId, RequestId> {
         let (mut new, mut last) = (BTreeMap::new(), std::num::NonZeroU64::MIN);
         self.for_each_table(|table| {
@@ -138,7 +139,7 @@ impl WaitTable<RequestId> {
     }
 
     fn renumber_requests_of_one(&mut self, new: &BTreeMap<RequestId, RequestId>) {
-        // What counts is whether it was before the renewal of a session.
+        // Only one thing matters: whether the last run was before the renewal of a session.
         let renewals = self
             .locks
             .entries
@@ -147,7 +148,7 @@ impl WaitTable<RequestId> {
             .map(|session| session.renew_at);
         let renewals: Vec<Millis> = renewals.collect();
         self.locks.timers.forget_last_run(&renewals);
-        // It decides nothing.
+        // These decide nothing.
         self.observers = Observers::new();
         self.locks.entries.forget_held();
         self.locks.held = HeldSince::new();

@@ -1,23 +1,23 @@
-//! When locks are to be looked at, and their sessions renewed. Timers know locks by name, and nothing else.
+//! When to look at locks, and when to renew their sessions. This file knows only the names of locks.
 
 use std::collections::BTreeSet;
 
 use super::lock_id::LockId;
 use crate::lock::Millis;
 
-/// Why a lock is to be looked at. Each reason has a lane of its own. Lanes are served by turns, so that none holds up another.
+/// Why a lock is to be looked at. Each reason has a lane of its own. Lanes take turns, so that none delays another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// A session is to be renewed.
     Renewal,
-    /// Anything else: at that time.
+    /// Any other reason, at a certain time.
     Look,
-    /// Anything else: at once.
+    /// Any other reason, at once.
     Now,
 }
 
-/// The timers of one lock, at most one of each kind: the earliest. A timer may be too early, if a lease was moved since. To look costs
-/// little, and sets the next timer.
+/// The timers of one lock: the time of the next look, and the time of the next renewal. A timer may be too early, because a lease has been
+/// moved since. In that case the look costs little, and sets the next timer.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct LockTimers {
@@ -25,7 +25,7 @@ pub(super) struct LockTimers {
     renewal: Option<Millis>,
 }
 
-/// A timer that is due at once has a number in place of a time, first come first: below all times.
+/// A timer that is due at once has a number in place of a time. Numbers are below all times, and rise in the order in which timers are set.
 const AT_ONCE: Millis = Millis::MIN;
 
 #[derive(Debug)]
@@ -35,13 +35,13 @@ pub(crate) struct Timers {
     at_once: BTreeSet<(Millis, LockId)>,
     looks: BTreeSet<(Millis, LockId)>,
     renewals: BTreeSet<(Millis, LockId)>,
-    /// The last number of what is due at once.
+    /// The last number of a timer that is due at once.
     last_number: Millis,
-    /// With which kind of work the next turn begins: see `run_due`.
+    /// The kind of work with which the next turn begins: see `run_due`.
     pub(crate) next_kind: u8,
-    /// No lock is to be looked at before that.
+    /// No lock is to be looked at before this time.
     pub(crate) paused_until: Millis,
-    /// All sessions have been looked at that were to be renewed by this time.
+    /// All sessions that were to be renewed by this time have been looked at.
     last_run: Millis,
 }
 
@@ -61,12 +61,12 @@ impl LockTimers {
         [self.look, self.renewal].into_iter().flatten().any(|time| time <= now)
     }
 
-    /// Whether a renewal is due, or none is set, as while one is being made.
+    /// Whether a renewal is due. The timer of a renewal is cleared while the renewal is being made, so it is also due if no timer is set.
     pub(super) fn is_renewal_due(&self, now: Millis) -> bool {
         self.renewal.is_none_or(|time| time <= now)
     }
 
-    /// The lock was taken from that lane: its timer is not set any more.
+    /// Notes that the lock was taken from this lane, so that its timer in the lane is not set any more.
     pub(super) fn taken(&mut self, lane: Lane) {
         *self.of(lane) = None;
     }
@@ -113,7 +113,7 @@ impl Timers {
         self.lane(lane, time).insert((time, id));
     }
 
-    /// A lock is being looked at: its timers that are due are over.
+    /// Cancels the timers of a lock that are due, since the lock is being looked at.
     pub(super) fn cancel_due(&mut self, own: &mut LockTimers, id: &LockId, now: Millis) {
         for lane in [Lane::Look, Lane::Renewal] {
             if let Some(time) = own.of(lane).take_if(|time| *time <= now) {
@@ -133,8 +133,8 @@ impl Timers {
         set.pop_first().map(|(_, id)| id)
     }
 
-    /// A lock has been looked at, and its timer is due as before. It is put off to the next millisecond, since a server that doesn't let
-    /// keys expire would have it due for ever. (A look that is to be gone on with is due at once, and is not put off.)
+    /// If a timer is still due after its lock was looked at, moves the timer to the next millisecond. Otherwise it would stay due forever
+    /// on a server that does not let keys expire. (A timer that is due at once is not moved: the look at the lock goes on.)
     pub(super) fn put_off(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId, now: Millis) {
         let set = own.of(lane);
         let Some(time) = set.take_if(|time| (1..=now).contains(time)) else { return };
@@ -142,18 +142,18 @@ impl Timers {
         self.set(own, lane, id, now.saturating_add(1));
     }
 
-    /// A turn in which locks could be looked at has come to its end.
+    /// Notes the end of a turn in which locks could be looked at.
     pub(crate) fn end_run(&mut self, now: Millis) {
         let left = self.renewals.first().map_or(now, |(time, _)| time.saturating_sub(1));
         self.last_run = left.min(now);
     }
 
-    /// Whether a renewal has fallen due since locks could be looked at last.
+    /// Whether a renewal has fallen due since locks could last be looked at.
     pub(super) fn is_overdue(&self, renew_at: Millis, now: Millis) -> bool {
         renew_at <= now && self.last_run < renew_at && self.paused_until <= renew_at
     }
 
-    /// When something can be done that is due then.
+    /// The earliest time at which work that is due at `time` can be done.
     pub(super) fn not_paused(&self, time: Millis) -> Millis {
         time.max(self.paused_until).max(0)
     }
@@ -167,13 +167,13 @@ impl Timers {
 
 #[cfg(test)]
 impl Timers {
-    /// Takes off what is due at once, in order, and begins again with the least number.
+    /// Takes the locks that are due at once, in order, and restarts their numbers.
     pub(super) fn take_at_once(&mut self) -> Vec<LockId> {
         self.last_number = 0;
         std::mem::take(&mut self.at_once).into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Only one thing counts of the last turn: whether it was before the renewal of a session.
+    /// Reduces `last_run` to what matters: which of these renewals it is after.
     pub(super) fn forget_last_run(&mut self, renewals: &[Millis]) {
         let seen = renewals.iter().copied().filter(|renew_at| *renew_at <= self.last_run);
         self.last_run = seen.max().unwrap_or(0);
@@ -193,7 +193,7 @@ impl LockTimers {
 
 #[cfg(any(test, debug_assertions))]
 impl Timers {
-    /// The timers of a lock are those that its entry tells.
+    /// The timers of a lock are those that its entry has.
     pub(super) fn check(&self, own: &LockTimers, id: &LockId) {
         let set = |timers: &BTreeSet<(Millis, LockId)>| {
             let its = timers.iter().filter(|(_, other)| other == id).map(|(time, _)| *time);
@@ -204,7 +204,7 @@ impl Timers {
         assert_eq!(set(&self.renewals), Vec::from_iter(own.renewal), "{id:?}");
     }
 
-    /// How many timers locks have.
+    /// The number of timers that are set.
     pub(super) fn locks(&self) -> usize {
         self.at_once.len() + self.looks.len() + self.renewals.len()
     }
@@ -222,7 +222,7 @@ mod tests {
     use super::super::LockRef;
     use super::*;
 
-    /// What falls due in this millisecond is done with it, and what comes later is not.
+    /// A look cancels the timers that are due in this millisecond, and no later ones.
     #[test]
     fn a_look_ends_the_timers_that_are_due_and_no_others() {
         for (time, is_over) in [(0, true), (4, true), (5, true), (6, false)] {

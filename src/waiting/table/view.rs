@@ -1,6 +1,6 @@
-//! Views of the table for the rules and for `DETECT` to read: which owner waits where, and which connection keeps a grant alive. Where a
-//! connection has closed, its sessions are over, and `ask_of` and `ahead_of` leave its places out, before that has been cleared up. What
-//! a place of it was granted, and has not claimed, is still held.
+//! Views of the table, for the rules and for `DETECT`: which owner waits where, and which connection keeps a grant alive. When a connection
+//! has closed, its sessions count as over, and `ask_of` and `ahead_of` leave out its places, even before they have been cleared up. An
+//! unclaimed grant of such a place still holds its lock.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use super::queue::RequestId;
 use super::waiter::{Phase, Session, Waiter};
 use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, SlotRequest};
 
-/// A waiter in front of another one in a queue.
+/// A waiter ahead of another one in a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
     pub(crate) request: RequestId,
     pub(crate) room: Room,
-    /// The waiter waits for more than room: for other locks too, or for a certain slot.
+    /// The waiter needs more than room: other locks too, or a certain slot.
     pub(crate) wants_more: bool,
 }
 
 impl<C: Copy> WaitTable<C> {
-    /// The first waiter for a lock, and what it asks for.
+    /// The first waiter for a lock, and its request.
     pub(crate) fn head(&self, at: LockRef<'_>) -> Option<(RequestId, AcquireRequest<'static>)> {
         self.asked(self.locks.lock(at).head()?)
     }
 
-    /// The first waiter of this owner behind the request `seen`, and what it asks for.
+    /// The first waiter of this owner after the request `seen`, and its request.
     pub(crate) fn next_of(
         &self,
         at: LockRef<'_>,
@@ -41,19 +41,19 @@ impl<C: Copy> WaitTable<C> {
         Some((request, waiter?.ask.clone()))
     }
 
-    /// The owners who wait, each once.
+    /// The owners that wait for a lock, each once.
     pub(crate) fn owners_of(&self, at: LockRef<'_>) -> BTreeSet<Owner<'static>> {
         let waiters = self.locks.lock(at).queue.iter().filter_map(|request| self.waiters.get(request));
         waiters.map(|waiter| waiter.ask.owner.clone()).collect()
     }
 
-    /// The owner for whom a lock is reserved when it is free, since it is next here and waits for others too.
+    /// The owner for whom a lock is reserved when it is free: the first in the queue, if it waits for other locks too.
     pub(crate) fn reserved_for(&self, at: LockRef<'_>) -> Option<Owner<'static>> {
         let next = self.locks.lock(at).head().and_then(|head| self.waiters.get(head));
         next.filter(|waiter| waiter.locks.are_several()).map(|waiter| waiter.ask.owner.clone())
     }
 
-    /// Whether that is a place whose connection has closed, and which has not been cleared up yet.
+    /// Whether this request is a place whose connection has closed, and which has not been cleared up yet.
     pub(crate) fn is_gone(&self, request: RequestId) -> bool {
         let place = || self.waiters.get(request).filter(|waiter| waiter.channel().is_some());
         self.connections.has_closed() && place().is_some_and(|waiter| self.is_closed(waiter))
@@ -72,8 +72,8 @@ impl<C: Copy> WaitTable<C> {
         Session { over: self.connections.is_over(session), ..*session }
     }
 
-    /// The next grants of a lock with sessions, after the fence `seen`, `most` of them at most. Without `all`, only grants of connections
-    /// that have closed; they are found without going through all sessions, of which a lock may have any number.
+    /// The next grants of a lock with sessions, after the fence `seen`, `most` at most. Without `all`, only grants of connections that have
+    /// closed; they are found without going through all sessions of the lock, which may be many.
     pub(crate) fn next_sessions(
         &self,
         at: LockRef<'_>,
@@ -106,37 +106,37 @@ impl<C: Copy> WaitTable<C> {
         !self.next_sessions(at, None, false, 1).is_empty()
     }
 
-    /// Whether a waiter that is still to be told of this grant will keep it alive. If the waiter goes away instead, the lock is looked at
-    /// again.
+    /// Whether the connection of a waiter that is still to be told of this grant will keep the grant alive. If the waiter goes away
+    /// instead, the lock is looked at again.
     pub(crate) fn has_successor(&self, at: LockRef<'_>, fence: Fence) -> bool {
         let binding = self.locks.lock(at).grants.given(fence).filter(|hold| hold.binds);
         let mut waiters = binding.filter_map(|hold| self.waiters.get(hold.request));
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
     }
 
-    /// The session of this grant, if its renewal has fallen due, and the server could not see to it since. A session that replicas confirm
-    /// does not count, since a server that could not ask them may have been replaced.
+    /// The session of this grant, if its renewal was due and this server could not make the renewal in time. A session whose renewals
+    /// replicas confirm does not count: if a server could not ask its replicas, another server may have replaced it.
     pub(crate) fn overdue_session(&self, at: LockRef<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at, fence).filter(|session| {
             !self.locks.lock(at).is_synced(fence) && self.locks.timers.is_overdue(session.renew_at, now)
         })
     }
 
-    /// The grants of a lock that have an overdue session.
+    /// The grants of a lock whose sessions are overdue.
     pub(crate) fn overdue_sessions(&self, at: LockRef<'_>, now: Millis) -> Vec<Fence> {
         let due = self.locks.lock(at).grants.sessions().filter(|session| session.renew_at <= now);
         let fences = due.map(|session| session.fence);
         fences.filter(|fence| self.overdue_session(at, *fence, now).is_some()).collect()
     }
 
-    /// Whether a lock is to be looked at now, even if its turn has not come.
+    /// Whether a lock is due to be looked at now, even if its turn has not come.
     pub(super) fn is_overdue(&self, id: &LockId, now: Millis) -> bool {
         let entry = self.locks.lock(id.to_ref());
         let is_due = || entry.timers.is_due(now) || self.has_session_over(id.to_ref());
         !entry.is_over() && (is_due() || self.locks.sweeps.is_touched_since(id.db, 0))
     }
 
-    /// Whether one of the locks of a waiter is to be looked at now.
+    /// Whether any lock of a waiter is due to be looked at now.
     pub(crate) fn is_any_overdue(&self, request: RequestId, now: Millis) -> bool {
         let mut locks = self.waiters.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
         locks.any(|lock| self.is_overdue(&lock.id, now))
@@ -148,7 +148,7 @@ impl<C: Copy> WaitTable<C> {
         Some(waiter.ask.clone())
     }
 
-    /// The waiters that are served before `request`, or before a request that comes now. The next one comes first.
+    /// The waiters that are served before `request`, or before a request that comes now, in order.
     pub(crate) fn ahead_of(
         &self,
         at: LockRef<'_>,
@@ -158,7 +158,7 @@ impl<C: Copy> WaitTable<C> {
         ahead.filter_map(move |request| {
             let waiter = self.waiters.get(request)?;
             if self.is_closed(waiter) {
-                // It keeps nobody waiting.
+                // A place of a closed connection keeps nobody waiting.
                 return Some(Ahead { request, room: Room::ANY, wants_more: false });
             }
             let ask = &waiter.ask;
@@ -167,7 +167,7 @@ impl<C: Copy> WaitTable<C> {
         })
     }
 
-    /// The connection that keeps a grant alive, and the last wait in which it was blocked, which may be over.
+    /// The connection that keeps a grant alive, and the last wait that blocked this connection, which may be over.
     pub(crate) fn keeper(&self, at: LockRef<'_>, fence: Fence) -> Option<(u64, Option<RequestId>)> {
         let client = self.session_client(at, fence)?;
         Some((client, self.connections.blocked(client)))

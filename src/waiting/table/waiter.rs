@@ -1,4 +1,4 @@
-//! One waiter, on its way from its place in a queue to its answer; and one session.
+//! A waiter, from its place in a queue to its answer; and a session.
 
 use std::num::{NonZeroI64, NonZeroU64};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Own
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Answer {
-    /// The waiter has what it waits for. `until`: the end of the lease that ends first.
+    /// The waiter has been granted its locks. `until`: the end of the lease that ends first.
     Granted {
         until: Deadline,
     },
@@ -22,21 +22,21 @@ pub(crate) enum Answer {
     /// The waiter would wait for an owner that waits for the waiter's owner.
     Deadlock,
     TimedOut,
-    /// The lock is not this server's any more, or what it had been granted is over.
+    /// The lock is not this server's any more, or the waiter's grant is over.
     Gone,
-    /// The owner's grants are extended. `until`: the end of the lease that ends first.
+    /// The owner's grants have been extended. `until`: the end of the lease that ends first.
     Extended {
         until: Deadline,
     },
-    /// The owner does not hold any more what it extended.
+    /// The owner does not hold the locks any more whose leases it extended.
     NotHeld,
     /// Too few replicas have confirmed the grant in time, and it has been taken back.
     GrantUnconfirmed,
-    /// Too few replicas have confirmed an extension in time. The extension stays.
+    /// Too few replicas have confirmed the extension in time. The extension stays.
     ExtensionUnconfirmed,
 }
 
-/// A lock that a waiter waits for, and what it has been granted of it.
+/// A lock that a waiter waits for, and the waiter's grant of it.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct RequestedLock {
@@ -54,14 +54,14 @@ impl RequestedLock {
     }
 }
 
-/// All locks that a waiter waits for at once. Most wait for one.
+/// All locks that a waiter waits for together. Most wait for one.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) enum RequestedLocks {
     One(RequestedLock),
     Several {
         locks: Box<[RequestedLock]>,
-        /// The number of a lock that keeps the waiter waiting. While it does, the other locks need not be looked at for this waiter.
+        /// The index of a lock that keeps the waiter waiting. While it does, the other locks need not be looked at for this waiter.
         stuck: usize,
     },
 }
@@ -89,7 +89,7 @@ impl RequestedLocks {
         }
     }
 
-    /// The number of the lock that keeps the waiter waiting.
+    /// The index of the lock that keeps the waiter waiting.
     pub(super) fn stuck(&self) -> usize {
         match self {
             Self::One(_) => 0,
@@ -101,12 +101,12 @@ impl RequestedLocks {
         matches!(self, Self::Several { .. })
     }
 
-    /// The names of all.
+    /// The names of all locks.
     pub(super) fn names(&self) -> impl Iterator<Item = LockRef<'_>> {
         self.all().iter().map(|lock| lock.id.to_ref())
     }
 
-    /// How much of the server's memory they take: see `LockRef::weight`.
+    /// The weight of all names together: see `LockRef::weight`.
     pub(super) fn weight(&self) -> usize {
         self.names().map(LockRef::weight).sum()
     }
@@ -116,38 +116,38 @@ impl RequestedLocks {
     }
 }
 
-/// A waiter that is being told.
+/// The answer to a waiter that is being told, and what is known of the waiter.
 pub(crate) struct Told {
     pub(crate) locks: RequestedLocks,
-    /// The grants that its connection keeps alive from now on.
+    /// The grants that the waiter's connection keeps alive from now on.
     pub(crate) binds: Vec<(LockId, Fence)>,
     pub(crate) ask: AcquireRequest<'static>,
     pub(crate) client_id: u64,
     pub(crate) answer: Answer,
-    /// How many replicas have confirmed it.
+    /// How many replicas have confirmed the answer, if they had to.
     pub(crate) confirm: Option<Confirm>,
-    /// The channel on which it is told, if not in the reply to its command.
+    /// The channel for the answer, if it is not the reply to the command.
     pub(crate) channel: Option<Channel>,
 }
 
 /// Something that replicas have confirmed.
 pub(crate) enum Confirmed {
-    /// The answer of a client that waits for one lock or for several.
+    /// The answer to a client, and its locks.
     Answer(RequestId, RequestedLocks),
-    /// A session's renewal.
+    /// The renewal of a session.
     Renewal,
 }
 
-/// The channel on which a client is told by messages, and which messages it wants.
+/// The channel for messages to a client, and which messages it wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Channel {
-    /// Bytes that only the host reads.
+    /// Bytes that only the host interprets.
     pub(crate) address: Arc<[u8]>,
-    /// While the client holds the lock, it is also told that somebody waits.
+    /// Whether the client, while it holds the lock, is also told that somebody waits.
     pub(crate) wanted: bool,
-    /// The number of the request, if its work begins at the message: the client need not claim its grant before, and the message has this
-    /// number.
+    /// Set if the client's work begins when the message arrives, without a claim first: the number of the request, which the message
+    /// repeats.
     pub(crate) start: Option<NonZeroU64>,
 }
 
@@ -155,9 +155,9 @@ pub(crate) struct Channel {
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) enum WaitKind<C> {
-    /// Blocked in its command until that is answered.
+    /// The client is blocked until its command is answered.
     Blocked(C),
-    /// The client's connection is free, and the client is told on this channel. It has to claim its grant.
+    /// The client is not blocked, and gets a message on this channel. It has to claim its grant.
     Notified(Channel),
 }
 
@@ -165,7 +165,7 @@ pub(crate) enum WaitKind<C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Phase {
-    /// The waiter stands in its queues.
+    /// The waiter is in its queues.
     Queued,
     /// The waiter has left its queues, and is to be told this answer once replicas have confirmed it.
     Unconfirmed(Answer),
@@ -178,7 +178,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Whether a waiter has been given what it waited for, told or not.
+    /// Whether the waiter has been granted its locks. It may or may not have been told.
     pub(super) fn is_granted(self) -> bool {
         match self {
             Self::Unconfirmed(answer) | Self::Answered(answer) | Self::Told(answer) => {
@@ -189,21 +189,21 @@ impl Phase {
     }
 }
 
-/// A client that comes to wait.
+/// A client that begins to wait.
 pub(crate) struct Arrival<C> {
-    /// Its lease starts when it is granted.
+    /// The request. Its lease starts when it is granted.
     pub(crate) ask: AcquireRequest<'static>,
     pub(crate) way: WaitKind<C>,
     pub(crate) client_id: u64,
     pub(crate) since: Micros,
-    /// 0: without limit.
+    /// How long the client waits, in ms; 0: without limit.
     pub(crate) timeout: Millis,
-    /// How many replicas have to confirm a grant before it is told.
+    /// How many replicas have to confirm a grant before the client is told.
     pub(crate) confirm: Option<Confirm>,
 }
 
 impl<C> Arrival<C> {
-    /// The first millisecond in which it has waited long enough; the one it came in has partly gone by.
+    /// The first millisecond in which the time is up. The millisecond of the arrival counts as partly over.
     pub(super) fn gives_up(&self) -> Option<Millis> {
         (self.timeout > 0).then(|| (self.since / 1000).saturating_add(self.timeout).saturating_add(1))
     }
@@ -220,9 +220,9 @@ pub(super) struct Waiter<C> {
     pub(super) since: Micros,
     pub(super) timeout: Millis,
     pub(super) confirm: Option<Confirm>,
-    /// When it gives up; of a grant, when the time to claim it is over. Never 0, which saves each waiter 8 bytes.
+    /// When the waiter times out. After its grant, when the time to claim or confirm the grant is over. Never 0, which saves 8 bytes.
     ends: Option<NonZeroI64>,
-    /// The waiter was answered because its answer was due. Else an operator had it answered, by `CLIENT UNBLOCK`.
+    /// The waiter was answered because its answer was due. Otherwise an operator had it answered, by `CLIENT UNBLOCK`.
     pub(super) unblocked: bool,
 }
 
@@ -234,18 +234,18 @@ impl<C> Waiter<C> {
         Self { locks, ask, phase, way, client_id, since, timeout, confirm, ends, unblocked }
     }
 
-    /// When it gives up, or when the time to claim its grant is over.
+    /// When the waiter times out; after its grant, when the time to claim or confirm that is over.
     pub(super) fn ends(&self) -> Option<Millis> {
         self.ends.map(NonZeroI64::get)
     }
 
-    /// Sets when the waiter gives up. Returns when it was to give up before.
+    /// Sets when the waiter times out. Returns the earlier time.
     pub(super) fn set_ends(&mut self, ends: Option<Millis>) -> Option<Millis> {
         let earlier = std::mem::replace(&mut self.ends, ends.and_then(NonZeroI64::new));
         earlier.map(NonZeroI64::get)
     }
 
-    /// The channel on which the waiter is told, if not in the reply to its command.
+    /// The channel for the waiter's answer, if it is not the reply to its command.
     pub(super) fn channel(&self) -> Option<&Channel> {
         match &self.way {
             WaitKind::Notified(channel) => Some(channel),
@@ -253,29 +253,29 @@ impl<C> Waiter<C> {
         }
     }
 
-    /// The hold that it is given with a grant.
+    /// The hold that the waiter gets with a grant.
     pub(super) fn hold(&self, request: RequestId) -> PendingHold {
         let (locks, to_claim) = (self.locks.all().len() as u32, self.channel().is_some());
         PendingHold { request, locks, own: true, binds: self.ask.session, to_claim }
     }
 
-    /// How long it has waited, in ms.
+    /// How long the waiter has waited, in ms.
     pub(super) fn waited(&self, now: Micros) -> Millis {
         now.saturating_sub(self.since).max(0) / 1000
     }
 }
 
-/// One waiter, as it is shown.
+/// A waiter, as it is shown.
 pub(crate) struct WaiterInfo {
     pub(crate) owner: Owner<'static>,
     pub(crate) client_id: u64,
     pub(crate) waited: Millis,
     /// How long the waiter wants to wait, in ms; 0: without limit.
     pub(crate) timeout: Millis,
-    /// The waiter is told by a message, and not blocked meanwhile.
+    /// Whether the waiter gets a message, and is not blocked.
     pub(crate) notified: bool,
     pub(crate) room: Room,
-    /// The label: it says in words who waits. It is empty where the waiter has none.
+    /// The label, which says in words who waits; empty if there is none.
     pub(crate) label: Box<[u8]>,
 }
 
@@ -293,7 +293,7 @@ impl WaiterInfo {
     }
 }
 
-/// A grant that lives as long as a connection.
+/// The session of a grant: a connection keeps the grant alive.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct Session {
@@ -301,6 +301,6 @@ pub(crate) struct Session {
     pub(crate) fence: Fence,
     pub(crate) lease: Millis,
     pub(crate) renew_at: Millis,
-    /// The connection has closed.
+    /// Whether the connection has closed.
     pub(crate) over: bool,
 }

@@ -1,4 +1,4 @@
-//! All who wait, by the numbers of their requests; and which of them is to be seen to when.
+//! All waiters, by the numbers of their requests, and their timers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -12,12 +12,12 @@ use super::request_timers::RequestTimers;
 use super::waiter::{Answer, Arrival, Phase, RequestedLock, RequestedLocks, WaitKind, Waiter};
 use crate::lock::{AcquireRequest, Millis, Owner};
 
-/// All waiters, each from the time it joins until the server has freed it: also for the moment after it left its queues, answered or departed.
-/// `C` is how the server knows a client that waits.
+/// All waiters, from when each begins to wait until the server has freed it, which is some time after it left its queues. `C` is a blocked
+/// client, as the server knows it.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 pub(crate) struct Waiters<C> {
     pub(super) by_request: BTreeMap<RequestId, Waiter<C>>,
-    /// The waiters that stand in queues.
+    /// The waiters in queues.
     pub(super) owners: Owners,
     pub(crate) timers: RequestTimers,
     pub(super) last_request: NonZeroU64,
@@ -33,18 +33,18 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
-    /// The number of a waiter that comes now; never used twice.
+    /// The number of a request that comes now. It is never used twice.
     pub(crate) fn next_request(&mut self) -> RequestId {
         self.last_request = self.last_request.saturating_add(1);
         RequestId(self.last_request)
     }
 
-    /// The number of the one who came last.
+    /// The number of the latest request.
     pub(super) fn last_request(&self) -> RequestId {
         RequestId(self.last_request)
     }
 
-    /// How many stand in queues.
+    /// The number of waiters in queues.
     pub(crate) fn queued(&self) -> usize {
         self.owners.len()
     }
@@ -61,7 +61,7 @@ impl<C: Copy> Waiters<C> {
         self.get(request).map(|waiter| waiter.phase)
     }
 
-    /// A waiter that stands in queues.
+    /// A waiter, if it is in its queues.
     pub(super) fn get_queued(&self, request: RequestId) -> Option<&Waiter<C>> {
         self.get(request).filter(|waiter| waiter.phase == Phase::Queued)
     }
@@ -73,20 +73,20 @@ impl<C: Copy> Waiters<C> {
         self.by_request.range(requests).map(|(request, waiter)| (*request, waiter))
     }
 
-    /// Adds a waiter that stands in the queues of all its locks.
+    /// Adds a waiter that is in the queues of all its locks.
     pub(super) fn join(&mut self, request: RequestId, waiter: Waiter<C>) {
         let (owner, locks) = (&waiter.ask.owner, &waiter.locks);
         self.owners.join(owner, request, locks, waiter.channel().is_some());
         self.insert(request, waiter);
     }
 
-    /// Adds a waiter, which may stand in no queue.
+    /// Adds a waiter, which may be in no queue.
     pub(super) fn insert(&mut self, request: RequestId, waiter: Waiter<C>) {
         self.timers.set_timeout(request, waiter.ends());
         self.by_request.insert(request, waiter);
     }
 
-    /// Somebody leaves its queues; whether it stood in them.
+    /// Moves a waiter out of its queues, to its next phase. Returns whether it was in them.
     pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
         let queued = self.by_request.get_mut(&request).filter(|waiter| waiter.phase == Phase::Queued);
         let Some(waiter) = queued else { return false };
@@ -97,7 +97,7 @@ impl<C: Copy> Waiters<C> {
         true
     }
 
-    /// Moves a waiter that has left its queues to its next phase. Its timeout counts no longer.
+    /// Moves a waiter that has left its queues to its next phase, and cancels its timeout.
     pub(super) fn go_on(&mut self, request: RequestId, next: Phase) {
         if let Some(waiter) = self.by_request.get_mut(&request) {
             waiter.phase = next;
@@ -105,7 +105,7 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
-    /// Drops all that is known of a waiter that stands in no queue.
+    /// Drops and returns a waiter that is in no queue.
     pub(super) fn remove(&mut self, request: RequestId) -> Option<Waiter<C>> {
         let waiter = self.by_request.remove(&request)?;
         debug_assert!(waiter.phase != Phase::Queued);
@@ -113,8 +113,8 @@ impl<C: Copy> Waiters<C> {
         Some(waiter)
     }
 
-    /// Somebody asks again for what it waits for: it keeps its place, on the terms that it names now. Returns its earlier connection, and
-    /// its locks.
+    /// Updates a place whose owner asks again for the same locks: the place stays, and the new request's options replace the old ones.
+    /// Returns the connection on which the owner asked before, and the locks.
     pub(super) fn ask_again(
         &mut self,
         request: RequestId,
@@ -126,7 +126,7 @@ impl<C: Copy> Waiters<C> {
         self.timers.cancel_timeout(request, waiter.set_ends(ends));
         self.timers.set_timeout(request, ends);
         if waiter.locks.are_several() {
-            // It may have them all now.
+            // The place may be able to have all its locks now.
             self.timers.try_soon(request);
         }
         let Arrival { ask, way, client_id, timeout, .. } = arrival;
@@ -135,7 +135,7 @@ impl<C: Copy> Waiters<C> {
         Some((earlier, &waiter.locks))
     }
 
-    /// Somebody has until then to claim what it has been granted, or replicas have to confirm it.
+    /// Sets the time by which the owner has to claim its grant, or replicas have to confirm the grant.
     pub(super) fn end_by(&mut self, request: RequestId, ends: Millis) {
         if let Some(waiter) = self.by_request.get_mut(&request) {
             waiter.set_ends(Some(ends));
@@ -143,7 +143,7 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
-    /// Whether that is a place, and not blocked.
+    /// Whether this request is a place.
     pub(crate) fn is_place(&self, request: RequestId) -> bool {
         self.get(request).is_some_and(|waiter| waiter.channel().is_some())
     }
@@ -167,7 +167,7 @@ impl<C: Copy> Waiters<C> {
         })
     }
 
-    /// Whether a waiter waits for several locks. If so, and this lock has kept it waiting, it is to be tried.
+    /// Whether a waiter waits for several locks. If so, and this lock has kept it waiting, the waiter is to be tried.
     pub(crate) fn defer_to_try(&mut self, at: LockRef<'_>, request: RequestId) -> bool {
         let Some(waiter) = self.by_request.get(&request) else { return false };
         let RequestedLocks::Several { locks, stuck } = &waiter.locks else { return false };
@@ -177,24 +177,24 @@ impl<C: Copy> Waiters<C> {
         true
     }
 
-    /// The next one to be tried, and all its locks.
+    /// Takes the next request to be tried. Returns it with its locks.
     pub(crate) fn next_try(&mut self) -> Option<(RequestId, Vec<LockId>)> {
         loop {
             let request = self.timers.take_try()?;
-            // While it was set aside, it may have gone.
+            // The request may have ended while the requests were set aside.
             if self.get(request).is_some() {
                 return Some((request, self.locks_of(request)));
             }
         }
     }
 
-    /// The request whose time was up first, and all its locks, if it is to be tried.
+    /// Takes the request that timed out first, if it was to be tried. Returns it with its locks.
     pub(crate) fn overdue_try(&mut self, now: Millis) -> Option<(RequestId, Vec<LockId>)> {
         let request = self.timers.first_timed_out(now)?;
         self.timers.cancel_try(request).then(|| (request, self.locks_of(request)))
     }
 
-    /// A waiter is being tried. Returns what it asks for; `None` if it stands in no queue any more.
+    /// Notes that a waiter is being tried. Returns its request; `None` if it has left its queues.
     pub(crate) fn take_try(&mut self, request: RequestId) -> Option<AcquireRequest<'static>> {
         self.timers.cancel_try(request);
         self.get_queued(request).map(|waiter| waiter.ask.clone())
@@ -206,7 +206,7 @@ impl<C: Copy> Waiters<C> {
         locks.map(|lock| lock.id.clone()).collect()
     }
 
-    /// The lock of this number keeps the waiter waiting.
+    /// Notes the index of the lock that keeps the waiter waiting.
     pub(crate) fn stuck_at(&mut self, request: RequestId, number: usize) {
         let waiter = self.by_request.get_mut(&request);
         match waiter.map(|waiter| &mut waiter.locks) {
@@ -215,10 +215,10 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
-    /// A waiter is to be told now. Returns how.
+    /// Marks a waiter as answered because its answer is due. Returns what to send: a reply to a blocked client, or a message to a place.
     pub(super) fn answer_due(&mut self, request: RequestId) -> Option<Outgoing<C>> {
         let waiter = self.by_request.get_mut(&request)?;
-        // A waiter that an operator sent away in this step has been told already.
+        // A waiter that an operator has sent away in this step has been told already.
         waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
         Some(match waiter.way {
             WaitKind::Blocked(client) => Outgoing::Client(client),
@@ -226,7 +226,7 @@ impl<C: Copy> Waiters<C> {
         })
     }
 
-    /// The connection of a waiter that has been told that it has the lock, and whether that was since its answer was due.
+    /// The connection of a waiter that has been told of its grant, and whether it was told because its answer was due.
     pub(crate) fn told_client(&self, request: RequestId) -> Option<(u64, bool)> {
         let waiter = self.get(request)?;
         matches!(waiter.phase, Phase::Told(Answer::Granted { .. }))

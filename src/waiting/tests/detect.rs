@@ -1,11 +1,12 @@
-//! `DETECT` against what comes of a wait: all states that a few clients bring about with a few locks, and each wait that could
-//! begin in them.
+//! `DETECT`, compared with the outcome of each wait: in all states that a few clients can reach with a few locks, for each wait that could
+//! begin there.
 //!
-//! - A wait that would end is never told to be a circle: it is let run, and everybody who doesn't wait gives back what it has.
-//! - One that would never end is, wherever that is since its own owner holds something: it would end if the owner gave that
-//!   back. Others may be taken away first, so that a circle of theirs does not hide one of its own.
-//! - What is told is a way from the new wait back to it, by locks that are held and queues that are there. (It may be told where it
-//!   takes more than its owner to undo it: somebody waits for this owner and for another one who will never go.)
+//! - A wait that would end is never reported as a circle. To find out, the wait begins, and every owner that does not wait releases its
+//!   locks.
+//! - A wait that would never end is reported if its own owner's locks are the cause: it would end if the owner released them. Other owners
+//!   may be removed first, so that a circle among them does not hide one with this wait.
+//! - A reported circle leads from the new wait back to it, through locks that are held and queues that exist. (A circle may also be
+//!   reported if a release by the owner would not be enough, since somebody waits for this owner and also for another one that never goes.)
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
@@ -21,7 +22,7 @@ const RULES: Rules = Rules { claim: 1_000_000, ..Rules::PLAIN };
 
 type Name = usize;
 
-/// What a client asks for; under which name, if not its own.
+/// What a client asks for, and under which name, if not its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Want {
     locks: &'static [Lock],
@@ -46,7 +47,7 @@ fn session(locks: &'static [Lock], name: Name) -> Want {
 
 struct World {
     conns: Conn,
-    /// Clients of the same number, by that, have the same name.
+    /// The number of names. Clients whose numbers are equal modulo this have the same name.
     names: usize,
     wants: Vec<Want>,
 }
@@ -54,7 +55,7 @@ struct World {
 #[derive(Clone, Debug)]
 struct WaitTable {
     server: Server,
-    /// What each client waits for.
+    /// What each client waits for, and its name.
     waits: Vec<Option<(Name, Want)>>,
 }
 
@@ -67,7 +68,7 @@ impl WaitTable {
         want.name.unwrap_or(usize::from(conn) % world.names)
     }
 
-    /// Asks, and has all that is due done.
+    /// Sends a request, and does all work that is due.
     fn ask(&mut self, world: &World, conn: Conn, want: Want, detect: bool) -> Reply {
         let name = Self::name(world, conn, want);
         let Want { locks, room, slot, session, notify, .. } = want;
@@ -95,7 +96,7 @@ impl WaitTable {
         reply
     }
 
-    /// Those whose wait is over.
+    /// The clients whose waits have ended.
     fn run_due(&mut self) -> Vec<Conn> {
         self.do_all_that_is_due();
         self.server.messages.clear();
@@ -134,7 +135,7 @@ impl WaitTable {
         self.waits[usize::from(conn)].is_some_and(|(_, want)| !want.notify)
     }
 
-    /// All that is held: by which name, and the connection that keeps it alive.
+    /// All held locks, each with its owner's name and the connection that keeps the grant alive.
     fn held(&self) -> Vec<(Lock, Name, Option<Conn>)> {
         let held = LOCKS.flat_map(|lock| {
             self.server.holders_of(lock, NOW).into_iter().map(move |held| (lock, held.grant))
@@ -146,12 +147,12 @@ impl WaitTable {
         .collect()
     }
 
-    /// Whether the wait of a client ends, if everybody who doesn't wait gives back what it has.
+    /// Whether the wait of a client ends, if every owner that does not wait releases its locks.
     fn ends(mut self, asker: Conn) -> bool {
         let mut active: BTreeSet<Name> = (0..NAMES.len()).filter(|name| !self.is_waiting(*name)).collect();
         for _ in 0..100 {
             for conn in 0..self.waits.len() as Conn {
-                // One whose wait is over goes on.
+                // A client whose wait has ended goes on.
                 let before = self.waits[usize::from(conn)];
                 if before.is_some_and(|(_, want)| !self.is_queued(conn, want)) {
                     self.waits[usize::from(conn)] = None;
@@ -180,13 +181,13 @@ impl WaitTable {
         want.locks.iter().any(|lock| self.server.asks_of(*lock).iter().any(|asked| is_its(&asked.by)))
     }
 
-    /// Takes those of a name away, with all they have.
+    /// Removes the clients of a name, with everything that they hold and wait for.
     fn take_away(&mut self, name: Name) {
         for conn in 0..self.waits.len() as Conn {
             let Some((_, want)) = self.waits[usize::from(conn)].take_if(|(waits, _)| *waits == name) else {
                 continue;
             };
-            // What others hold by that connection is to stay.
+            // Grants of other names on the same connection must stay.
             if !want.notify {
                 self.server.unblock(RULES, NOW, conn, true);
             } else if want.locks == [0] {
@@ -204,7 +205,7 @@ impl WaitTable {
         self.run_due();
     }
 
-    /// Whether a wait that has just begun would never end, since its owner holds something.
+    /// Whether a wait that has just begun would never end because of what its owner holds.
     fn is_circle(&self, asker: Conn) -> bool {
         if self.clone().ends(asker) {
             return false;
@@ -220,7 +221,7 @@ impl WaitTable {
         without.waits[usize::from(asker)].is_none() || without.ends(asker)
     }
 
-    /// Whether the wait would never end, where some of the others may be taken away first.
+    /// Whether the wait would never end, if any of the other owners may be removed first.
     fn is_circle_among_some(&self, asker: Conn) -> bool {
         let (own, _) = self.waits[usize::from(asker)].unwrap();
         (0..1_u32 << NAMES.len()).filter(|set| set & 1 << own == 0).any(|set| {
@@ -232,7 +233,7 @@ impl WaitTable {
         })
     }
 
-    /// All that tells two states apart.
+    /// Everything that distinguishes two states.
     fn key(&self) -> String {
         let locks = LOCKS.map(|lock| {
             let held = self.server.holders_of(lock, NOW).into_iter();
@@ -249,7 +250,7 @@ impl WaitTable {
         format!("{:?} {:?}", locks.collect::<Vec<_>>(), self.waits)
     }
 
-    /// Whether what is told of a circle is so.
+    /// Checks that each link of a reported circle is true.
     fn is_so(&self, circle: &Circle, asker: Name) {
         assert_eq!(circle[0].waits, owner(asker));
         for (link, next) in circle.iter().zip(circle.iter().cycle().skip(1)) {
@@ -335,7 +336,7 @@ fn readers_and_upgrades() {
     is_exact("readers", soak(3, 4), soak(3, 4), &[read(&[0]), want(&[0]), want(&[1])]);
 }
 
-/// An upgrade stands in front of those who wait for several.
+/// An upgrade goes ahead of waiters for several locks.
 #[test]
 fn upgrades_and_several() {
     is_exact("upgrades and several", 3, 3, &[read(&[0]), want(&[0]), want(&[0, 2]), want(&[2])]);
@@ -347,7 +348,7 @@ fn limits() {
     is_exact("limits", 3, 3, &[two, want(&[1]), want(&[2])]);
 }
 
-/// There may be room, and the slot be another one's.
+/// There may be room, but another holder may have the slot.
 #[test]
 fn slots() {
     let permit = |slot| Want { room: Room::limit(2).unwrap(), slot: Some(slot), ..want(&[0]) };
@@ -361,7 +362,7 @@ fn several_at_once() {
     is_exact("several, and readers", 3, 3, &[read(&[0, 1]), want(&[1]), want(&[2])]);
 }
 
-/// Those who ask again keep their places.
+/// Owners that ask again keep their places.
 #[test]
 fn places() {
     let place = |want: Want| Want { notify: true, ..want };
@@ -380,7 +381,7 @@ fn connections_with_several_names() {
     is_exact("sessions and places", 2, 2, &[session(&[0], 0), session(&[1], 1), session(&[0], 2), place]);
 }
 
-/// Two tasks have one name. One of them goes on as soon as `c` gives back what it has, and may give back what `b` waits for.
+/// Two tasks have one name. One of them goes on as soon as `c` releases its lock, and may then release the lock that `b` waits for.
 #[test]
 fn a_name_waits_only_if_all_of_its_waits_do() {
     let world = &World { conns: 4, names: 3, wants: Vec::new() };
@@ -388,13 +389,13 @@ fn a_name_waits_only_if_all_of_its_waits_do() {
     for (conn, lock) in [(0, &[0][..]), (1, &[1]), (2, &[2])] as [(Conn, &'static [Lock]); 3] {
         table.ask(world, conn, want(lock), true);
     }
-    // The fourth has the name of the first.
+    // The fourth client has the name of the first.
     for (conn, lock) in [(3, &[2][..]), (0, &[1]), (1, &[0])] as [(Conn, &'static [Lock]); 3] {
         assert_eq!(table.ask(world, conn, want(lock), true), Reply::Waits, "{conn}");
     }
 }
 
-/// One that waits for this lock only, and wants it alone, hides nobody behind it who waits for another one too.
+/// An exclusive waiter for this lock alone does not hide a waiter for several locks behind it.
 #[test]
 fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
     let world = &World { conns: 4, names: 4, wants: Vec::new() };
@@ -406,7 +407,7 @@ fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
     assert!(matches!(reply, Reply::Circle(_)), "{reply:?}");
 }
 
-/// A reader waits for another lock too, and would have both if the upgrade did not come in front of it.
+/// A reader waits for another lock too, and would get both if the upgrade did not go ahead of it.
 #[test]
 fn an_upgrade_comes_before_those_who_wait_already() {
     let world = &World { conns: 4, names: 4, wants: Vec::new() };

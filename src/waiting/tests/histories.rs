@@ -1,4 +1,4 @@
-//! Long histories made up at random: a server around the real decisions does what the simplest lock does.
+//! Long random histories: a server with the real rules does what the simplest lock does.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -13,7 +13,7 @@ use crate::waiting::WaitOptions;
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"];
 
-/// Many connections, and all at one lock.
+/// There are many connections, all for one lock.
 const CONNS: Conn = 6;
 
 const NOW: Millis = 1_700_000_000_000;
@@ -42,34 +42,34 @@ enum Step {
     Close(Conn),
     /// `CLIENT UNBLOCK ... ERROR`.
     SendAway(Conn),
-    /// `CLIENT UNBLOCK`: told at once, before the others. And the connection may close then.
+    /// `CLIENT UNBLOCK`: the client is told at once, before the others. The connection may close then.
     Unblock {
         conn: Conn,
         closes: bool,
     },
     Wait(Millis),
     ClockBack(Millis),
-    /// The server does by itself what is due.
+    /// The server does the work that is due.
     RunDue,
-    /// It tells those who are to be told, and nothing else yet.
+    /// The server tells clients their answers, and does no other work.
     Answer,
-    /// The server asks for quiet for so long.
+    /// The server asks for quiet for this long.
     Pause(Millis),
-    /// The server refuses the writes that are due after so long, and looks again so much later.
+    /// The server refuses the writes that are due after the first time, and tries again after the second.
     Refuse(Millis, Millis),
     /// The key is overwritten.
     Overwrite,
-    /// Another lock is put in its place, as by `RENAME`.
+    /// Another lock takes the place of this one, as by `RENAME`.
     Replace {
         who: usize,
         lease: Millis,
     },
-    /// The server becomes a replica, and a primary again, as a connection closes. It may have a turn in between.
+    /// The server becomes a replica, and a primary again, as a connection closes. It may run a turn in between.
     Demote {
         conn: Conn,
         has_turn: bool,
     },
-    /// The slot goes to another server for so long.
+    /// The slot is at another server for this long.
     MoveAway(Millis),
 }
 
@@ -82,14 +82,14 @@ fn step() -> impl Strategy<Value = Step> {
         });
     let room = prop_oneof![3 => Just(1), 1 => 2..4usize, 2 => Just(usize::MAX)];
     let label = prop_oneof![2 => Just(None), 1 => Just(Some("")), 1 => Just(Some("x")), 1 => Just(Some("y"))];
-    // One number of those that there are, or any.
+    // One of the numbers that the limit allows, or any.
     let slot = (option::weighted(0.3, 0..3u32), any::<bool>());
     let wish = (wish, room, slot, label).prop_map(|(wish, room, (slot, alone), label)| {
         let is_limit = room < usize::MAX && (room > 1 || alone);
         let slot = is_limit.then(|| slot.map(|slot| 1 + slot % room as u32));
         Wish { room, slot, label, ..wish }
     });
-    // The right fence, or an older one.
+    // The right fence, or an earlier one.
     let fence = option::of(any::<bool>());
     prop_oneof![
         24 => (conn.clone(), wish, option::weighted(0.6, 0..40i64))
@@ -123,7 +123,7 @@ fn told(reply: &Reply) -> Told {
     }
 }
 
-/// Whether somebody is told what he is to be told. A session may have been renewed before, so that the lease is longer.
+/// Whether a client is told what it should be told. If a session was renewed before, the lease may be longer.
 fn agrees(seen: Told, expected: Told, renewed: Option<Millis>) -> bool {
     match (seen, expected) {
         (Some((holds, until, slot)), Some((expected, least, expected_slot))) => {
@@ -140,7 +140,7 @@ struct Pair {
     reference: Reference,
     rules: Rules,
     now: Millis,
-    /// No pause is over before that.
+    /// The time before which no pause is over.
     paused_until: Millis,
 }
 
@@ -155,19 +155,19 @@ impl Pair {
         }
     }
 
-    /// The fence to name: that of an owner's grant, or an older one.
+    /// The fence to name: the fence of an owner's grant, or an earlier one.
     fn fence(&self, who: usize, right: Option<bool>) -> Option<u64> {
         let holders = self.server.holders(self.now).into_iter();
         let mut its = holders.filter(|held| held.grant.owner() == owner(who));
         let fence = its.next().map_or(1, |held| held.grant.fence().get());
-        // No other grant has that.
+        // No grant has this fence.
         right.map(|right| if right { fence } else { 1 })
     }
 
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
         let (now, rules) = (self.now, self.rules);
         match *step {
-            // A client that waits asks nothing.
+            // A client that waits sends no command.
             Step::Acquire { conn, .. } if self.server.blocked().contains(&conn) => return Ok(()),
             // A pause is over when the clock says so.
             Step::ClockBack(ms) if now - ms < self.paused_until => return Ok(()),
@@ -217,7 +217,7 @@ impl Pair {
                 }
             }
             Step::Release { who, all, fence } => {
-                // The fence to name is that of the holder after what is due.
+                // The fence to name is the holder's after the work that is due.
                 if fence.is_some() {
                     self.run_due()?;
                 }
@@ -259,7 +259,7 @@ impl Pair {
             }
             Step::Wait(ms) => self.now += ms,
             Step::ClockBack(ms) => {
-                // A grant that is over by then is gone, also where nobody has looked: somebody does now.
+                // A grant that is over by then is gone even if nobody has looked at the lock, so the lock is looked at now.
                 self.server.release(rules, now, &nobody(), None, false);
                 self.reference.lapse(now);
                 self.run_due()?;
@@ -306,7 +306,7 @@ impl Pair {
         self.compare()
     }
 
-    /// The server does what is due, and each client is told what it has to be told.
+    /// The server does the work that is due, and each client is told what it has to be told.
     fn run_due(&mut self) -> Result<(), TestCaseError> {
         let replies = self.server.run_due(self.rules, self.now, Writes::Taken);
         self.reference.look(self.now);
@@ -337,7 +337,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Waits end, and nothing else happens by itself. Clients are not served.
+    /// Only waits time out, and nothing else happens. Clients are not served.
     fn pause(&mut self, ms: Millis) -> Result<(), TestCaseError> {
         self.run_due()?;
         for _ in 0..ms {
@@ -354,7 +354,7 @@ impl Pair {
         self.run_due()
     }
 
-    /// The server can't do what is due, and tries again late. Somebody asks before, and has it done.
+    /// The server can't do the work that is due, and tries again later. A command that comes earlier does it.
     fn refuse(&mut self, after: Millis, then: Millis) -> Result<(), TestCaseError> {
         self.run_due()?;
         self.now += after;
@@ -368,7 +368,7 @@ impl Pair {
         self.run_due()
     }
 
-    /// All that is due has been done, and nobody waits any more: the server sends those who wait to another.
+    /// Does all work that is due, and then unblocks all waiters with an error, as a server does that is demoted.
     fn send_all_away(&mut self) -> Result<(), TestCaseError> {
         self.run_due()?;
         for conn in self.server.blocked() {
@@ -380,7 +380,7 @@ impl Pair {
 
     fn compare(&mut self) -> Result<(), TestCaseError> {
         let now = self.now;
-        // The server may renew a lease that a connection keeps alive, and says when it will again.
+        // The server may renew a lease that a connection keeps alive, and its next renewal must not be too late.
         for held in self.server.holders(now) {
             let fence = held.grant.fence();
             let mut holders = self.reference.holders.iter_mut();
@@ -397,7 +397,7 @@ impl Pair {
                 session.renew_at = at;
             }
         }
-        // Where nobody has looked since, what is over is still to be dealt with.
+        // If nobody has looked at the lock since, grants that are over may still be there.
         let holders = self.reference.holders.iter().filter(|holder| now <= holder.until);
         let seen = self.server.holders(now).into_iter();
         let seen: Vec<_> = seen
@@ -426,7 +426,7 @@ fn owner(who: usize) -> Owner<'static> {
     Owner::new(NAMES[who]).unwrap()
 }
 
-/// The place in front is looked at again after its owner has re-entered from one behind.
+/// The waiter at the head is looked at again after its owner has re-entered from a place behind it.
 #[test]
 fn a_wait_in_front_ends_when_its_owner_gets_a_number_that_it_can_not_have() {
     let ask = |conn, who, room, slot, block| {

@@ -1,4 +1,4 @@
-//! How much memory waiters, places and sessions take, by what an allocator counts that rounds as the server's does.
+//! The memory that waiters, places and sessions take, by an allocator that rounds as the server's does.
 
 use crate::lock::{AcquireRequest, Fence, Millis, Owner};
 use crate::server::taken_by;
@@ -26,7 +26,7 @@ fn join(table: &mut WaitTable<RequestId>, key: &str, client_id: u64, channel: Op
     table.join(&[LockRef { db: 0, key: key.as_bytes() }], false, 0, request, arrival);
 }
 
-/// The bytes that each of many takes.
+/// The bytes for each of many that `add` adds.
 fn each(name: &str, mut add: impl FnMut(&mut WaitTable<RequestId>, u64)) -> usize {
     let mut table = WaitTable::new();
     let ((), bytes) = taken_by(|| (0..MANY).for_each(|number| add(&mut table, number)));
@@ -38,7 +38,7 @@ fn each(name: &str, mut add: impl FnMut(&mut WaitTable<RequestId>, u64)) -> usiz
 #[test]
 fn what_waiters_take() {
     Owner::random();
-    // A blocked client has a connection of its own.
+    // Each blocked client has a connection of its own.
     let bytes = each("a blocked client, all in one queue", |table, number| {
         join(table, &key(0), number, None);
     });

@@ -26,6 +26,22 @@ fn a_lapse_is_not_early_by_a_microsecond() {
     }
 }
 
+/// What is due later than in 2.5 s has no timer before a turn of duty: here there is one a second.
+#[test]
+fn a_lease_that_ends_in_some_seconds_is_not_late() {
+    let (server, mut client) = Setup::new().set("hz", "1").start_and_client();
+    // Nobody else looks at the key, which would end the lease, too.
+    client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
+    let watch = Stopwatch::start();
+    client.acquire("k", "OWNER alice PX 4300").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    wait_for("an answer", || !bob.is_blocked(&mut client));
+    let grant = bob.granted();
+    assert!(grant.granted_at() >= ends, "{} ms early", ends - grant.granted_at());
+    assert!(grant.granted_at() < ends + watch.allowed(), "{} ms late", grant.granted_at() - ends);
+}
+
 /// Alice holds `k` for a lease that the line changes while bob waits; bob gets it when the new one has ended. The server does one right
 /// after the other, and nothing in between.
 #[track_caller]

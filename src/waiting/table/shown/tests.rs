@@ -1,4 +1,4 @@
-//! Pages, and waits that have lasted long.
+//! Tests of pages, and of waits that have lasted long.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -34,7 +34,7 @@ fn join(table: &mut WaitTable<RequestId>, key: &[u8], since: Millis) -> RequestI
     request
 }
 
-/// All that are shown, page by page.
+/// When each wait that is shown began, over all pages.
 fn all(table: &mut WaitTable<RequestId>, key: Option<&[u8]>, count: usize) -> Vec<Millis> {
     let (mut shown, mut after) = (Vec::new(), None);
     loop {
@@ -69,11 +69,11 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Waiters who have been answered or have left are not shown, however often somebody looks.
+    /// Waiters that have been answered or have left are not shown, however often the pages are read.
     #[test]
     fn the_pages_are_those_who_wait_in_order(steps in vec(step(), 0..40), count in 1..4usize) {
         let mut table = WaitTable::new();
-        // Since when, and which lock.
+        // Each waiter, its lock, and when its wait began.
         let mut waiting: Vec<(RequestId, u8, Millis)> = Vec::new();
         for (time, step) in (0..).zip(steps) {
             match step {
@@ -102,7 +102,7 @@ proptest! {
     }
 }
 
-/// Each of them waits for as many locks as one may.
+/// Each waiter waits for as many locks as a request may name.
 #[test]
 fn a_page_ends_early_where_there_is_too_much_on_it() {
     let mut table = WaitTable::<RequestId>::new();
@@ -119,7 +119,7 @@ fn a_page_ends_early_where_there_is_too_much_on_it() {
     assert_eq!(all(&mut table, None, 100).len(), 8);
 }
 
-/// Each is shown nevertheless, however long the name is.
+/// Each waiter is shown nevertheless, however long the name of its lock is.
 #[test]
 fn a_page_ends_early_where_names_are_long() {
     let mut table = WaitTable::<RequestId>::new();

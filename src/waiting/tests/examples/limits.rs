@@ -1,4 +1,4 @@
-//! Bounds: how much hangs on a connection, how many wait, and how far `DETECT` looks.
+//! Limits: how many locks may depend on a connection, how many clients may wait, and how far `DETECT` looks.
 
 use super::{BLOCKED, NOW, ask, place, read};
 use crate::lock::AcquireRequest;
@@ -16,7 +16,7 @@ fn no_more_places_hang_on_a_connection_than_may() {
     let mut take =
         |conn: Conn, lock: Lock| server.acquire_on(rules, NOW, conn, lock, &once, &place("a", false));
     assert_eq!([0, 1, 2].map(|lock| take(0, lock)), [Reply::Queued, Reply::Queued, Reply::TooMany]);
-    // Asked for again, a place hangs on the connection that asks, and no more on the other one.
+    // A place that is asked for again moves to the connection that asks, and counts no longer for the other one.
     assert_eq!(take(0, 0), Reply::Queued);
     assert_eq!(take(1, 0), Reply::Queued);
     assert_eq!(take(0, 2), Reply::Queued);
@@ -34,7 +34,7 @@ fn no_more_sessions_hang_on_a_connection_than_may() {
         reply != Reply::TooMany
     };
     assert_eq!([0, 1, 2].map(|lock| keep(0, lock)), [true, true, false]);
-    // A session that it has already is none more.
+    // A session that the connection has already does not count twice.
     assert!(keep(0, 0) && keep(1, 0) && keep(0, 2) && !keep(0, 0));
 }
 
@@ -52,7 +52,7 @@ fn no_more_wait_for_a_lock_than_may() {
     assert_eq!(other, [Reply::Waits, Reply::Waits, Reply::TooMany]);
 }
 
-/// Whether `DETECT` finds that the wait for two locks comes round to itself by the last of so many holders of the second one.
+/// Whether `DETECT` finds a circle that leads through the last of this many holders of the second lock.
 fn is_found(holders: u32) -> bool {
     let rules = Rules::PLAIN;
     let mut server = Server::new(3);
@@ -75,7 +75,7 @@ fn is_found(holders: u32) -> bool {
     }
 }
 
-/// A thousand holders, waiters and locks. What it has not looked at counts as able to end.
+/// The bound is a thousand holders, waiters and locks. Waits beyond it count as able to end.
 #[test]
 fn detect_looks_no_further_than_its_bound() {
     assert!(is_found(10) && is_found(499));

@@ -1,10 +1,10 @@
-//! What a step goes through, counted: not all that hangs on a lock.
+//! Counts the records that a step goes through: it must not go through all sessions or grants of a lock.
 
 use super::*;
 use crate::lock::Grant;
 use crate::waiting::table::LOOKS;
 
-/// A lock with so many holders, whose connection keeps all of their grants alive; and the server's next connection is another one.
+/// A lock with this many holders, whose sessions are all on connection 0.
 fn shared_by(holders: usize, lease: Millis) -> Server {
     let mut server = Server::new(2);
     for number in 0..holders {
@@ -15,7 +15,7 @@ fn shared_by(holders: usize, lease: Millis) -> Server {
     server
 }
 
-/// How many records of grants are gone through by that.
+/// The number of records of grants that `body` goes through.
 fn looks(body: impl FnOnce()) -> usize {
     LOOKS.set(0);
     body();
@@ -34,7 +34,7 @@ fn a_command_does_not_go_through_all_sessions_of_its_lock() {
     assert!(looked < 10, "{looked}");
 }
 
-/// The server tells that it has closed before all that hung on it has been seen to.
+/// The server has reported that the connection closed, but its sessions have not all been ended yet.
 #[test]
 fn a_session_that_is_over_is_found_among_many_others() {
     let mut server = shared_by(300, 90_000);
@@ -61,7 +61,7 @@ fn all_sessions_are_renewed_in_time_beside_commands() {
     }
 }
 
-/// The next steps end the grants that are left over. Until then the lock counts as taken, also for those who would fit.
+/// The next steps end the grants that are left over. Until then the lock counts as taken, even for requests that would fit.
 #[test]
 fn nobody_joins_a_lock_of_which_not_all_that_is_over_has_ended() {
     let rules = Rules { slow: true, ..Rules::PLAIN };

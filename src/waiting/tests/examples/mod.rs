@@ -1,4 +1,5 @@
-//! What takes too long for a small world, and is too rare for a history: sessions and leases here, the rest by what it is about.
+//! Examples that take too long for a small world, and are too rare in random histories: sessions and leases here, the others in files by
+//! subject.
 
 mod departures;
 mod limits;
@@ -12,7 +13,7 @@ use crate::waiting::{Channel, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
 
-/// Waits as long as that takes, blocked.
+/// Waits without limit, blocked.
 const BLOCKED: WaitOptions = WaitOptions { timeout: Some(0), channel: None, detect: false, confirm: None };
 
 fn name(owner: &str) -> Owner<'static> {
@@ -27,13 +28,13 @@ fn read(owner: &str, lease: Millis) -> AcquireRequest<'static> {
     AcquireRequest { room: Room::ANY, ..ask(owner, lease, false) }
 }
 
-/// Waits as long as that takes, in a place. `wanted`: as a holder, it hears that others wait.
+/// Waits without limit, with a place. `wanted`: as a holder, the client hears that others wait.
 fn place(channel: &str, wanted: bool) -> WaitOptions {
     let channel = Some(Channel { address: channel.as_bytes().into(), wanted, start: None });
     WaitOptions { channel, ..BLOCKED }
 }
 
-/// Does all that is due at `now`. Returns the answers that clients got.
+/// Does all work that is due at `now`. Returns the answers that clients got.
 fn run_due(server: &mut Server, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
     let mut told = Vec::new();
     for _ in 0..100 {
@@ -46,14 +47,14 @@ fn run_due(server: &mut Server, rules: Rules, now: Millis) -> Vec<(Conn, Reply)>
     panic!("kept busy: due at {:?}, now {now}", server.next_due());
 }
 
-/// The connections that were told that they have what they waited for.
+/// The connections that were told of a grant.
 fn granted(told: &[(Conn, Reply)]) -> Vec<Conn> {
     let granted = told.iter().filter(|(_, reply)| matches!(reply, Reply::Granted { .. } | Reply::All(..)));
     granted.map(|(conn, _)| *conn).collect()
 }
 
-/// A server that was away for more than a second may have been replaced, and its successor have granted the lock. One that
-/// stood still for less gives its session the lease back.
+/// A server that was away for more than a second may have been replaced, and its successor may have granted the lock. A server that stood
+/// still for less time gives its session the lease back.
 #[test]
 fn a_server_that_was_away_gives_no_session_its_lease_back() {
     let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
@@ -66,7 +67,8 @@ fn a_server_that_was_away_gives_no_session_its_lease_back() {
     }
 }
 
-/// What a lease may be is asked for where one is renewed: with a grace, that reads two clocks, and a lock may have a thousand sessions.
+/// The limits of leases are read only when a lease is renewed: with a grace, reading them takes two clocks, and a lock may have a thousand
+/// sessions.
 #[test]
 fn a_session_that_is_passed_over_asks_for_no_limits() {
     let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
@@ -81,7 +83,7 @@ fn a_session_that_is_passed_over_asks_for_no_limits() {
     }
 }
 
-/// Places of a connection that has closed are passed over, before it is their turn to be taken off.
+/// Places of a closed connection are passed over even before they have been given up.
 #[test]
 fn a_place_of_a_closed_connection_gets_nothing() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
@@ -100,12 +102,12 @@ fn a_place_of_a_closed_connection_gets_nothing() {
     assert_eq!(server.queued(), []);
 }
 
-/// Another client of its owner's has a session. The server stands still between the grant and the answer, and answers before it looks at
-/// anything else: the grant lives as long as the waiter's connection from then on, as it would if there had been no standstill.
+/// Another client of the same owner has a session. The server freezes between the grant and the answer, and then answers before any other
+/// work. From then on the grant lives as long as the waiter's connection, as it would have without the freeze.
 #[test]
 fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
     let rules = Rules::PLAIN;
-    // Beside a lease that goes on, the key is still there; else the server has deleted it.
+    // If another holder's lease goes on, the key is still there; otherwise the server has deleted it.
     for other_lease in [30, 1_000] {
         for first_closes in [false, true] {
             let mut server = Server::new(4);
@@ -132,7 +134,7 @@ fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
     }
 }
 
-/// Each turn does one piece of work here, and something is due at once in each of them.
+/// Here each turn does one piece of work, and in each turn something is due at once.
 #[test]
 fn a_turn_goes_on_where_the_last_one_stopped() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
@@ -144,7 +146,7 @@ fn a_turn_goes_on_where_the_last_one_stopped() {
     }
     for (now, conn) in [(NOW + 4, 1), (NOW + 7, 2)] {
         let mut told = Vec::new();
-        // There are six kinds of work: one of the first six turns ends the wait, and one of the others tells the client.
+        // There are six kinds of work: one of the first six turns ends the wait, and one of the next six tells the client.
         for _ in 0..12 {
             server.touch(2);
             told.extend(server.run_due(rules, now, Writes::Taken));
@@ -153,8 +155,8 @@ fn a_turn_goes_on_where_the_last_one_stopped() {
     }
 }
 
-/// The lease ended while the server stood still; then the database was flushed, and nobody has looked since. Or it was flushed before
-/// the lock was acquired, and what that did is looked at only now.
+/// The lease ended while the server stood still. Then the database was flushed, and nobody has looked at the lock since. Or the flush was
+/// before the lock was acquired, and is only noticed now.
 #[test]
 fn what_lapsed_before_a_flush_is_not_given_back() {
     let cases = [(false, false), (true, false), (false, true)];
@@ -178,7 +180,7 @@ fn what_lapsed_before_a_flush_is_not_given_back() {
     }
 }
 
-/// A grant whose key others have written and deleted since its lease ended.
+/// The key of a grant was overwritten and deleted after its lease had ended.
 #[test]
 fn what_lapsed_before_its_key_was_touched_is_not_given_back() {
     for touched in [false, true] {
@@ -195,8 +197,8 @@ fn what_lapsed_before_its_key_was_touched_is_not_given_back() {
     }
 }
 
-/// A connection that keeps a grant alive waits to have it with less room. An operator sends it away in vain of what it is told: the
-/// session that it had before goes on. One that began with that answer ends.
+/// A connection that keeps a grant alive waits to have the grant with less room. It is gone before the answer reaches it. The session that
+/// it had before goes on; a session that began with this answer ends.
 #[test]
 fn an_answer_that_is_lost_takes_its_own_session_with_it_and_no_other() {
     let rules = Rules { late: true, keeps_answers: true, ..Rules::PLAIN };
@@ -218,7 +220,7 @@ fn an_answer_that_is_lost_takes_its_own_session_with_it_and_no_other() {
     }
 }
 
-/// The server is to try again only later. A command that comes before that does what is due of all sessions.
+/// The server is to try again only later. A command that comes earlier does the work that is due for all sessions.
 #[test]
 fn a_command_renews_the_sessions_that_the_server_refused_to_renew() {
     let rules = Rules::PLAIN;
@@ -234,7 +236,7 @@ fn a_command_renews_the_sessions_that_the_server_refused_to_renew() {
     assert_eq!(ends, [Deadline::after(NOW + 20, 30); 2]);
 }
 
-/// The lease of a grant beside a session's is seen to end, though nobody waits and nobody asks.
+/// The lease of a grant beside a session's grant ends on time, though nobody waits or asks.
 #[test]
 fn a_grant_that_was_had_at_once_beside_a_session_ends_by_itself() {
     let mut server = Server::new(2);
@@ -248,7 +250,7 @@ fn a_grant_that_was_had_at_once_beside_a_session_ends_by_itself() {
     assert_eq!(held, [name("session")]);
 }
 
-/// An owner stands in one queue twice: for that lock alone, and for another one too.
+/// An owner is in one queue twice: for this lock alone, and together with another lock.
 #[test]
 fn an_owner_that_leaves_gives_up_its_last_place() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };

@@ -1,11 +1,11 @@
-//! Owners that wait for what they hold already, with as much room or less.
+//! Owners that wait for a lock that they hold already, with as much room or less.
 
 use super::{BLOCKED, NOW, ask, granted, name, place, read, run_due};
 use crate::lock::{AcquireRequest, Room};
 use crate::waiting::WaitOptions;
 use crate::waiting::tests::server::{Queued, Reply, Rules, Server, Writes};
 
-/// Each step serves one of these waits here, and the others are not forgotten.
+/// Here each step serves one of these waits, and none of the others is forgotten.
 #[test]
 fn all_waits_of_an_owner_re_enter_in_the_end() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
@@ -19,7 +19,8 @@ fn all_waits_of_an_owner_re_enter_in_the_end() {
     assert_eq!(server.held(NOW).unwrap().grant.holds(), 3);
 }
 
-/// It waits for another lock too; the next one behind it wants this one only, which its owner has to itself by then.
+/// The first waiter waits for another lock too. The next one wants only this lock, exclusively, which it can have when its owner is the
+/// only holder.
 #[test]
 fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
     let rules = Rules::PLAIN;
@@ -34,8 +35,8 @@ fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
     assert_eq!(granted(&server.run_due(rules, NOW, Writes::Taken)), [3]);
 }
 
-/// Its owner waits in a hundred places ahead of that, each for another lock too. The upgrade stands in front all the same, and is
-/// granted as soon as its owner has the lock to itself.
+/// The owner has a hundred places ahead of the upgrade, each for another lock too. The upgrade goes ahead of them, and is granted as soon
+/// as its owner is the only holder.
 #[test]
 fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
@@ -57,8 +58,8 @@ fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
     assert!(server.next_due().is_none_or(|at| at > NOW), "something is due for ever");
 }
 
-/// Two of its owner's upgrades stand in front, and have what they wait for as soon as their owner has the lock to itself. It stands
-/// behind somebody else, who waits for that owner.
+/// Two upgrades of an owner are ahead of the queue, and are granted as soon as the owner is the only holder. The wait is behind another
+/// owner, which waits for this one.
 #[test]
 fn a_wait_behind_two_upgrades_of_its_owner_re_enters_with_them() {
     let rules = Rules::PLAIN;
@@ -77,7 +78,7 @@ fn a_wait_behind_two_upgrades_of_its_owner_re_enters_with_them() {
     assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(4));
 }
 
-/// It stood in front, for two locks, since it wanted less room; and asks for them again as a reader.
+/// The place was ahead of the queue, for two locks, since it wanted less room. Then its owner asks for them again as a reader.
 #[test]
 fn a_place_for_several_locks_that_asks_for_more_room_stands_in_front_no_more() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };

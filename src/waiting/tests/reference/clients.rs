@@ -1,11 +1,11 @@
-//! Clients that are told, and those that go away.
+//! What happens when clients are told, and when they go away.
 
 use super::{Answered, Holder, Reference, Session, Told, Wish, third};
 use crate::lock::Millis;
 use crate::waiting::tests::server::Conn;
 
 impl Reference {
-    /// Those who are to be told are told.
+    /// Tells everybody who has an answer.
     pub(crate) fn tell(&mut self, now: Millis) -> Vec<Answered> {
         let answered = std::mem::take(&mut self.answered);
         for Answered { conn, told, session, grant, .. } in &answered {
@@ -16,14 +16,14 @@ impl Reference {
         answered
     }
 
-    /// Tells those who have an answer before anything else that is due has been done.
+    /// Tells everybody who has an answer, before any other work that is due.
     pub(crate) fn tell_first(&mut self, now: Millis) -> Vec<Answered> {
         let answered = std::mem::take(&mut self.answered);
         self.bind_told(&answered, now);
         answered
     }
 
-    /// An operator has a waiting client answered.
+    /// Has an operator answer a waiting client.
     pub(crate) fn unblock(&mut self, conn: Conn, now: Millis) -> Vec<Answered> {
         if let Some(place) = self.waiting.iter().position(|(waits, ..)| *waits == conn) {
             let (_, wish, _) = self.waiting.remove(place);
@@ -31,7 +31,7 @@ impl Reference {
         }
         let told: Vec<_> = self.answered.extract_if(.., |answered| answered.conn == conn).collect();
         for Answered { grant, .. } in told.iter().filter(|told| told.told.is_some() && !told.own_hold) {
-            // It knows now of a hold that was made for another.
+            // The owner now knows of a hold that was made for another client.
             self.share_hold(*grant);
         }
         self.bind_told(&told, now);
@@ -46,13 +46,14 @@ impl Reference {
         }
     }
 
-    /// One that is told before the others finds the lock as it is. What goes on is given its lease later.
+    /// Starts the session of a client that is told before the others. The lock is as the server finds it then: leases that go on are
+    /// renewed later.
     pub(super) fn bind(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
         let over = |holder: &Holder| {
             let goes_on = holder.session.is_some_and(|session| self.goes_on(holder, &session, now));
             holder.until < now && !goes_on
         };
-        // The server finds it out, where that is so of all.
+        // If all grants are over, the server finds that out.
         if self.holders.iter().all(over) {
             self.holders.clear();
         }
@@ -66,7 +67,7 @@ impl Reference {
         }
     }
 
-    /// A third of the lease later it is renewed.
+    /// Starts a session. The lease is to be renewed when a third of it has passed.
     pub(super) fn keep_alive(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
         self.keep_alive_from(conn, lease, grant, now + third(lease));
     }
@@ -92,14 +93,15 @@ impl Reference {
         self.answered.push(Answered { conn, told, latest, session, grant: grant.unwrap_or(0), own_hold });
     }
 
-    /// The owner has been told of the grant by a way of its own: it is not taken back with those who are still to be told.
+    /// Notes that the owner has been told of the grant in another way, so the grant is not taken back with clients that are still to be
+    /// told.
     pub(super) fn share_hold(&mut self, grant: u64) {
         for answered in self.answered.iter_mut().filter(|answered| answered.grant == grant) {
             answered.own_hold = false;
         }
     }
 
-    /// A connection closes. What it kept alive ends, unless one who is still to be told will keep it alive.
+    /// Closes a connection. Grants that it kept alive end, unless a client that is still to be told will keep them alive.
     pub(crate) fn close(&mut self, conn: Conn, now: Millis) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         let kept = |holder: &Holder| holder.session.is_some_and(|session| session.conn == conn);
@@ -117,13 +119,13 @@ impl Reference {
         }
     }
 
-    /// A client that waits is told nothing.
+    /// Sends a client away that waits, without an answer.
     pub(crate) fn send_away(&mut self, conn: Conn) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         self.leave(conn);
     }
 
-    /// What it was granted is taken back, one hold of it, unless another was told of that same hold later.
+    /// Takes back one hold of the client's grant, unless another client was told of the same hold later.
     pub(super) fn leave(&mut self, conn: Conn) {
         let Some(place) = self.answered.iter().position(|answered| answered.conn == conn) else { return };
         let gone = self.answered.remove(place);

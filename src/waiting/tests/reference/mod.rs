@@ -1,8 +1,7 @@
-//! The simplest lock there is, by the pages of the commands: one list of who waits, and one of who holds it. No code is shared with
-//! `lock`.
+//! The simplest lock, by the pages of the commands: a list of waiters, and a list of holders. It shares no code with `lock`.
 //!
-//! - `commands`: what clients ask for.
-//! - `clients`: those that are told, and those that go away.
+//! - `commands`: the commands of clients.
+//! - `clients`: what happens when clients are told, and when they go away.
 //! - `time`: what time does to the lock, and a server to its key.
 
 mod clients;
@@ -12,7 +11,7 @@ mod time;
 use super::server::Conn;
 use crate::lock::Millis;
 
-/// What an acquire asks for.
+/// The request of an acquire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub(super) who: usize,
@@ -20,11 +19,11 @@ pub(super) struct Wish {
     pub(super) max_hold: Option<Millis>,
     pub(super) once: bool,
     pub(super) session: bool,
-    /// The number of holders that the grant has room for, itself included.
+    /// How many holders the grant has room for, itself included.
     pub(super) room: usize,
-    /// With `LIMIT`: its number, or any.
+    /// With `LIMIT`, the slot that is asked for, or any.
     pub(super) slot: Option<Option<u32>>,
-    /// None: the owner keeps the label that it has.
+    /// The label; `None`: the owner keeps the label that it has.
     pub(super) label: Option<&'static str>,
 }
 
@@ -36,9 +35,9 @@ pub(super) struct Holder {
     room: usize,
     pub(super) slot: Option<u32>,
     pub(super) until: Millis,
-    /// The greatest age ends then.
+    /// When the grant reaches its maximum age.
     pub(super) latest: Option<Millis>,
-    /// What keeps the grant alive.
+    /// The connection that keeps the grant alive.
     pub(super) session: Option<Session>,
     /// The longest lease of the sessions that have kept the grant alive.
     kept_for: Millis,
@@ -54,51 +53,51 @@ pub(super) struct Session {
     pub(super) renew_at: Millis,
 }
 
-/// What somebody is told: the holds, the end of the lease, and the slot if it asked with `LIMIT`; or null.
+/// What a client is told: the holds, the end of the lease, and the slot if it asked with `LIMIT`; or null.
 pub(super) type Told = Option<(u32, Millis, Option<u32>)>;
 
-/// What comes of an acquire.
+/// The result of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comes {
     Granted(u32, Millis, Option<u32>),
-    /// It waits, where it wants to.
+    /// The client can't have the lock now, and waits if it wants to.
     Null,
-    /// The client gets nothing, since it would wait for an owner that waits for it.
+    /// The client is refused, since it would wait for an owner that waits for it.
     Deadlock,
-    /// It holds the lock, and can't have the slot that it names.
+    /// The owner holds the lock, and can't have the slot that it names.
     OtherSlot,
 }
 
-/// Somebody who waited, and has not been told yet.
+/// A client that has waited, and has not been told yet.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) conn: Conn,
     pub(super) told: Told,
-    /// As late may the end of the lease be that it is told, if a session was renewed before.
+    /// The latest end of the lease that the client may be told: a session may have been renewed before.
     pub(super) latest: Option<Millis>,
-    /// The lease of the session that it asks for.
+    /// The lease of the session, if the client asked for one.
     session: Option<Millis>,
-    /// By its fence.
+    /// The fence of its grant.
     grant: u64,
-    /// One of its holds was made for that.
+    /// Whether one hold of the grant was made for this client.
     own_hold: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Reference {
-    /// The oldest first.
+    /// The holders, the oldest grant first.
     pub(super) holders: Vec<Holder>,
-    /// First come first.
+    /// The waiters in order of arrival, each with the time at which it times out.
     pub(super) waiting: Vec<(Conn, Wish, Option<Millis>)>,
-    /// The grant whose owner waits in front of all others.
+    /// The grant whose owner waits ahead of all others.
     pub(super) upgrader: Option<u64>,
     pub(super) answered: Vec<Answered>,
-    /// The last one's.
+    /// The last fence.
     pub(super) fence: u64,
     pub(super) max_hold: Option<Millis>,
-    /// When the server last did by itself what was due, or tried to.
+    /// When the server last did the work that was due, or tried to.
     pub(super) rang: Millis,
-    /// Until when it was to be quiet.
+    /// Until when the server was to be quiet.
     pub(super) quiet: Millis,
 }
 
@@ -115,12 +114,12 @@ impl Reference {
         self.holders.iter_mut().find(|holder| holder.fence == fence)
     }
 
-    /// Whether that owner fits with the others who hold the lock.
+    /// Whether this request fits beside the other holders.
     fn fits(&self, wish: Wish) -> bool {
         let others = self.holders.iter().filter(|holder| holder.who != wish.who);
         let rooms = others.clone().map(|holder| holder.room);
         let fits = rooms.chain([wish.room]).all(|room| others.clone().count() < room);
-        // Nobody else has the slot that it names.
+        // No other holder has the slot that is named.
         fits && wish.slot.flatten().is_none_or(|slot| others.clone().all(|holder| holder.slot != Some(slot)))
     }
 
@@ -136,13 +135,13 @@ impl Reference {
     fn slot_for(&self, wish: Wish) -> Option<u32> {
         let is_free = |slot: &u32| self.holders.iter().all(|holder| holder.slot != Some(*slot));
         match wish.slot {
-            // The only permit.
+            // An exclusive grant is the only permit.
             None => (wish.room == 1).then_some(1),
             Some(slot) => slot.or_else(|| (1..).find(is_free)),
         }
     }
 
-    /// Those who are next and fit have the lock, the holders' own waiters again.
+    /// Grants the lock to the next waiters that fit, and has the holders' own waiters re-enter.
     fn serve(&mut self, now: Millis) {
         for holder in self.holders.clone() {
             self.serve_own(holder.who, now);
@@ -159,14 +158,14 @@ impl Reference {
         }
     }
 
-    /// The place of the one who is next.
+    /// The index of the next waiter.
     fn next(&mut self) -> Option<usize> {
         let upgrader = self.upgrader.and_then(|fence| self.grant_mut(fence)).map(|holder| holder.who);
         let own = |who: usize| self.waiting.iter().position(|(_, wish, _)| wish.who == who);
         upgrader.and_then(own).or((!self.waiting.is_empty()).then_some(0))
     }
 
-    /// A holder's own waiters re-enter, or wait in front. Those behind two that can't re-enter yet wait for those.
+    /// Has a holder's own waiters re-enter, or wait ahead of the queue. After two that can't re-enter yet, the others wait for those.
     fn serve_own(&mut self, who: usize, now: Millis) {
         let (mut seen, mut passed) = (0, 0);
         while passed < 2
@@ -250,7 +249,7 @@ impl Comes {
 }
 
 impl Holder {
-    /// The latest end of the lease, if the connection that keeps it alive has it renewed.
+    /// The latest end of the lease, if its connection has it renewed.
     pub(crate) fn renewed(&self, now: Millis) -> Option<Millis> {
         self.session.map(|_| self.longest(self.kept_for, now).max(self.until))
     }

@@ -4,19 +4,19 @@ use super::{Holder, Reference, Session, Wish, third};
 use crate::lock::Millis;
 
 impl Reference {
-    /// Time has come to that: a lease may be over, and somebody have waited for long enough.
+    /// Moves the clock to `now`: leases may end, and waiters may time out.
     pub(crate) fn look(&mut self, now: Millis) {
         self.lapse(now);
         self.renew(now);
         self.serve(now);
-        // A waiter that gives up lets those behind it in.
+        // A waiter that times out lets the waiters behind it go on.
         while self.time_out_first(now) {
             self.serve(now);
         }
         self.rang = now;
     }
 
-    /// A lease is renewed when that is due, and in its last millisecond at the latest.
+    /// Renews leases that are due to be renewed, in their last millisecond at the latest.
     pub(super) fn renew(&mut self, now: Millis) {
         for holder in &mut self.holders {
             let Some(session) = holder.session else { continue };
@@ -27,13 +27,13 @@ impl Reference {
         }
     }
 
-    /// The server looks, and refuses all writes: only waits end.
+    /// Looks at the lock while the server refuses all writes: only waits time out.
     pub(crate) fn look_in_vain(&mut self, now: Millis) {
         self.time_out(now);
         self.rang = now;
     }
 
-    /// The server looks in a pause: only waits end, and nothing else is looked at for a while.
+    /// Looks at the lock during a pause: only waits time out, and nothing else is looked at for a while.
     pub(crate) fn look_in_a_pause(&mut self, now: Millis) {
         self.time_out(now);
         self.quiet = now + 1;
@@ -43,7 +43,7 @@ impl Reference {
         while self.time_out_first(now) {}
     }
 
-    /// Whether somebody has waited for long enough: the one whose time was up first.
+    /// Times out the waiter whose time was up first. Returns whether there was one.
     pub(super) fn time_out_first(&mut self, now: Millis) -> bool {
         let late = (0..)
             .zip(&self.waiting)
@@ -54,7 +54,7 @@ impl Reference {
         true
     }
 
-    /// A lease may be over. What a connection keeps alive is given another one, if it goes on.
+    /// Ends leases that are over, except those of sessions that go on.
     pub(crate) fn lapse(&mut self, now: Millis) {
         for place in (0..self.holders.len()).rev() {
             let holder = self.holders[place];
@@ -67,20 +67,20 @@ impl Reference {
         }
     }
 
-    /// Whether a session goes on though the lease is over: the server was to renew it, and has done nothing at all from then
-    /// until now. What it might have renewed, and has not, is over.
+    /// Whether a session goes on though its lease is over: the server was to renew the lease, and has done nothing at all from then until
+    /// now. A lease that it could have renewed, and has not, is over.
     pub(super) fn goes_on(&self, holder: &Holder, session: &Session, now: Millis) -> bool {
         let stood_still_from = self.quiet.max(self.rang + 1);
         let may_last = holder.latest.is_none_or(|latest| now <= latest);
         may_last && (stood_still_from..=now).contains(&session.renew_at)
     }
 
-    /// No connection keeps any grant alive any more.
+    /// Ends all sessions.
     pub(crate) fn end_sessions(&mut self) {
         self.holders.iter_mut().for_each(|holder| holder.session = None);
     }
 
-    /// The key holds something else, and then nothing.
+    /// Overwrites the key with another type, and then deletes it.
     pub(crate) fn overwrite(&mut self, now: Millis) {
         self.holders.clear();
         self.rang = now;
@@ -89,7 +89,7 @@ impl Reference {
         }
     }
 
-    /// Another lock is put in the place of this one. No connection keeps the new lock alive.
+    /// Puts another lock in the place of this one. No connection keeps the new lock alive.
     pub(crate) fn replace(&mut self, who: usize, lease: Millis, now: Millis) {
         self.holders.clear();
         self.grant(
@@ -107,7 +107,7 @@ impl Reference {
         );
     }
 
-    /// An extension finds the lock as a newcomer would.
+    /// Looks at the lock for an extension, as for a newcomer.
     pub(crate) fn look_for_holder(&mut self, now: Millis) {
         self.lapse(now);
         self.serve(now);

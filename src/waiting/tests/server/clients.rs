@@ -1,4 +1,4 @@
-//! Connections and blocked clients, as servers treat them.
+//! Connections and blocked clients, as the different servers treat them.
 
 use super::turn::Turn;
 use super::{Conn, Reply, Rules, Server, Writes, time};
@@ -9,7 +9,7 @@ use crate::waiting::{self, Answer, RequestId, RequestedLock, RequestedLocks};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Connection {
     pub(super) id: u64,
-    /// The client is gone, and the server finds out a turn of its loop later.
+    /// Whether the client is gone, which the server finds out one turn of its event loop later.
     pub(super) vanished: bool,
 }
 
@@ -24,13 +24,13 @@ impl Connection {
 pub(super) struct Blocked {
     pub(super) conn: Conn,
     pub(super) id: u64,
-    /// The connection has closed, or an operator sent the client away with an error.
+    /// Whether the connection has closed, or an operator has sent the client away with an error.
     pub(super) gone: bool,
-    /// To be freed.
+    /// Whether the client is to be freed.
     pub(super) done: bool,
-    /// Answered by `UnblockClient`; else by an operator.
+    /// Whether `UnblockClient` had the client answered, and not an operator.
     unblocked: bool,
-    /// What it is told. It goes out when the server is done with it, with the other replies of that turn.
+    /// The client's answer. It is sent when the server is done with the client, with the other replies of that turn.
     answer: Option<Reply>,
 }
 
@@ -41,7 +41,7 @@ impl Blocked {
 }
 
 impl Turn<'_> {
-    /// The server lets the module answer a client that it has asked for.
+    /// Has the module answer a client that it has unblocked.
     pub(super) fn answer(&mut self, request: RequestId) {
         let blocked = self.server.blocked.get_mut(&request);
         if let Some(blocked) = blocked.filter(|blocked| !blocked.done) {
@@ -67,13 +67,13 @@ impl Turn<'_> {
         });
     }
 
-    /// The server's last word on a client.
+    /// Frees a client, which ends the server's knowledge of it.
     fn free(&mut self, request: RequestId) {
         let Some(blocked) = self.server.blocked.remove(&request) else { return };
         let open = self.server.conns.iter().any(|conn| conn.id == blocked.id);
         let arrives = open && !(blocked.gone && blocked.unblocked && self.rules.keeps_answers);
         self.server.told.extend(blocked.answer.filter(|_| arrives).map(|reply| (blocked.conn, reply)));
-        // All that the server can tell of one that is gone.
+        // This is all that the server can tell of a client that is gone.
         let keeps_answers = self.rules.keeps_answers;
         waiting::ended(self, request, blocked.gone, |_, unblocked| open && !(unblocked && keeps_answers));
         self.server.table.with_table_of(request, |table| table.forget(request));
@@ -92,7 +92,7 @@ impl Server {
         blocked.find(|(_, blocked)| blocked.conn == conn && !blocked.gone).map(|(&request, _)| request)
     }
 
-    /// What the server does by itself: looks at locks that are due, ends waits, and tells those who are to be told. Their answers.
+    /// Does the work that is due: looks at locks, times out waits, and tells clients their answers. Returns the answers.
     pub(crate) fn run_due(&mut self, rules: Rules, now: Millis, writes: Writes) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
         turn.writes = writes;
@@ -104,7 +104,7 @@ impl Server {
         self.take_told()
     }
 
-    /// The server tells those who are to be told before it does anything else that is due: that has a timer of its own.
+    /// Tells clients their answers before any other work that is due, as the separate timer does.
     pub(crate) fn answer(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
         waiting::answer(&mut turn);
@@ -114,7 +114,7 @@ impl Server {
         self.take_told()
     }
 
-    /// The server frees those whom it is done with.
+    /// Frees the clients that the server is done with.
     pub(crate) fn free_done(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         self.turn(rules, now).free_done();
         self.take_told()
@@ -124,7 +124,7 @@ impl Server {
         std::mem::take(&mut self.told)
     }
 
-    /// A client goes, and the server does not know it yet.
+    /// A client goes away, and the server does not know it yet.
     pub(crate) fn vanish(&mut self, conn: Conn) {
         self.conns[usize::from(conn)].vanished = true;
     }
@@ -133,7 +133,7 @@ impl Server {
         self.conns[usize::from(conn)].vanished
     }
 
-    /// A connection closes; another comes in its place.
+    /// A connection closes, and another one takes its place.
     pub(crate) fn close(&mut self, rules: Rules, now: Millis, conn: Conn) {
         let request = self.ticket_of(conn);
         let old = std::mem::replace(&mut self.conns[usize::from(conn)], Connection::new(self.next_id));
@@ -144,11 +144,11 @@ impl Server {
         }
     }
 
-    /// The client of that number gets nothing any more from the module.
+    /// Ends a request: its client gets nothing more from the module.
     fn send_away(&mut self, rules: Rules, now: Millis, request: RequestId) {
         let Some(blocked) = self.blocked.get_mut(&request) else { return };
         blocked.gone = true;
-        // One that has been told is not told of again before it is freed.
+        // A client that has been told is not reported again before it is freed.
         if !std::mem::replace(&mut blocked.done, true) {
             self.table.with_table_of(request, |table| table.depart(request));
         }
@@ -157,7 +157,7 @@ impl Server {
         }
     }
 
-    /// `CLIENT UNBLOCK`, with the word `ERROR` or without: what those are told who waited.
+    /// `CLIENT UNBLOCK`, with or without `ERROR`. Returns what the waiters are told.
     pub(crate) fn unblock(
         &mut self,
         rules: Rules,
@@ -167,12 +167,12 @@ impl Server {
     ) -> Vec<(Conn, Reply)> {
         let Some(request) = self.ticket_of(conn) else { return Vec::new() };
         let Blocked { done, unblocked, .. } = self.blocked[&request];
-        // One that has an answer gets an error instead on Valkey.
+        // On Valkey, a client whose answer is kept gets an error instead.
         if error && (!done || unblocked && rules.keeps_answers) {
             self.told.push((conn, Reply::Unblocked));
             self.send_away(rules, now, request);
         } else if error {
-            // Its answer goes out all the same. (So does the error, by a fault of those servers.)
+            // The answer is sent all the same. (So is the error, by a fault of those servers.)
             self.blocked.entry(request).and_modify(|blocked| blocked.gone = true);
         } else if !done {
             self.turn(rules, now).tell(request);

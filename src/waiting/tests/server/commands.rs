@@ -1,4 +1,4 @@
-//! What clients ask for.
+//! The commands of clients.
 
 use super::clients::Blocked;
 use super::turn::{Client, number};
@@ -21,7 +21,7 @@ impl Server {
         self.acquire_on(rules, now, conn, 0, ask, wait)
     }
 
-    /// `LOCK.ACQUIRE` of that lock.
+    /// `LOCK.ACQUIRE` of the given lock.
     pub(crate) fn acquire_on(
         &mut self,
         rules: Rules,
@@ -63,7 +63,7 @@ impl Server {
         }
     }
 
-    /// `LOCK.MRELEASE`: the holds left of each; none: not held by this owner.
+    /// `LOCK.MRELEASE`. Returns the holds that are left of each lock; `None` for a lock that the owner does not hold.
     pub(crate) fn release_all(
         &mut self,
         rules: Rules,
@@ -77,7 +77,7 @@ impl Server {
         waiting::release(&mut turns, given, || time(now))
     }
 
-    /// `LOCK.MEXTEND`: the first new end of the leases; none: not all are held by this owner, or not now.
+    /// `LOCK.MEXTEND`. Returns the end of the lease that ends first; `None` if the owner does not hold all locks, or leases may not be extended now.
     pub(crate) fn extend_all(
         &mut self,
         rules: Rules,
@@ -92,7 +92,7 @@ impl Server {
         extended(waiting::extend(&mut turns, &mut client, &longer, time(now)))
     }
 
-    /// `LOCK.LEAVE`: whether there was what to give up.
+    /// `LOCK.LEAVE`. Returns whether there was anything to give up.
     pub(crate) fn leave(&mut self, rules: Rules, now: Millis, owner: &Owner<'_>) -> bool {
         let mut turn = self.turn(rules, now);
         turn.expire();
@@ -104,7 +104,7 @@ impl Server {
         any
     }
 
-    /// `LOCK.RELEASE`: the holds left; none: not held by this owner.
+    /// `LOCK.RELEASE`. Returns the holds that are left; `None` if the owner does not hold the lock.
     pub(crate) fn release(
         &mut self,
         rules: Rules,
@@ -134,7 +134,7 @@ impl Server {
         extended(waiting::extend(&mut turn, &mut client, &longer, time(now)))
     }
 
-    /// `LOCK.EXTEND` with `SYNC`: whether the client waits for replicas.
+    /// `LOCK.EXTEND` with `SYNC`. Returns whether the client waits for replicas.
     pub(crate) fn extend_confirmed(
         &mut self,
         rules: Rules,
@@ -162,7 +162,7 @@ impl Server {
         }
     }
 
-    /// `LOCK.BREAK`: how many grants it ended.
+    /// `LOCK.BREAK`. Returns how many grants it has ended.
     pub(crate) fn break_(&mut self, rules: Rules, now: Millis, fence: Option<u64>) -> usize {
         let mut turn = self.turn(rules, now);
         turn.expire();

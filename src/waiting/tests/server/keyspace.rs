@@ -1,10 +1,10 @@
-//! The key, on a primary and on a replica.
+//! The key of a lock, on a primary and on a replica.
 
 use super::{Effect, Lock, Server};
 use crate::lock::{Deadline, Fence, Grant, Millis, Value};
 
 impl Server {
-    /// A grant is among those that hold the lock.
+    /// Adds a grant to the holders of a lock.
     pub(super) fn put(&mut self, lock: Lock, grant: Grant, end: Deadline) {
         match &mut self.locks[lock] {
             Some((value, until)) => *until = value.put(grant, end, *until),
@@ -12,7 +12,7 @@ impl Server {
         }
     }
 
-    /// A grant ends.
+    /// Ends a grant.
     pub(super) fn end(&mut self, lock: Lock, fence: Fence) {
         self.locks[lock].take_if(|(value, until)| match value.end(fence, *until) {
             Some(new_until) => {
@@ -23,7 +23,7 @@ impl Server {
         });
     }
 
-    /// Those of several grants end whose leases were over before that, so many at most.
+    /// Ends those of several grants whose leases were over before `now`, `most` at most. Returns them.
     pub(super) fn end_lapsed(&mut self, lock: Lock, now: Millis, most: usize) -> Vec<Fence> {
         let lapsed = |(value, until): &(Value, Deadline)| value.lapsed(*until, now).take(most).collect();
         let lapsed: Vec<Fence> = self.locks[lock].as_ref().map(lapsed).unwrap_or_default();
@@ -33,7 +33,7 @@ impl Server {
         lapsed
     }
 
-    /// A replica applies what its primary told.
+    /// Applies an effect, as a replica does.
     pub(crate) fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Alone(grant, until) => {

@@ -1,12 +1,12 @@
-//! A server in small around the rules of `waiting`: a few keys, connections, and what servers do to a module. It decides
-//! nothing. Time comes in; nothing is random.
+//! A small server around the rules of `waiting`: a few keys and connections, and the calls that servers make to a module. It decides
+//! nothing. The time is passed in, and nothing is random.
 //!
-//! - `turn`: the seam (`Environment`, `LockAccess`, `Host`, `Caller`), as `serving` has it for real.
-//! - `commands`: what clients ask for.
-//! - `clients`: blocked clients and connections, from the answer to the server's last word on them.
-//! - `keyspace`: the key, and what replicas are told of it.
-//! - `befalls`: what else happens to a server.
-//! - `views`: what is to be seen of it.
+//! - `turn`: implements `Environment`, `LockAccess`, `Host` and `Caller`, as `serving` does for the real server.
+//! - `commands`: the commands of clients.
+//! - `clients`: blocked clients and connections, until the server has freed them.
+//! - `keyspace`: the keys, and what replicas do with effects.
+//! - `befalls`: other events of a server.
+//! - `views`: what tests see of the server.
 
 mod befalls;
 mod clients;
@@ -24,10 +24,10 @@ use crate::waiting::table::Offset;
 use crate::waiting::{Circle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
 use clients::{Blocked, Connection};
 
-/// A connection, by number. One that closes is followed by another of the same number.
+/// A connection, by number. When it closes, another connection takes its number.
 pub(crate) type Conn = u8;
 
-/// A lock, by number. The first is the one that is meant where none is named.
+/// A lock, by number. Methods that take no lock mean the first one.
 pub(crate) type Lock = usize;
 
 pub(crate) const KEYS: [&[u8]; 3] = [b"k", b"l", b"m"];
@@ -38,25 +38,25 @@ const fn at(lock: Lock) -> LockRef<'static> {
     LockRef { db: 0, key: KEYS[lock] }
 }
 
-/// How this server differs from others, and what it is set to.
+/// How this server differs from other servers, and its settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) max_hold: Option<Millis>,
     pub(crate) grace: Millis,
-    /// The longest lease, where one is set.
+    /// The longest lease, if one is set.
     pub(crate) max_lease: Option<Millis>,
     /// How long a grant may be left unclaimed.
     pub(crate) claim: Millis,
-    /// The server is done with an unblocked client only after others have been served, as with threads for input.
+    /// Whether the server is done with an unblocked client only after it has served others, as with threads for input.
     pub(crate) late: bool,
-    /// The answer of an unblocked client is lost where an operator sends it away before the server is done with it, as on
+    /// Whether the answer of an unblocked client is lost if an operator sends the client away before the server is done with it, as on
     /// Valkey.
     pub(crate) keeps_answers: bool,
-    /// A turn is over as soon as a little of each kind of work has been done.
+    /// Whether a turn is over after a little of each kind of work.
     pub(crate) slow: bool,
     /// The most holders of the lock.
     pub(crate) max_holders: Room,
-    /// The most waiters for a lock, and how much may hang on a connection.
+    /// The most waiters for a lock, and the most locks that may depend on a connection.
     pub(crate) most_waiters: Option<usize>,
     pub(crate) most_places: Option<usize>,
 }
@@ -76,7 +76,7 @@ impl Rules {
     };
 }
 
-/// What a client is told.
+/// The reply to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reply {
     Granted {
@@ -85,7 +85,7 @@ pub(crate) enum Reply {
         slot: Option<Slot>,
         deadline: Deadline,
     },
-    /// Several locks, and the end of the lease that ends first.
+    /// Grants of several locks, and the end of the lease that ends first.
     All(Vec<Got>, Deadline),
     Null,
     Grace,
@@ -95,12 +95,12 @@ pub(crate) enum Reply {
     Deadlock,
     /// The wait would never end.
     Circle(Circle),
-    /// The client's grants are extended to this end.
+    /// The client's grants have been extended to this deadline.
     Extended(Deadline),
     NotHeld,
-    /// More would wait for the lock, or hang on the connection, than may.
+    /// Too many clients would wait for the lock, or too many locks would depend on the connection.
     TooMany,
-    /// Too few replicas have confirmed the grant or extension.
+    /// Too few replicas have confirmed the grant or the extension.
     NoReplicas,
     /// An operator sent the client away with an error.
     Unblocked,
@@ -119,7 +119,7 @@ pub(crate) enum Queued {
     Notified(Owner<'static>),
 }
 
-/// A client in a queue, and what it asks for.
+/// A client in a queue, and its request.
 pub(crate) struct QueuedRequest {
     pub(crate) by: Queued,
     pub(crate) owner: Owner<'static>,
@@ -127,7 +127,7 @@ pub(crate) struct QueuedRequest {
     pub(crate) slot: Option<SlotRequest>,
 }
 
-/// What replicas are told: `LOCK.APPLY`, and the server's own `PEXPIREAT`.
+/// What replicas get: `LOCK.APPLY`, and the server's own `PEXPIREAT`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
     Alone(Grant, Deadline),
@@ -138,12 +138,12 @@ pub(crate) enum Effect {
     Free,
 }
 
-/// How a lock that is due can be settled.
+/// What the server does with writes that settle a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Writes {
     Taken,
     Refused,
-    /// The slot is on its way to this server.
+    /// The lock's slot is moving to this server.
     Arriving,
     /// Another server has the slot.
     Elsewhere,
@@ -159,25 +159,25 @@ pub(crate) struct Server {
     pub(crate) fences: FenceClock,
     table: WaitTable<RequestId>,
     pub(crate) grace: Grace,
-    /// For how long it has been away beside the time of its world: busy, or standing still.
+    /// For how long the server has been away, in addition to the time of its world: busy, or standing still.
     busy: Millis,
     stood_still: Millis,
     conns: Vec<Connection>,
     blocked: BTreeMap<RequestId, Blocked>,
-    /// The id of the connection that comes next.
+    /// The id of the next connection.
     next_id: u64,
-    /// Told to nobody yet.
+    /// Effects that no replica has been sent yet.
     pub(crate) effects: Vec<Effect>,
-    /// Answers that have gone out to clients that waited.
+    /// Answers that have been sent to clients that waited.
     told: Vec<(Conn, Reply)>,
-    /// Nobody is subscribed to any channel.
+    /// Whether nobody is subscribed to any channel.
     pub(crate) deaf: bool,
-    /// What has been published.
+    /// The messages that have been published.
     pub(crate) messages: Vec<Message>,
-    /// How many effects have been sent to replicas, and how many the one that there is has said to have.
+    /// How many effects have been sent to replicas, and how many the first replica has acknowledged.
     pub(crate) written: Offset,
     pub(crate) acked: Offset,
-    /// How many effects each of the other replicas has said to have.
+    /// How many effects each of the other replicas has acknowledged.
     pub(crate) more_acked: Vec<Offset>,
 }
 
@@ -203,7 +203,7 @@ impl Server {
         }
     }
 
-    /// How far each replica is.
+    /// The offset that each replica has acknowledged.
     fn acks(&self) -> Vec<Offset> {
         [&[self.acked], self.more_acked.as_slice()].concat()
     }
@@ -213,7 +213,7 @@ impl Server {
         Moment { since_boot: ran + self.stood_still, ran }
     }
 
-    /// Renumbers waiters and connections in the same order, so that servers that differ only in these numbers are equal. `cut_off`: no
+    /// Renumbers waiters and connections in the same order, so that servers are equal that differ only in these numbers. `cut_off`: no
     /// replica will ever acknowledge more.
     pub(crate) fn renumber(&mut self, cut_off: bool) {
         let (known, most) = (self.acked - 1, if cut_off { 2 } else { Offset::MAX });
@@ -226,7 +226,7 @@ impl Server {
             .collect();
         let open = self.conns.iter().map(|conn| conn.id);
         let ids: BTreeMap<u64, u64> = open.chain(self.table.clients()).zip(0..).collect();
-        // One that is in there twice has the later number: that is as good.
+        // If an id occurs twice, the later number wins, which is as good.
         let ids: BTreeMap<u64, u64> = ids.into_keys().zip(0..).collect();
         self.next_id = ids.len() as u64;
         for conn in &mut self.conns {

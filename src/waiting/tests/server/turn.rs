@@ -1,4 +1,4 @@
-//! The seam: what `serving` is for a real server.
+//! Implements for the small server what `serving` implements for a real one.
 
 use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, time};
 use crate::lock::{Deadline, Fence, Grant, GrantChange, LONGEST_LEASE, Limits, Micros, Millis, Now, Value};
@@ -8,13 +8,13 @@ use crate::waiting::{
     LockId, LocksAccess, Message, Replicas, RequestId, Settled, WaitLimits, WaitTable,
 };
 
-/// A server in one turn of its event loop.
+/// One turn of the server's event loop.
 pub(super) struct Turn<'a> {
     pub(super) server: &'a mut Server,
     pub(super) rules: Rules,
     pub(super) now: Millis,
     pub(super) writes: Writes,
-    /// The one that is open.
+    /// The lock that is open.
     pub(super) lock: Lock,
     used: Micros,
     budget: Budget,
@@ -43,7 +43,7 @@ impl Server {
         }
     }
 
-    /// Opens these locks: what is over in them is.
+    /// Opens these locks. Grants whose leases are over end first.
     pub(super) fn turns<'a>(&'a mut self, rules: Rules, now: Millis, locks: &'a [Lock]) -> Turns<'a> {
         let mut turn = self.turn(rules, now);
         for lock in locks {
@@ -93,13 +93,13 @@ impl Turn<'_> {
         self.server.grace.left(moment, length)
     }
 
-    /// When all leases are over, that ends the grants as soon as somebody looks.
+    /// Deletes the lock if all its leases are over, as a server does when the key is used.
     pub(super) fn expire(&mut self) {
         if let Some((value, until)) =
             self.server.locks[self.lock].take_if(|(_, until)| *until < Deadline::At(self.now))
         {
             self.server.effects.push(Effect::Free);
-            // What the server says of a lock that it has taken out of the keyspace.
+            // The calls that a server makes when it takes a lock out of the keyspace.
             self.server.table.locks.recheck_by(at(self.lock), self.now);
             for held in value.all(until) {
                 waiting::outlives(self, at(self.lock), held.grant, time(self.now));
@@ -240,7 +240,7 @@ impl Host for Turn<'_> {
     }
 
     fn used(&mut self) -> Micros {
-        // However little is done, a turn comes to its end.
+        // However little a turn does, it comes to an end.
         self.used += if self.rules.slow { Micros::from(u32::MAX) } else { 1 };
         self.used
     }
@@ -273,7 +273,7 @@ impl Host for Turn<'_> {
         waiting::settle(self, time(self.now));
     }
 
-    fn look(&mut self, place: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn lease_end(&mut self, place: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
         self.lock = number(place);
         self.expire();
         let (value, until) = self.server.locks[self.lock].as_ref()?;
@@ -290,7 +290,7 @@ impl Host for Turn<'_> {
     }
 
     fn replicas(&mut self) -> Replicas {
-        // What this step writes comes after it.
+        // The effects of this step are written after it.
         let unwritten = self.server.effects.len() as Offset;
         Replicas { written: self.server.written + unwritten, replicas: self.server.acks() }
     }
@@ -308,7 +308,7 @@ pub(super) fn number(place: &LockId) -> Lock {
 pub(super) struct Client {
     pub(super) conn: Conn,
     pub(super) id: u64,
-    /// Under which number it has been blocked.
+    /// The request for which the client has been blocked.
     pub(super) blocked: Option<RequestId>,
     pub(super) limits: WaitLimits,
 }

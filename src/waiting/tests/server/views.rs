@@ -1,4 +1,4 @@
-//! Views of a server in small: who holds its locks, who waits, what is still to be done.
+//! Views of the small server: who holds its locks, who waits, and what work is left.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use crate::lock::{AcquireRequest, Deadline, Fence, Grant, Held, Millis, Owner};
 use crate::waiting::{self, GraceLeft, RequestId};
 
 impl Server {
-    /// How long this server grants nothing new.
+    /// How long this server grants nothing new, and makes no lease longer.
     pub(crate) fn grace_left(&mut self, rules: Rules, now: Millis) -> GraceLeft {
         self.turn(rules, now).grace_left()
     }
 
-    /// The grants, within their leases, the oldest first.
+    /// The grants whose leases are not over, the oldest first.
     pub(crate) fn holders(&self, now: Millis) -> Vec<Held<'_>> {
         self.holders_of(0, now)
     }
@@ -35,7 +35,7 @@ impl Server {
         shown
     }
 
-    /// The grants of that lock, within their leases.
+    /// The grants of a lock whose leases are not over.
     pub(crate) fn holders_of(&self, lock: Lock, now: Millis) -> Vec<Held<'_>> {
         let Some((value, until)) = self.locks[lock].as_ref().filter(|(_, until)| Deadline::At(now) <= *until)
         else {
@@ -44,78 +44,78 @@ impl Server {
         value.alive(*until, now).collect()
     }
 
-    /// The grants, also those whose leases are over and that nobody has looked at since.
+    /// All grants, even those whose leases are over and that nobody has looked at since.
     pub(crate) fn all_held(&self) -> Vec<Held<'_>> {
         self.all_held_of(0)
     }
 
-    /// All grants of that lock, whether or not their leases are over.
+    /// All grants of a lock, whether or not their leases are over.
     pub(crate) fn all_held_of(&self, lock: Lock) -> Vec<Held<'_>> {
         self.locks[lock].iter().flat_map(|(value, until)| value.all(*until)).collect()
     }
 
-    /// The fence of an owner's grant of that lock, within its lease.
+    /// The fence of an owner's grant of a lock, if its lease is not over.
     pub(crate) fn fence_of(&self, lock: Lock, owner: &Owner<'_>, now: Millis) -> Option<Fence> {
         let held = self.holders_of(lock, now).into_iter();
         held.map(|held| held.grant).find(|grant| grant.owner() == *owner).map(Grant::fence)
     }
 
-    /// Whether a grant is still to be claimed, or to be told.
+    /// Whether a waiter is still to be told of a grant, or to claim it.
     pub(crate) fn is_unclaimed(&self, lock: Lock, fence: Fence) -> bool {
         self.given(lock).iter().any(|(given, _)| *given == fence)
     }
 
-    /// The grants of waiters that are still to be told of them, or to claim them.
+    /// The grants of which waiters are still to be told, or which they are to claim.
     pub(crate) fn given(&self, lock: Lock) -> BTreeSet<(Fence, RequestId)> {
         self.table.given_grants(at(lock))
     }
 
-    /// Whether a grant is to be told once replicas have it.
+    /// Whether a waiter is to be told of this grant once replicas have confirmed it.
     pub(crate) fn is_unconfirmed(&self, fence: Fence) -> bool {
         self.table.is_unconfirmed(AT, fence)
     }
 
-    /// How many earlier times as a primary have left something that is to be dropped.
+    /// The number of tables of earlier times that are left.
     pub(crate) fn earlier(&self) -> usize {
         self.table.earlier()
     }
 
-    /// Whether somebody is still to be told something.
+    /// Whether there are answers or messages to be sent.
     pub(crate) fn has_answers(&self) -> bool {
         self.table.has_answered()
     }
 
-    /// Compares what is known of those who wait with the indexes of that.
+    /// Compares all indexes with the data that they index.
     pub(crate) fn check(&self) {
         self.table.check();
     }
 
-    /// The oldest grant within its lease.
+    /// The oldest grant whose lease is not over.
     pub(crate) fn held(&self, now: Millis) -> Option<Held<'_>> {
         self.holders(now).first().copied()
     }
 
-    /// Whether something has happened that the next look at the lock sets right: a waiter or a session is gone.
+    /// Whether the next look at the lock corrects something: a waiter or a session is gone, or a lease is to be given back.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.table.is_unsettled(AT)
     }
 
-    /// The clients in the queue, first come first.
+    /// The clients in the queue, in order of arrival.
     pub(crate) fn queued(&self) -> Vec<Queued> {
         self.asks().into_iter().map(|asked| asked.by).collect()
     }
 
-    /// The client that is next: one that is put in front for less room than its grant has, or else the first.
+    /// The next client of a lock: a client that goes ahead of the queue, or else the first.
     pub(crate) fn next_in(&self, lock: Lock) -> Option<Queued> {
         self.table.head(at(lock)).map(|(request, ask)| self.queued_by(request, &ask.owner))
     }
 
-    /// The clients in the queue, and what they ask for.
+    /// The clients in the queue, and their requests.
     pub(crate) fn asks(&self) -> Vec<QueuedRequest> {
         self.asks_of(0)
     }
 
-    /// The clients in the queue of that lock, and what they ask for.
+    /// The clients in the queue of a lock, and their requests.
     pub(crate) fn asks_of(&self, lock: Lock) -> Vec<QueuedRequest> {
         let queue = self.table.requests_of(at(lock)).into_iter();
         let asked = |(request, ask): (RequestId, AcquireRequest<'static>)| {
@@ -132,34 +132,34 @@ impl Server {
         }
     }
 
-    /// The connections that the server has not freed yet.
+    /// The connections of blocked clients that the server has not freed yet.
     pub(crate) fn blocked(&self) -> Vec<Conn> {
         self.blocked.values().filter(|blocked| !blocked.gone).map(|blocked| blocked.conn).collect()
     }
 
-    /// How many blocked clients the server has not freed yet, those that are gone among them.
+    /// The number of blocked clients that the server has not freed yet, including those that are gone.
     pub(crate) fn unfreed(&self) -> usize {
         self.blocked.len()
     }
 
-    /// The connection that keeps the grant with that fence alive.
+    /// The connection that keeps the grant with this fence alive.
     pub(crate) fn session(&self, fence: Fence) -> Option<Conn> {
         self.session_of(0, fence)
     }
 
-    /// The connection that keeps that grant of that lock alive.
+    /// The connection that keeps a grant of a lock alive.
     pub(crate) fn session_of(&self, lock: Lock, fence: Fence) -> Option<Conn> {
         let session = self.table.session(at(lock), fence).filter(|session| !session.over)?;
         (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
     }
 
-    /// When the session of the grant with that fence is to be renewed.
+    /// When the session of the grant with this fence is to be renewed.
     pub(crate) fn renews_at(&self, fence: Fence) -> Option<Millis> {
         let session = self.table.session(AT, fence).filter(|session| !session.over)?;
         Some(session.renew_at)
     }
 
-    /// When something is to be done by itself; 0: now.
+    /// When the server is to do something by itself; 0: now.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         let closes = self.conns.iter().any(|conn| conn.vanished);
         let frees = self.blocked.values().any(|blocked| blocked.done);

@@ -1,4 +1,4 @@
-//! One client, which works as soon as it is told that it may.
+//! A client that works as soon as a message tells it that it may.
 
 use std::num::NonZeroU64;
 
@@ -9,24 +9,25 @@ use crate::waiting::{Channel, MessageKind, WaitOptions};
 /// The lease that clients ask for: longer than the time to claim a grant.
 const LEASE: Millis = 3;
 
-/// A rule that clients don't follow.
+/// A rule that clients break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slip {
-    /// They take a message for one about their last request, whatever number it says.
+    /// Clients accept a message with any number, not only that of their last request.
     AnyMessage,
-    /// Clients begin their work if the grant's fence is above the latest fence that the server told them with `QUEUED`.
+    /// Clients begin their work if the grant's fence is above the latest fence that the server told them with `QUEUED`, whatever the
+    /// message's number.
     Floor,
     /// Clients count the lease from the time at which they hear the message, not from the time at which they asked.
     FromMessage,
-    /// They count an extension from its reply.
+    /// Clients count an extension from its reply, not from when they sent the command.
     FromReply,
     /// Clients work from the message `granted` on, although they have not claimed the grant.
     AtGranted,
-    /// They don't release what they can't leave.
+    /// Clients don't release the lock if they have no place to give up.
     NoRelease,
 }
 
-/// A command on its way: to the server, or back.
+/// A command on its way to the server, or its answer on the way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sent {
     pub(super) command: Command,
@@ -40,18 +41,18 @@ pub(super) enum Command {
     Extend(Fence),
 }
 
-/// What it does next of its own accord.
+/// What a client may do next by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Send(Command),
-    /// From then on it leaves, or releases, until that is done.
+    /// Gives up: the client leaves or releases until the server has done it.
     GiveUp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Answer {
     Granted(Fence, Option<Slot>, Millis),
-    /// With the latest fence of that server.
+    /// The client has a place. The latest fence of this server comes with it.
     Queued(Option<Fence>),
     Extended(Millis),
     NotHeld,
@@ -68,15 +69,15 @@ pub(super) enum Mail {
 pub(super) enum State {
     Idle,
     Waits {
-        /// When it sent the last request, if that was answered with `QUEUED`, and the latest fence of that server.
+        /// When the client sent its last request, if that was answered with `QUEUED`, and the latest fence of that server.
         queued: Option<(Millis, Option<Fence>)>,
-        /// A grant that it has heard to be over.
+        /// A grant of which a message said that it was lost.
         lost: Option<Fence>,
     },
     Works(Belief),
-    /// It gives up that grant; or its place, or whatever it has.
+    /// The client gives up the grant with this fence; `None`: its place, or any grant.
     Leaves(Option<Fence>),
-    /// It has no place to give up: so it may have a grant.
+    /// The client has no place to give up, so it may have a grant.
     Releases,
 }
 
@@ -109,9 +110,9 @@ impl Client {
         let acquire = Wish::Send(Command::Acquire);
         match self.state {
             State::Idle if self.acquires < most => vec![acquire],
-            // It waits for the answer to an acquire before it leaves.
+            // The client waits for the answer to an acquire before it leaves.
             State::Waits { .. } if self.sent.is_some() => vec![],
-            // Its numbers rise: here they are the time.
+            // The numbers of a client's requests rise. In this model they are the time.
             State::Waits { queued: Some((asked, _)), .. } if asked == now => vec![Wish::GiveUp],
             State::Waits { .. } => vec![acquire, Wish::GiveUp],
             State::Works(_) if self.sent.is_some() => vec![Wish::GiveUp],
@@ -131,7 +132,7 @@ impl Client {
                         self.acquires += 1;
                         State::Waits { queued: None, lost: None }
                     }
-                    // Messages are kept until the answer is there.
+                    // Messages are kept until the answer arrives.
                     State::Waits { lost, .. } => State::Waits { queued: None, lost },
                     state => state,
                 };
@@ -143,13 +144,13 @@ impl Client {
         (self.state, self.sent) = (State::Leaves(fence), None);
     }
 
-    /// Whether the server has something of it to do.
+    /// Whether the server is to do something for this client.
     pub(super) fn is_to_serve(&self) -> bool {
         let leaves = matches!(self.state, State::Leaves(_) | State::Releases);
         leaves || self.sent.is_some_and(|sent| sent.answer.is_none())
     }
 
-    /// The server does what it was sent.
+    /// The server runs the client's command.
     pub(super) fn serve(
         &mut self,
         server: &mut Server,
@@ -214,8 +215,8 @@ impl Client {
         self.look_at_the_clock(now);
     }
 
-    /// It hears a message. The rule of all this: the work begins if the number is that of the last request, which was answered with
-    /// `QUEUED`; and what it believes ends so long after it sent that, no later.
+    /// The client reads a message. This is the rule under test: the work begins if the number is that of the last request, and that was
+    /// answered with `QUEUED`; and the client's belief ends no later than the lease after the time at which it sent that request.
     pub(super) fn hear(&mut self, mail: Mail, slip: Option<Slip>, now: Millis) {
         self.state = match (self.state, mail) {
             (
@@ -241,7 +242,7 @@ impl Client {
         };
     }
 
-    /// What it believes may be over.
+    /// Ends the client's work if its lease is over.
     pub(super) fn look_at_the_clock(&mut self, now: Millis) {
         if let State::Works(Belief { fence, until, .. }) = self.state
             && until < now
@@ -269,7 +270,7 @@ fn request(
     (ask, WaitOptions { timeout: Some(0), channel, ..WaitOptions::default() })
 }
 
-/// What a message comes to for its client.
+/// The message that a client gets.
 pub(super) fn mail(kind: MessageKind, rules: Rules) -> Option<Mail> {
     match kind {
         MessageKind::Start { fence, lease, slot, number } => {

@@ -1,7 +1,8 @@
-//! Waiters whose work begins at the message (`START`), by the rules of `docs/protocol.md`, in small worlds: commands, replies and messages are
-//! late, out of order or lost, connections close, clients stand still and give up, an operator breaks the lock, and a replica takes over.
+//! Waiters whose work begins at a message (`START`), by the rules of `docs/protocol.md`, in small worlds: commands, replies and messages
+//! are late, out of order or lost, connections close, clients stand still and give up, an operator breaks the lock, and a replica takes
+//! over.
 //!
-//! `client` has the rules of a client, with what each of them is there for: left out, it has to fail.
+//! `client` has the rules of a client. For each rule, a test breaks it and must find a fault.
 
 mod client;
 mod model;
@@ -40,7 +41,7 @@ fn holds(name: &str, size: Size) {
     explore(name, size).assert_properties();
 }
 
-/// Without a rule, that guarantee does not hold; how it comes to that is printed.
+/// Finds a fault if clients break this rule, and prints the steps to it.
 fn fails(guarantee: &'static str, slip: Slip, size: Size) {
     let path =
         explore(&format!("{slip:?}"), Size { slip: Some(slip), ..size }).assert_any_discovery(guarantee);
@@ -67,7 +68,7 @@ fn two_permits_have_two_slots() {
     holds("permits", Size { clients: 3, room: 2, acquires: 1, horizon: soak(2, 4), ..SMALL });
 }
 
-/// The message says how long the grant lasts, however little that is.
+/// The message says how long the grant lasts, however short that is.
 #[test]
 fn the_longest_lease_may_be_below_the_time_to_claim() {
     let rules = Rules { max_lease: Some(1), ..SMALL.rules };
@@ -91,8 +92,8 @@ fn what_each_rule_is_there_for() {
     fails(NOTHING_STAYS, Slip::NoRelease, SMALL);
 }
 
-/// Why the message says a number, and not only a fence above the latest one: another server may not know that fence. A client hears of
-/// the old server's grant when it has asked the new one, which does not know of it.
+/// This is why the message has a number. A fence above the latest one would not be enough: another server may not know that fence. A client
+/// gets the old server's message after it has asked the new server, which does not know of that grant.
 #[test]
 fn a_late_message_of_another_server_starts_nothing() {
     for (slip, alone) in [(None, true), (Some(Slip::Floor), false)] {

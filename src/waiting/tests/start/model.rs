@@ -1,4 +1,4 @@
-//! All that may happen to these clients and their server.
+//! Everything that may happen to these clients and their server.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +14,17 @@ pub(super) const NOTHING_STAYS: &str = "nothing stays behind";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) clients: Conn,
-    /// So often each of them wants the lock.
+    /// How often each client wants the lock.
     pub(super) acquires: u8,
-    /// How many may hold it.
+    /// How many clients may hold the lock.
     pub(super) room: u32,
     /// When time stops.
     pub(super) horizon: Millis,
-    /// An operator breaks the lock.
+    /// Whether an operator breaks the lock.
     pub(super) breaks: bool,
-    /// Connections close, with the command that is on its way or its answer.
+    /// Whether connections close, and lose the command or the answer that is on its way.
     pub(super) closes: bool,
-    /// A replica takes over.
+    /// Whether a replica takes over.
     pub(super) failover: bool,
     pub(super) slip: Option<Slip>,
     pub(super) rules: Rules,
@@ -37,11 +37,11 @@ pub(super) struct World {
     replica: Option<Server>,
     on_the_way: Vec<Effect>,
     clients: Vec<Client>,
-    /// Messages to clients, and to which of their acquires.
+    /// Messages on their way, each with its client and the number of that client's acquire.
     mail: BTreeSet<(Conn, u8, Mail)>,
-    /// What an operator has ended is for him to see to.
+    /// The grants that an operator has broken. Their owners may still believe in them, which is the operator's responsibility.
     broken: BTreeSet<Fence>,
-    /// In the last step, work began at a message, or an extension made the lease longer.
+    /// In the last step, work began at a message (`began`), or an extension made the lease longer (`extended`).
     began: bool,
     extended: bool,
 }
@@ -49,9 +49,9 @@ pub(super) struct World {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Begin(Conn, Wish),
-    /// The server does what a client has sent, or has to give up.
+    /// The server runs a client's command, or gives up the client's place or grant.
     Serve(Conn),
-    /// The client reads the answer.
+    /// The client reads the answer to its command.
     Read(Conn),
     Hear(Conn, u8, Mail),
     Close(Conn),
@@ -83,12 +83,12 @@ impl World {
         &mut self.clients[usize::from(who)]
     }
 
-    /// Messages on their way.
+    /// The arrival of each message that is on its way.
     pub(super) fn mail(&self) -> impl Iterator<Item = Action> {
         self.mail.iter().map(|(who, acquire, mail)| Action::Hear(*who, *acquire, *mail))
     }
 
-    /// All of that happens, one after the other.
+    /// Takes all these actions, one after the other.
     pub(super) fn all(&mut self, size: Size, actions: &[Action]) {
         actions.iter().for_each(|action| self.take(size, *action));
     }
@@ -133,8 +133,7 @@ impl World {
         self.deliver(size);
     }
 
-    /// The server's messages and its effects for the replica are on their way from now on. Messages that nobody waits for any more are
-    /// dropped.
+    /// Puts the server's messages, and its effects for the replica, on their way. Drops messages that nobody waits for any more.
     fn deliver(&mut self, size: Size) {
         let effects = std::mem::take(&mut self.primary.effects);
         self.on_the_way.extend(effects.into_iter().filter(|_| self.replica.is_some()));
@@ -163,7 +162,8 @@ impl World {
         self.clients.iter_mut().for_each(|client| client.look_at_the_clock(now));
     }
 
-    /// The primary dies, and takes some time to be missed. What it said is still on its way; what it was sent, the new one gets.
+    /// The primary dies, which is noticed only after some time. Its answers and messages are still on their way, and commands that were
+    /// sent to it reach the new primary.
     fn fail_over(&mut self) {
         let Some(mut replica) = self.replica.take() else { return };
         self.on_the_way.clear();
@@ -179,12 +179,12 @@ impl World {
         })
     }
 
-    /// Whether those who work have what they work on beside all others to whom the server has given the lock.
+    /// Whether each client that works has room beside all others to which the server has given the lock.
     pub(super) fn bears_them(&self, room: u32) -> bool {
         let holders = self.primary.holders(self.now);
         self.believers().all(|(client, belief)| {
             let owner = client.owner();
-            // After a failover it may not know who has given back what.
+            // After a failover, the server may not know which grants have been released.
             let has = |held: &&Held<'_>| self.replica.is_some() || self.wants(&held.grant.owner());
             let others = holders.iter().filter(|held| held.grant.owner() != owner);
             let others: Vec<_> = others.filter(has).collect();
@@ -201,7 +201,7 @@ impl World {
         self.clients.iter().any(|client| client.owner() == *owner && !gives_up(client.state))
     }
 
-    /// Whether the server knows nothing any more of those who have given up.
+    /// Whether the server has forgotten all clients that have given up.
     fn is_clean(&self) -> bool {
         let (queued, holders) = (self.primary.asks(), self.primary.holders(self.now));
         let knows = |who, acquire| {
@@ -265,9 +265,9 @@ impl Model for Size {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(ALONE, |size: &Self, world: &World| world.bears_them(size.room)),
-            // A replica may not know that they have.
+            // A replica may not know that clients have given up.
             Property::always(NOTHING_STAYS, |size: &Self, world: &World| size.failover || world.is_clean()),
-            // A world that is too small to show that proves nothing.
+            // A world that is too small to reach this proves nothing.
             Property::sometimes("work begins at a message", |_, world: &World| world.began),
             Property::sometimes("it is claimed behind the work", |_, world: &World| world.extended),
         ]

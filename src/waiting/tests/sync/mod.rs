@@ -1,4 +1,5 @@
-//! `SYNC`, where the worlds have too few replicas, or too little time: replicas that come back in time, and extensions meanwhile.
+//! `SYNC`, in cases for which the worlds have too few replicas or too little time: replicas that come back in time, and extensions
+//! meanwhile.
 
 mod renewals;
 
@@ -12,7 +13,7 @@ use crate::waiting::{Confirm, ExtendRequest, WaitOptions};
 const NOW: Millis = 1_700_000_000_000;
 const RULES: Rules = Rules::PLAIN;
 
-/// How long the owner of a session lets replicas take to confirm it.
+/// How long, in ms, the owner of a session gives replicas to confirm it.
 const WITHIN: u32 = 20;
 
 /// A server, and the time.
@@ -25,7 +26,7 @@ fn owner() -> Owner<'static> {
     Owner::new(b"a").unwrap()
 }
 
-/// What another owner asks for.
+/// The request of another owner.
 fn other(lease: Millis) -> AcquireRequest<'static> {
     let owner = Owner::new(b"b").unwrap();
     AcquireRequest::new(owner, lease)
@@ -57,7 +58,7 @@ impl World {
         assert!(self.server.extend_confirmed(RULES, self.now, conn, &longer));
     }
 
-    /// Does all that is due. `hears`: replicas get what they are sent, and say so.
+    /// Does all work that is due. `hears`: replicas get what they are sent, and acknowledge it.
     fn run_due(&mut self, hears: bool) -> Vec<(Conn, Reply)> {
         let (mut told, mut turns) = (Vec::new(), 0);
         loop {
@@ -75,7 +76,7 @@ impl World {
         }
     }
 
-    /// So much time goes by, and all that falls due is done.
+    /// Lets this much time pass, and does all work that falls due.
     fn pass(&mut self, ms: Millis, hears: bool) {
         for _ in 0..ms {
             self.run_due(hears);
@@ -84,7 +85,7 @@ impl World {
         self.run_due(hears);
     }
 
-    /// Time goes by as long as that is so, and all that falls due is done. The replica gets nothing.
+    /// Lets time pass while this condition holds, and does all work that falls due. The replica gets nothing.
     fn pass_while(&mut self, is_so: impl Fn(&Self) -> bool) {
         let end = self.now + 1_000;
         while is_so(self) {
@@ -98,7 +99,7 @@ impl World {
         self.server.held(self.now).map(|held| (held.grant.fence(), held.deadline))
     }
 
-    /// A session whose first renewal the replica does not get: the end of the lease that it has.
+    /// A session whose first renewal the replica does not get. Also returns its fence, and the end of the lease that the replica has.
     fn unconfirmed_renewal(lease: Millis) -> (Self, Fence, Deadline) {
         let mut world = Self::new();
         world.acquire(lease, true, 1);
@@ -109,7 +110,7 @@ impl World {
     }
 }
 
-/// Requests that come later are not confirmed with that.
+/// An acknowledgement of one request does not confirm later requests.
 #[test]
 fn the_answer_tells_no_more_than_replicas_have() {
     let mut world = World::new();
@@ -138,7 +139,7 @@ fn the_answer_tells_no_more_than_replicas_have() {
     assert_eq!(world.run_due(true), [(1, Reply::Extended(longer))]);
 }
 
-/// Whichever of them are the first to say that they have it.
+/// It does not matter which of the replicas confirm the grant.
 #[test]
 fn as_many_replicas_as_were_asked_for() {
     for (replicas, acks, is_told) in [
@@ -153,7 +154,7 @@ fn as_many_replicas_as_were_asked_for() {
         let mut world = World::new();
         world.acquire(1_000, false, replicas);
         world.run_due(false);
-        // Those who have nothing of it have said so.
+        // The other replicas have acknowledged only what came before.
         let before = world.server.acked;
         let acks = acks.iter().map(|has| if *has { world.server.written } else { before });
         let mut acks: Vec<Offset> = acks.collect();
@@ -168,7 +169,7 @@ fn as_many_replicas_as_were_asked_for() {
     }
 }
 
-/// One that is handed the lock is told when replicas have that, and has no more time for it than it gave them.
+/// A waiter that is handed the lock is told when replicas have confirmed that. They have only as much time as the waiter gave them.
 #[test]
 fn a_waiter_that_replicas_do_not_confirm_in_time_is_told_so_and_has_nothing() {
     for hears in [true, false] {
@@ -202,7 +203,7 @@ fn a_client_is_not_told_that_it_has_what_it_has_no_more() {
     assert_eq!(world.run_due(true), [(0, Reply::Null)]);
 }
 
-/// One whose time is up, or that is gone, is not waited for any more, be it that the server is not done with it yet.
+/// A client whose time is up, or that is gone, does not wait for replicas any more, even if the server is not done with it yet.
 #[test]
 fn replicas_are_to_confirm_nothing_to_those_who_are_not_to_be_told() {
     for is_gone in [true, false] {

@@ -1,4 +1,4 @@
-//! Long histories made up at random, with three locks.
+//! Long random histories with three locks.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ proptest! {
             let Some(step) = world.fits(step).filter(|step| refuses || *step != Step::RunDue(false)) else {
                 continue;
             };
-            // Time goes on when all has been done.
+            // Time passes only when all work has been done.
             let mut turns = 0;
             while step == Step::Pass && world.is_due() {
                 world.take(Step::RunDue(true));
@@ -70,16 +70,16 @@ proptest! {
 }
 
 impl World {
-    /// The step as this world may take it.
+    /// The step, changed so that this world can take it; `None` if it can't.
     fn fits(&self, step: Step) -> Option<Step> {
         match step {
             Step::Ask(conn, mut want) => {
                 let waits = self.waits[usize::from(conn)];
-                // One that is blocked can't ask; one with a place only for the same.
+                // A blocked client can't ask. A client with a place can ask only for the same locks.
                 if waits.is_some_and(|waits| !waits.notify) {
                     return None;
                 }
-                // It would have its place again, if it asks for that before the server has cleared it up.
+                // The client would get its place back if it asked for the same locks before the server has given the place up.
                 if waits.is_none() && self.queued().contains(&conn) {
                     return None;
                 }
@@ -87,11 +87,11 @@ impl World {
                     let (locks, alone) = (waits.locks, waits.alone);
                     want = Want { locks, alone, once: true, notify: want.block.is_some(), ..want };
                 }
-                // Each that has a place has a name of its own.
+                // Each client that has a place has a name of its own.
                 want.notify &= self.owners == CONNS && want.block.is_some();
                 Some(Step::Ask(conn, want))
             }
-            // A blocked client gives nothing back: it would not know what it is told of after that.
+            // A blocked client releases nothing: it could not know what it is told of afterwards.
             Step::Release(conn, _) | Step::Extend(conn, ..) => {
                 let blocked = self.waits[usize::from(conn)].is_some_and(|waits| !waits.notify);
                 (!blocked || self.owners < CONNS).then_some(step)
@@ -99,7 +99,7 @@ impl World {
             Step::Unblock(conn, _) => {
                 self.waits[usize::from(conn)].filter(|waits| !waits.notify).map(|_| step)
             }
-            // Only of the first lock.
+            // Clients leave only the first lock.
             Step::Leave(conn) => self.waits[usize::from(conn)]
                 .filter(|waits| waits.notify && waits.locks.contains(&0))
                 .map(|_| step),

@@ -1,5 +1,6 @@
-//! Clients that take several locks at once, beside others that take one: a model whose steps are tried in all orders (`worlds`) and in
-//! long random ones (`histories`). After each step it is compared with what the page on `LOCK.MACQUIRE` says, in words of its own.
+//! Clients that acquire several locks at once, beside others that acquire one. The steps of this model are tried in all orders (`worlds`),
+//! and in long random ones (`histories`). After each step the model is compared with the page on `LOCK.MACQUIRE`, whose rules are stated
+//! here again.
 
 mod check;
 mod histories;
@@ -11,16 +12,16 @@ use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
 use crate::lock::{AcquireRequest, Fence, Got, Millis, Owner, Room};
 use crate::waiting::{Channel, MessageKind, WaitOptions};
 
-/// Names, of which each client has one; where there are too few, the last clients share the last.
+/// Names. Each client has one; if there are too few, the last clients share the last name.
 const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", b"d", b"e"];
 
 const NOW: Millis = 1_700_000_000_000;
 
-/// What a client asks for.
+/// The request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Want {
     locks: &'static [Lock],
-    /// By `LOCK.ACQUIRE`, else by `LOCK.MACQUIRE`.
+    /// Whether the client asks with `LOCK.ACQUIRE`, and not with `LOCK.MACQUIRE`.
     alone: bool,
     room: Room,
     block: Option<Millis>,
@@ -52,44 +53,44 @@ enum Step {
     /// `LOCK.LEAVE`.
     Leave(Conn),
     Close(Conn),
-    /// `CLIENT UNBLOCK`, with the word `ERROR` or without.
+    /// `CLIENT UNBLOCK`, with `ERROR` if true.
     Unblock(Conn, bool),
-    /// The server does what is due, or refuses to.
+    /// The server does the work that is due, or refuses its writes.
     RunDue(bool),
-    /// Those who are to be told are told, before anything else that is due.
+    /// Clients are told their answers, before any other work that is due.
     Answer,
     Pass,
-    /// Somebody deletes the key, or writes something else over it.
+    /// Somebody deletes the key, or overwrites it with another type.
     Delete(Lock),
     Overwrite(Lock),
 }
 
-/// What must not be.
+/// A state that must not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Fault {
-    /// A waiter that gave up what it had been granted of several locks still has one of them.
+    /// An owner that gave up its grant of several locks still has one of them.
     LeftInPart,
-    /// Those who hold a lock are more than one of them bears.
+    /// A lock has more holders than one of them has room for.
     TooMany,
-    /// A new grant went past one who came before, and still waits.
+    /// A new grant passed over a client that came before and still waits.
     NotTheFirst,
-    /// Somebody waits who could have all that it waits for.
+    /// A client waits that could have all its locks.
     Stuck,
-    /// A waiter was told that it has what it has not.
+    /// A waiter was told of a grant that it does not have.
     NotAll,
-    /// New grants of one command have different fences, or one that is not above those before.
+    /// New grants of one command have different fences, or a fence that is not above the earlier ones.
     Fences,
-    /// A grant that nobody was told of goes on.
+    /// A grant goes on, although nobody was told of it.
     ToNobody,
-    /// A waiter was given a grant that was over by the end of that step.
+    /// A waiter was given a grant that was over by the end of the same step.
     OverAtOnce,
-    /// A client was told something that waited for nothing.
+    /// A client was told something though it did not wait.
     ToldUnasked,
     /// A grant has more holds than its owner was told of.
     HoldsUntold,
     /// The message `granted` does not name the fence of the new grants.
     WrongFence,
-    /// A waiter stands in some of its queues only.
+    /// A waiter is in some of its queues only.
     HalfAPlace,
 }
 
@@ -99,17 +100,17 @@ struct World {
     now: Millis,
     owners: u8,
     slow: bool,
-    /// The server has refused a write: it is tried again only after a while.
+    /// Whether the server has refused a write, which it will try again only after a while.
     refused: bool,
-    /// A key was taken away: who has been granted it may be told of it still.
+    /// Whether a key was taken away: clients may still be told of grants that it had.
     taken_away: bool,
-    /// What each client waits for, blocked or with a place.
+    /// The request of each client that waits, blocked or with a place.
     waits: Vec<Option<Want>>,
     /// The waiters, in order of arrival.
     arrivals: Vec<Conn>,
     /// The grants that somebody has been told of.
     told: BTreeSet<(Lock, Fence)>,
-    /// How many holds of each grant owners have been told of. None from when somebody extends a grant, or asks with `ONCE` or `NOTIFY`:
+    /// How many holds of each grant owners have been told of. `None` from when somebody extends a grant, or asks with `ONCE` or `NOTIFY`:
     /// from then on one answer may stand for several holds, or for none.
     holds: Option<BTreeMap<(Lock, Fence), u32>>,
     highest: Option<Fence>,
@@ -142,7 +143,7 @@ impl World {
         Owner::new(NAMES[usize::from(conn.min(self.owners - 1))]).unwrap()
     }
 
-    /// Whether something is to be done before time goes on.
+    /// Whether there is work to do before time passes.
     fn is_due(&self) -> bool {
         self.server.next_due().is_some_and(|at| at <= self.now)
     }
@@ -162,7 +163,7 @@ impl World {
                 let owner = self.owner(conn);
                 if self.server.extend_all(rules, now, locks, &owner, lease).is_some() {
                     self.holds = None;
-                    // An owner that extends a grant knows of it, and of what came with it.
+                    // An owner that extends a grant knows of it, and of all grants that came with it.
                     self.knows(&owner, &[0, 1, 2]);
                 }
             }
@@ -171,7 +172,8 @@ impl World {
                 let fence = |server: &Server, lock| server.fence_of(lock, &owner, now);
                 let held = fence(&self.server, 0);
                 self.server.leave(rules, now, &owner);
-                // With a grant that it had not claimed go all that came with it, where none of them is over by itself.
+                // An unclaimed grant that is given up ends together with all grants that came with it, unless one of them is over by
+                // itself.
                 let ended = held.filter(|_| fence(&self.server, 0).is_none());
                 if ended.is_some()
                     && (1..super::server::KEYS.len()).any(|lock| fence(&self.server, lock) == ended)
@@ -230,7 +232,7 @@ impl World {
         match reply {
             Reply::Waits | Reply::Queued => {
                 self.waits[usize::from(conn)] = Some(want);
-                // A waiter that asks again keeps its place, unless that has just been served, and it wants less room now.
+                // A waiter that asks again keeps its place, unless the place has just been served and the new request wants less room.
                 if !stood || self.held_by(conn).iter().any(|grant| !held.contains(grant)) {
                     self.arrivals.retain(|other| *other != conn);
                     self.arrivals.push(conn);
@@ -238,7 +240,7 @@ impl World {
             }
             reply => {
                 self.is_told(want, &reply);
-                // A claim.
+                // The request is a claim.
                 if once && self.waits[usize::from(conn)].is_some_and(|waits| waits.notify) {
                     self.forget_place(conn);
                 }
@@ -246,7 +248,7 @@ impl World {
         }
     }
 
-    /// The grants of a client's name.
+    /// The grants of a client's owner, by lock.
     fn held_by(&self, conn: Conn) -> Vec<(Lock, Fence)> {
         let (name, locks) = (self.owner(conn), 0..3);
         let held = locks
@@ -259,7 +261,7 @@ impl World {
         self.arrivals.retain(|other| *other != conn);
     }
 
-    /// A client that had a place stands in no queue any more. (It may have asked for something else since, and be blocked.)
+    /// Notes that a client with a place is in no queue any more. (It may have asked for other locks since, and be blocked.)
     fn forget_place(&mut self, conn: Conn) {
         let has_place = self.waits[usize::from(conn)].is_some_and(|waits| waits.notify);
         if has_place && !self.queued().contains(&conn) {
@@ -279,7 +281,7 @@ impl World {
         }
     }
 
-    /// A client has been told what it has.
+    /// Notes that a client has been told of its grants.
     fn is_told(&mut self, Want { locks, once, .. }: Want, reply: &Reply) {
         let all: &[Got] = match reply {
             Reply::Granted { fence, holds, .. } => &[Got { fence: *fence, holds: *holds, slot: None }],
@@ -294,7 +296,7 @@ impl World {
             self.faults.insert(Fault::Fences);
         }
         for (lock, got) in locks.iter().zip(all) {
-            // Where each has a name of its own, nobody else can have given it back.
+            // If each client has a name of its own, nobody else can have released it.
             let held = self.server.holders_of(*lock, self.now);
             let its =
                 held.iter().any(|held| held.grant.fence() == got.fence && held.grant.holds() >= got.holds);
@@ -302,12 +304,12 @@ impl World {
                 self.faults.insert(Fault::NotAll);
             }
             self.holds.iter_mut().for_each(|holds| *holds.entry((*lock, got.fence)).or_default() += 1);
-            // Its owner knows of all that was granted with it.
+            // The owner knows of all grants that came with this one.
             self.told.extend((0..3).map(|lock| (lock, got.fence)));
         }
     }
 
-    /// An owner gives back a hold of each of these locks.
+    /// Notes that an owner has released a hold of each of these locks.
     fn given_back(&mut self, owner: &Owner<'_>, locks: &[Lock]) {
         for lock in locks {
             let Some(fence) = self.server.fence_of(*lock, owner, self.now) else { continue };
@@ -316,7 +318,7 @@ impl World {
         }
     }
 
-    /// An owner knows of what it has.
+    /// Notes that an owner knows of its grants of these locks.
     fn knows(&mut self, owner: &Owner<'_>, locks: &[Lock]) {
         for lock in locks {
             let held = self.server.holders_of(*lock, self.now).into_iter();
@@ -326,7 +328,7 @@ impl World {
         }
     }
 
-    /// What has been published.
+    /// Reads the published messages.
     fn read(&mut self) {
         for message in std::mem::take(&mut self.server.messages) {
             let conn = NAMES.iter().position(|name| **name == *message.channel.address).unwrap() as Conn;

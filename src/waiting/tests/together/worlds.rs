@@ -1,4 +1,4 @@
-//! All that can happen with two locks and a few clients.
+//! Everything that can happen with two locks and a few clients.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -7,21 +7,21 @@ use crate::lock::{Millis, Room};
 use crate::waiting::tests::server::{Conn, Lock};
 use crate::waiting::tests::soak;
 
-/// What the clients of a world try.
+/// What the clients of a world may do.
 #[derive(Clone)]
 struct Size {
     conns: Conn,
     owners: u8,
     wants: &'static [Want],
-    /// What each client has asked for before that.
+    /// The requests with which the world begins.
     begins: Vec<(Conn, Want)>,
-    /// So often clients ask, and keys are deleted, at most.
+    /// How often, at most, clients ask and keys are deleted.
     asks: u8,
     horizon: Millis,
     closes: bool,
     deletes: bool,
     refuses: bool,
-    /// Clients give back what their owner holds no more, and what another client of its waits for.
+    /// Whether clients release locks that their owner does not hold any more, or that another client of the same owner waits for.
     late: bool,
     slow: bool,
 }
@@ -102,7 +102,7 @@ impl Model for Size {
         let mut next = world.clone();
         next.take(step);
         next.server.renumber(false);
-        // What happens to a key is counted for ever: so it is bounded as well.
+        // The number of changes to keys counts up forever, so it is limited as well.
         let counts = matches!(step, Step::Ask(..) | Step::Delete(_) | Step::Overwrite(_));
         Some((next, asks - u8::from(counts)))
     }
@@ -145,7 +145,7 @@ fn both_by_one_owner_from_two_connections() {
     holds("one owner", Size { owners: 2, wants, asks: soak(3, 4), horizon: soak(2, 3), ..SMALL });
 }
 
-/// Four of them have one name: one is next, and two who wait for both stand before the last.
+/// Four of the clients have one name. One of them is next, and two that wait for both locks are ahead of the last.
 #[test]
 fn one_and_both_by_four_of_one_name() {
     let begins = vec![(0, Want::BOTH), (1, Want::ONE), (2, Want::BOTH), (3, Want::BOTH), (4, Want::ONE)];
@@ -155,8 +155,8 @@ fn one_and_both_by_four_of_one_name() {
     }
 }
 
-/// One of two holders has lapsed, and nobody has looked since. The client that waits gets the lock, or its grant back with less room, by
-/// a release of another client of its owner's: that does not give back what the waiter is told of.
+/// One of two holders has lapsed, and nobody has looked at the lock since. Another client of the waiter's owner releases the lock. That
+/// gives the waiter the lock, or its grant with less room, and must not release what the waiter is told of.
 #[test]
 fn a_release_when_another_holder_has_just_lapsed() {
     let pair = Want { room: Room::limit(2).unwrap(), ..Want::ONE };
@@ -170,7 +170,7 @@ fn a_release_when_another_holder_has_just_lapsed() {
     }
 }
 
-/// Its owner has one of them already. Where it goes before it is told of both, it takes with it what it was given.
+/// The owner has one of the locks already. If its client goes away before it is told of both, its new holds are taken back.
 #[test]
 fn both_by_one_who_has_one_of_them() {
     let begins = vec![(1, Want::ONE), (0, ON_L), (2, Want::BOTH)];

@@ -1,8 +1,8 @@
-//! A small world around `Server`: owners, connections, a clock, and a replica that takes over. All that may happen in it is
-//! tried, in any order, by `worlds`.
+//! A small world around `Server`: owners, connections, a clock, and a replica that takes over. `worlds` tries everything that may happen in
+//! it, in any order.
 //!
-//! What owners believe is kept here, by what they were told alone, and compared with each other. So is what the guarantees
-//! of `docs/design.md` say of each step.
+//! The world keeps the owners' beliefs, which come only from what they are told, and compares them with each other. It also checks after
+//! each step what the guarantees of `docs/design.md` say about it.
 
 mod beliefs;
 mod model;
@@ -19,19 +19,19 @@ use crate::waiting::table::Offset;
 pub(super) use model::EXCLUSION;
 pub(super) use size::{Clients, Failover, Happens, Kind, Size, Who};
 
-/// Which server is asked.
+/// The server that is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Primary,
-    /// The old primary beside its successor.
+    /// The old primary, which lives on beside its successor.
     Old,
 }
 
-/// What must never be seen.
+/// A state that must never occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Fault {
     FenceNotAbove,
-    /// Two holders have one slot, one has got another slot, or not the least that was free.
+    /// Two holders have the same slot, a holder has got another slot, or a slot that was not the least free one.
     WrongSlot,
     ByAStranger,
     NotTheFirst,
@@ -39,19 +39,19 @@ enum Fault {
     /// An owner holds the lock, and still waits for it.
     WaitsForItself,
     ToNobody,
-    /// A connection that was closed, or answered, is told something.
+    /// A connection that was closed or answered is told something.
     ToldUnasked,
-    /// A connection keeps a grant alive, and its lease ends before anything is due.
+    /// A connection keeps a grant alive, but its lease ends before anything is due.
     NotRenewed,
     /// The server has ended a grant that its owner still counts on.
     Lost,
-    /// A place in the queue is gone, and its owner was not told.
+    /// A place in the queue is gone, but its owner was not told.
     PlaceLost,
     /// A holder has not heard that its grant is over, or that somebody waits for it.
     NotHeard,
-    /// A grant holds the lock, and `LOCK.INFO` does not show it.
+    /// A grant holds the lock, but `LOCK.INFO` does not show it.
     NotShown,
-    /// A connection keeps a grant alive, and its owner was not told so.
+    /// A connection keeps a grant alive, but the grant's owner was not told so.
     KeptUntold,
 }
 
@@ -60,16 +60,16 @@ enum Fault {
 struct Belief {
     fence: Fence,
     holds: u32,
-    /// For how many there is room, as it asked.
+    /// The room that the owner asked for.
     room: Room,
-    /// The number that it was told last.
+    /// The slot that the owner was told last.
     slot: Option<Slot>,
-    /// The lease is over after that. Where a connection keeps the grant alive, its owner counts on that connection, and not on the lease;
-    /// where replicas confirm that, it counts on the lease that it was told or shown last.
+    /// The end of the lease. If a connection keeps the grant alive, the owner counts on that connection, and not on the lease. If replicas
+    /// confirm the session, the owner counts on the lease that it was told or shown last.
     until: Deadline,
-    /// The connection that keeps it alive.
+    /// The connection that keeps the grant alive.
     session: Option<Conn>,
-    /// The session is with the old primary.
+    /// Whether the session is on the old primary.
     old: bool,
 }
 
@@ -77,9 +77,9 @@ struct Belief {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Hears {
     fence: Fence,
-    /// It knows that it holds the lock.
+    /// Whether the holder knows that it holds the lock.
     claimed: bool,
-    /// Somebody waits.
+    /// Whether the holder has heard that somebody waits.
     wanted: bool,
 }
 
@@ -87,48 +87,48 @@ struct Hears {
 pub(super) struct World {
     now: Millis,
     primary: Server,
-    /// Until when it lives on.
+    /// The old primary, and how long it lives on.
     old: Option<(Server, Millis)>,
-    /// The old primary has been away since before it was replaced.
+    /// Whether the old primary has been away since before it was replaced.
     away: bool,
     replica: Option<Server>,
     on_the_way: Vec<Effect>,
-    /// The owners that connections wait for.
+    /// For each connection, the owner that waits on it, and its request.
     waiting: Vec<Option<(Who, Kind)>>,
-    /// The owners that connections to the old primary wait for.
+    /// The same for connections to the old primary.
     waiting_old: Vec<Option<(Who, Kind)>>,
-    /// Owners have replicas confirm what they ask for.
+    /// Whether owners have replicas confirm what they ask for.
     confirms: bool,
-    /// Somebody has just been told that replicas have not confirmed what it asked for.
+    /// Whether a client has just been told that replicas have not confirmed its grant or extension.
     unconfirmed: bool,
-    /// The owners that were told on a connection that it keeps their grant alive.
+    /// For each connection, the owners that were told on it that it keeps their grants alive.
     sessions: Vec<BTreeSet<Who>>,
-    /// The owners that were sent away from a connection on which they had asked for a session.
+    /// For each connection, the owners that were sent away from it after they had asked for a session.
     sent_away: Vec<BTreeSet<Who>>,
-    /// Those who wait, first come first.
+    /// The waiters in order of arrival.
     arrivals: Vec<Queued>,
-    /// The owners that had places before the server was demoted, and have not been told that those are gone.
+    /// The owners that had places before the server was demoted, and have not been told that these are gone.
     to_be_sent_away: BTreeSet<Who>,
-    /// The connections on which owners have asked last for a place.
+    /// For each owner, the connection on which it asked last for a place.
     places: Vec<Option<Conn>>,
-    /// The grants that places were given, and have not claimed.
+    /// The unclaimed grants of places.
     to_claim: BTreeSet<Fence>,
-    /// The grants of which owners are to hear what becomes of them.
+    /// The grants about which owners are to hear.
     hears: Vec<Option<Hears>>,
     beliefs: Vec<Option<Belief>>,
-    /// The last grant that an owner gave back: what it is told of that one later it ignores.
+    /// For each owner, the last grant that it released. It ignores what it is told of that grant later.
     given_back: Vec<Option<Fence>>,
-    /// The last grant, and whose it was.
+    /// The latest grant, and its owner.
     highest: Option<(Fence, Owner<'static>)>,
-    /// The grants that nobody has been told of yet.
+    /// The grants of which nobody has been told yet.
     untold: BTreeSet<Fence>,
-    /// The last grants that the lock had. If the server stands still, they may come back.
+    /// The last grants of the lock. If the server stands still, they may come back.
     known: Vec<Fence>,
     /// The grant that an operator broke last.
     broken: Option<Fence>,
-    /// The grants whose leases an operator has cut short last, and their ends then.
+    /// The grants whose leases an operator has cut short last, and the new ends.
     cut: BTreeMap<Fence, Deadline>,
-    /// The connections that an owner has lost, on which it had a session or asked for one, until the server knows.
+    /// For each owner, connections that it has lost, and on which it had a session or asked for one, until the server knows.
     lost: Vec<BTreeSet<Conn>>,
     faults: BTreeSet<Fault>,
 }
@@ -141,7 +141,7 @@ fn owner(who: Who) -> Owner<'static> {
 impl World {
     fn new(size: Size) -> Self {
         let mut primary = Server::new(size.conns);
-        // A grace that began with its start is over.
+        // A grace that began with the start is over.
         primary.promote(1 - size.rules.grace);
         Self {
             now: 1,
@@ -196,27 +196,27 @@ impl World {
         self.beliefs[usize::from(who)].filter(|belief| self.is_sure(belief))
     }
 
-    /// Whether an owner counts on its grant now. If not, it will look what has become of it.
+    /// Whether an owner counts on its grant now. If not, it will check what has become of the grant.
     fn is_sure(&self, belief: &Belief) -> bool {
         !self.is_confirmed(belief) || Deadline::At(self.now) <= belief.until
     }
 
-    /// Whether replicas confirm that a connection keeps a grant alive.
+    /// Whether replicas confirm the session of this grant.
     fn is_confirmed(&self, belief: &Belief) -> bool {
         self.confirms && belief.session.is_some()
     }
 
-    /// Those who believe to hold the lock now.
+    /// The beliefs of owners that believe to hold the lock now.
     fn all_beliefs(&self) -> impl Iterator<Item = &Belief> {
         self.beliefs.iter().flatten().filter(|belief| self.is_sure(belief))
     }
 
-    /// How many believe to hold the lock now.
+    /// How many owners believe to hold the lock now.
     fn believers(&self) -> usize {
         self.all_beliefs().count()
     }
 
-    /// Whether those who believe to hold the lock have room for each other, and no two the same slot.
+    /// Whether the owners that believe to hold the lock have room for each other, and no two have the same slot.
     fn bear_each_other(&self) -> bool {
         let count = self.believers();
         let bears = |belief: &Belief| belief.room.most().is_none_or(|most| count <= most as usize);
@@ -225,14 +225,14 @@ impl World {
         self.all_beliefs().all(|belief| bears(belief) && is_first(belief))
     }
 
-    /// What the replica has said of the stream: all that has come to it. After a failover, others have taken its place.
+    /// Has the replica acknowledge all effects that it has got. After a failover, other replicas have taken its place.
     fn note_acks(&mut self) {
         let on_the_way = if self.replica.is_some() { self.on_the_way.len() } else { 0 };
         self.primary.acked = self.primary.written - on_the_way as Offset;
     }
 
-    /// Whether a connection can be used: it is open, and nobody waits on it. The server reads nothing more from one that it is
-    /// not done with.
+    /// Whether a connection can be used: it is open, and no owner waits on it. The server reads nothing more from a client that it is not
+    /// done with.
     fn is_free(&self, at: Role, conn: Conn) -> bool {
         if let (Role::Old, Some((old, _))) = (at, &self.old) {
             return self.waiting_old[usize::from(conn)].is_none() && !old.blocked().contains(&conn);

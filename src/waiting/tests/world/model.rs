@@ -1,4 +1,4 @@
-//! All that may happen in a world, and what must be so in each.
+//! Everything that may happen in a world, and what must be true in each state.
 
 use std::collections::BTreeSet;
 
@@ -31,28 +31,28 @@ pub(in crate::waiting::tests) enum Action {
     Break,
     /// An operator has the lease end now.
     Cut,
-    /// The server sees that a connection has closed.
+    /// The server finds that a connection has closed.
     Close(Conn),
-    /// A client is gone, and the server does not know it yet.
+    /// A client goes away, and the server does not know it yet.
     Vanish(Conn),
     /// `LOCK.LEAVE`.
     Leave(Who),
-    /// Subscribers come, or go.
+    /// Subscribers come, or they go.
     Deafen,
     /// `CLIENT UNBLOCK`.
     Unblock {
         conn: Conn,
         error: bool,
     },
-    /// The server does what is due by itself.
+    /// The server does the work that is due.
     RunDue(Writes),
-    /// The old primary does, beside its successor.
+    /// The old primary, beside its successor, does the work that is due.
     RingOld,
     /// The server frees the clients that it is done with.
     Free,
     /// A millisecond goes by.
     Pass,
-    /// All that was due has been done when time stops.
+    /// Checks the state when time has stopped and all work that was due has been done.
     Look,
     /// The server is demoted and promoted.
     Flip,
@@ -67,14 +67,14 @@ pub(in crate::waiting::tests) enum Action {
     },
 }
 
-/// The guarantee that the worlds with a failover put to the test.
+/// The guarantee that the worlds with a failover test.
 pub(in crate::waiting::tests) const EXCLUSION: &str =
     "1: owners inside their leases have room for each other";
 
 impl Size {
     fn acquires(self, world: &World, at: Role, who: Who, actions: &mut Vec<Action>) {
         for &kind in self.kinds {
-            // Any idle connection will do: they are all alike, but for places.
+            // Any idle connection will do, since they differ only in places.
             let free = (0..self.conns).filter(|&conn| world.is_free(at, conn));
             for conn in free.take(if kind.notified() { usize::MAX } else { 1 }) {
                 if at == Role::Primary || !kind.waits() && !kind.notified() {
@@ -85,14 +85,14 @@ impl Size {
         }
     }
 
-    /// What an owner may ask for.
+    /// Adds what an owner may ask for.
     fn wishes(self, world: &World, at: Role, who: Who, actions: &mut Vec<Action>) {
         let belief = world.believes(who);
         let clients = world.clients(self);
         if belief.is_none_or(|belief| belief.holds < self.holds) {
             self.acquires(world, at, who, actions);
         }
-        // An owner that waits for an answer gives back one of the holds that it knows of, at most.
+        // An owner that waits for an answer releases at most one of the holds that it knows of.
         if world.waiting.iter().chain(&world.waiting_old).flatten().any(|&(waits, _)| waits == who) {
             actions.extend(belief.map(|_| Action::Release { at, who, all: false }));
             return;
@@ -105,7 +105,7 @@ impl Size {
             actions.push(Action::Release { at, who, all: true });
         }
         let can_wait = self.confirm.is_none() || (0..self.conns).any(|conn| world.is_free(at, conn));
-        // An owner with a session that replicas confirm leaves the lease to it.
+        // An owner with a session that replicas confirm leaves the lease to the session.
         let leaves_it = |belief: Belief| belief.session.is_some() && self.confirm.is_some();
         let can_wait = can_wait && !belief.is_some_and(leaves_it);
         if can_wait && (belief.is_some() || clients == Clients::ExtendAnything) {
@@ -113,7 +113,7 @@ impl Size {
         }
     }
 
-    /// What the server does by itself.
+    /// Adds what the server may do by itself.
     fn turns(self, world: &World, actions: &mut Vec<Action>) {
         let now = world.now;
         let happens = self.happens;
@@ -140,7 +140,7 @@ impl Size {
         }
     }
 
-    /// What becomes of connections.
+    /// Adds what may happen to connections.
     fn connections(self, world: &World, conn: Conn, actions: &mut Vec<Action>) {
         if self.happens.vanishes && !world.primary.has_vanished(conn) {
             actions.push(Action::Vanish(conn));
@@ -163,7 +163,7 @@ impl Model for Size {
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        // Where a fault has been found, nothing more is to be learnt.
+        // After a fault, nothing more can be learnt.
         if !world.faults.is_empty() || !world.bear_each_other() {
             return;
         }
@@ -252,7 +252,7 @@ impl Model for Size {
     }
 
     fn within_boundary(&self, world: &World) -> bool {
-        // Fences count the grants of one millisecond; some end in the step that made them.
+        // A fence counts the grants of its millisecond. Some of these end in the step that made them.
         let highest = world.highest.as_ref().map(|(fence, _)| *fence).max(world.primary.fences.last());
         let highest = highest.map(|fence| fence.granted_at() + 1 - world.now * 1000);
         let servers = world.old.iter().map(|(old, _)| old).chain([&world.primary]);
@@ -292,7 +292,7 @@ impl Model for Size {
             Property::always("who holds the lock is shown", |_, world: &World| !world.has(Fault::NotShown)),
             Property::always("nobody is told twice", |_, world: &World| !world.has(Fault::ToldUnasked)),
         ];
-        // A world that is too small to show that proves nothing.
+        // A world that is too small to reach this proves nothing.
         if self.kinds.iter().any(|kind| kind.notified()) {
             all.push(Property::sometimes("a place is given a grant", |_, world: &World| {
                 world.to_claim.iter().any(|fence| world.untold.contains(fence))

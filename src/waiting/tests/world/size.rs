@@ -26,7 +26,7 @@ pub(in crate::waiting::tests) struct Size {
     pub(in crate::waiting::tests) breaks: bool,
     pub(in crate::waiting::tests) happens: Happens,
     pub(in crate::waiting::tests) failover: Option<Failover>,
-    /// What owners have replicas confirm, whenever they ask for something.
+    /// The confirmation by replicas for which owners ask with every request.
     pub(in crate::waiting::tests) confirm: Option<Confirm>,
     pub(in crate::waiting::tests) rules: Rules,
 }
@@ -34,45 +34,45 @@ pub(in crate::waiting::tests) struct Size {
 /// What else a server does to the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::waiting::tests) struct Happens {
-    /// An operator sends waiters away.
+    /// Whether an operator sends waiters away.
     pub(in crate::waiting::tests) unblocks: bool,
-    /// The server finds out only later that a client is gone.
+    /// Whether the server finds out only later that a client is gone.
     pub(in crate::waiting::tests) vanishes: bool,
-    /// The server refuses what falls due.
+    /// Whether the server refuses work that falls due.
     pub(in crate::waiting::tests) refusals: bool,
-    /// The server stands still though something is due.
+    /// Whether the server stands still though work is due.
     pub(in crate::waiting::tests) stalls: bool,
-    /// The lock's slot is on its way to the server: what falls due finds it nowhere.
+    /// Whether the lock's slot is moving to the server, so that due work does not find the lock.
     pub(in crate::waiting::tests) arrives: bool,
-    /// An operator cuts the lease short.
+    /// Whether an operator cuts the lease short.
     pub(in crate::waiting::tests) cuts: bool,
-    /// Subscribers come and go.
+    /// Whether subscribers come and go.
     pub(in crate::waiting::tests) unheard: bool,
-    /// The server is demoted, and promoted again before it has done anything else.
+    /// Whether the server is demoted, and promoted again before it has done anything else.
     pub(in crate::waiting::tests) flips: bool,
 }
 
 /// A primary that dies, and its replica.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::waiting::tests) struct Failover {
-    /// How long the old primary goes on beside its successor, in ms.
+    /// How long the old primary lives on beside its successor, in ms.
     pub(in crate::waiting::tests) lives_on: Millis,
-    /// It was away when it was replaced, and does so once it comes back.
+    /// Whether the old primary was away when it was replaced. In that case `lives_on` counts from its return.
     pub(in crate::waiting::tests) away: bool,
-    /// How many effects can be on their way to the replica, and get lost.
+    /// How many effects can be on their way to the replica, and can get lost.
     pub(in crate::waiting::tests) lag: usize,
     pub(in crate::waiting::tests) clients: Clients,
 }
 
-/// How far owners go by what they are told.
+/// How strictly owners go by what they are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::waiting::tests) enum Clients {
-    /// Clients extend only what they were told to hold. With 0 holds left, they don't hold the lock. A grant that they gave back is not
-    /// theirs, whatever they are told of it later.
+    /// Clients extend only grants that they were told of. With 0 holds left, they don't hold the lock. A grant that they have released is
+    /// not theirs, whatever they are told of it later.
     Strict,
-    /// Clients use their names again, and take the grants that they get back by that.
+    /// Clients use their names again, and accept grants that they get back in this way.
     ReuseNames,
-    /// Clients also extend what they do not believe to hold.
+    /// Clients also extend grants that they don't believe to hold.
     ExtendAnything,
     /// Clients count their holds themselves, as several threads do of which only one sees the reply.
     CountThemselves,
@@ -90,24 +90,24 @@ pub(in crate::waiting::tests) enum Kind {
     WaitOnce,
     Session,
     WaitWithSession,
-    /// Waits without limit by a place in the queue, and asks again to claim.
+    /// Waits without limit with a place in the queue, and asks again to claim the grant.
     Place,
-    /// `Place` whose message starts the work: nothing is left to claim.
+    /// `Place` whose message starts the work, so that nothing is left to claim.
     PlaceToStart,
-    /// Waits by a place for 1 ms, and asks again to claim.
+    /// Waits for 1 ms with a place, and asks again to claim the grant.
     PlaceBriefly,
-    /// With room for any number.
+    /// With room for any number of holders.
     Read,
     ReadOnce,
     WaitToRead,
     ReadWithSession,
     WaitToReadWithSession,
     PlaceToRead,
-    /// With room for two, and waits without limit.
+    /// With room for two holders; waits without limit.
     WaitForPair,
     /// `WaitForPair` that asks for the slot 2.
     WaitForSecond,
-    /// No acquire: an extension that waits for replicas.
+    /// No acquire, but an extension that waits for replicas.
     Extension,
 }
 
@@ -116,7 +116,7 @@ impl Kind {
         !self.notified() && self.timeout().is_some()
     }
 
-    /// How long it waits; 0: without limit.
+    /// How long the client waits; 0: without limit.
     fn timeout(self) -> Option<Millis> {
         match self {
             Self::Plain | Self::Once | Self::Session | Self::Extension => None,

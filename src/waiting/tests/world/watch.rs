@@ -1,4 +1,4 @@
-//! What the guarantees say of each step, and of the moment in which all that was due has been done.
+//! Checks what the guarantees say of each step, and of the moment in which all work that was due has been done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use crate::waiting::table::Offset;
 use crate::waiting::tests::server::{Queued, QueuedRequest, Rules, Server};
 use crate::waiting::{Message, MessageKind};
 
-/// A grant, its owner, and how many it bears.
+/// A grant, its owner, and its room.
 type Holder = (Fence, Owner<'static>, Room);
 
 /// The slots of grants.
 type Slots = BTreeMap<Fence, Option<Slot>>;
 
 impl World {
-    /// Has a server do something, and looks at what became of the lock.
+    /// Has a server take a step, and checks what has become of the lock.
     pub(super) fn step<T>(
         &mut self,
         size: Size,
@@ -50,7 +50,7 @@ impl World {
         let new: Vec<Holder> = after.iter().filter(is_new).cloned().collect();
         let kept: Vec<Holder> = after.iter().filter(|holder| !is_new(holder)).cloned().collect();
         for (fence, holder, _) in &new {
-            // What an old primary grants that asks replicas is told to nobody.
+            // A grant of an old primary that has to ask replicas is told to nobody.
             if at == Role::Old && self.confirms {
                 continue;
             }
@@ -65,7 +65,7 @@ impl World {
             let fences: BTreeSet<Fence> = after.iter().map(|(fence, ..)| *fence).collect();
             self.untold.retain(|fence| fences.contains(fence));
             self.to_claim.retain(|fence| fences.contains(fence));
-            // What hung on the lease of somebody else is told of later still.
+            // Clients may still be told of grants that depended on another grant's lease.
             let given: Vec<Fence> = self.primary.given(0).into_iter().map(|(fence, _)| fence).collect();
             let alone = size.kinds.iter().all(|kind| kind.room().is_exclusive());
             self.cut.retain(|fence, _| !alone || fences.contains(fence) || given.contains(fence));
@@ -79,8 +79,8 @@ impl World {
         result
     }
 
-    /// New grants go to the first to come of those who wait, by our own list; and to nobody while a holder waits to have its grant
-    /// with less room. A holder's own waiters re-enter wherever they stand.
+    /// Checks that new grants go to the first waiter, by the world's own list, and to nobody while a holder waits to have its grant with
+    /// less room. A holder's own waiters re-enter wherever they are in the queue.
     fn check_order(&mut self, size: Size, asked: Vec<QueuedRequest>, kept: Vec<Holder>, new: Vec<Holder>) {
         let rank = |asked: &QueuedRequest| self.arrivals.iter().position(|queued| *queued == asked.by);
         let mut waits: Vec<_> = asked.iter().filter_map(|asked| Some((rank(asked)?, asked))).collect();
@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// Those who wait to have their grant with less room than it has.
+    /// The requests of holders that wait to have their grants with less room.
     pub(super) fn upgrades(&self) -> impl Iterator<Item = QueuedRequest> {
         let holders = self.primary.holders(self.now);
         let less = move |asked: &QueuedRequest| {
@@ -118,7 +118,7 @@ impl World {
         self.primary.asks().into_iter().filter(less)
     }
 
-    /// What has been published, and what has become of the places.
+    /// Reads the published messages, and finds what has become of the places.
     fn read(&mut self, size: Size, messages: Vec<Message>) {
         let queued = self.primary.queued();
         let holders = self.primary.holders(self.now).into_iter();
@@ -148,11 +148,11 @@ impl World {
                     let same = hears.iter_mut().filter(|hears| hears.fence == fence);
                     same.for_each(|hears| hears.wanted = true);
                 }
-                // Nobody will claim it.
+                // Nobody will claim the grant.
                 MessageKind::Granted(fence) if self.primary.deaf => _ = self.to_claim.remove(&fence),
                 MessageKind::Granted(fence) => _ = self.to_claim.insert(fence),
                 MessageKind::Start { fence, .. } if self.primary.deaf => _ = self.to_claim.remove(&fence),
-                // Its owner knows of it.
+                // The owner knows of the grant.
                 MessageKind::Start { fence, .. } => {
                     self.untold.remove(&fence);
                     self.to_claim.remove(&fence);
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// A step by an owner: it must not touch another's grant.
+    /// Takes a step for an owner, and checks that it does not touch another owner's grant.
     pub(super) fn step_of<T>(
         &mut self,
         size: Size,
@@ -182,20 +182,20 @@ impl World {
         let others = before.confirmed(now).into_iter().filter(|held| held.grant.owner() != owner(who));
         let same = |held: &Held<'_>| {
             let after = after.iter().find(|after| after.grant.fence() == held.grant.fence());
-            // Its own waiters may re-enter, with less room too.
+            // The other owner's waiters may re-enter, even with less room.
             after.is_some_and(|after| {
                 let less = after.grant.room() <= held.grant.room();
                 after.deadline >= held.deadline && after.grant.holds() >= held.grant.holds() && less
             })
         };
-        // The step may be the first to find out that the grant's client has gone away, or to renew a session's lease.
+        // The step may be the first to find that the grant's client has gone away, or to renew a session's lease.
         if !others.into_iter().all(|held| same(&held)) && !before.is_unsettled() {
             self.faults.insert(Fault::ByAStranger);
         }
         result
     }
 
-    /// All that was due has been done: what must be so then.
+    /// Checks what must be true when all work that was due has been done.
     pub(super) fn look(&mut self, size: Size) {
         let now = self.now;
         let holders = self.primary.holders(now);
@@ -204,11 +204,11 @@ impl World {
         let refusals = size.happens.refusals;
         let ends = |held: &Held<'_>| held.deadline <= Deadline::At(now);
         let kept_alive = |held: &Held<'_>| self.primary.session(held.grant.fence()).is_some();
-        // Replicas that do not confirm it end a session.
+        // Replicas that do not confirm a session end it.
         if holders.iter().any(|held| ends(held) && kept_alive(held)) && !refusals && !self.confirms {
             found.push(Fault::NotRenewed);
         }
-        // A failover may lose it.
+        // A failover may lose the grant.
         let kept = |fence| held.contains(&fence) || self.has_failed_over(size);
         if !self.all_beliefs().all(|belief| kept(belief.fence)) {
             found.push(Fault::Lost);
@@ -226,7 +226,7 @@ impl World {
         if asks.iter().any(waits_for_itself) && !refusals && !size.happens.arrives {
             found.push(Fault::WaitsForItself);
         }
-        // An owner that is not shown its grant does not count on it. So nobody is to wait for that.
+        // An owner that is not shown its grant does not count on it, so nobody may have to wait for that grant.
         if self.confirms && self.primary.clone().shown(size.rules, now).len() != holders.len() {
             found.push(Fault::NotShown);
         }
@@ -236,7 +236,7 @@ impl World {
         }
         self.faults.extend(found);
         self.check_sessions();
-        // A grant that is not claimed ends soon.
+        // An unclaimed grant ends soon.
         let claim = size.rules.claim;
         let may_be_claimed =
             |fence: &Fence| self.to_claim.contains(fence) && now <= fence.granted_at() / 1000 + claim;
@@ -246,7 +246,7 @@ impl World {
             self.faults.insert(Fault::ToNobody);
         }
         let waits = !self.primary.queued().is_empty();
-        // What an owner does not know of it does not miss.
+        // A holder does not miss messages about a grant that it does not know of.
         let over = |hears: &mut Hears| !hears.claimed && !held.contains(&hears.fence);
         self.hears.iter_mut().for_each(|hears| _ = hears.take_if(over));
         let heard = |hears: &Hears| held.contains(&hears.fence) && (hears.wanted || !waits || !hears.claimed);
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// A connection keeps a grant alive from when its owner is told; if that has gone, until the server knows.
+    /// Checks that a connection keeps a grant alive from when its owner is told; if the connection has gone, until the server knows.
     fn check_sessions(&mut self) {
         let mut kept = vec![BTreeSet::new(); self.sessions.len()];
         for held in self.primary.holders(self.now) {
@@ -287,7 +287,8 @@ fn slots(holders: &[Held<'_>]) -> Slots {
     holders.iter().map(|held| (held.grant.fence(), held.grant.slot())).collect()
 }
 
-/// Whether no two have one slot, each kept its own, and each new one is the least that was free, unless one is asked for.
+/// Whether no two grants have the same slot, each has kept its slot, and each new slot is the least that was free, unless another one is
+/// asked for.
 fn are_right(before: &Slots, after: &Slots, size: Size) -> bool {
     let known = |fence: &Fence| before.get(fence).copied().flatten();
     let mut used: BTreeSet<Slot> = after.keys().filter_map(known).collect();
@@ -302,7 +303,7 @@ fn are_right(before: &Slots, after: &Slots, size: Size) -> bool {
     })
 }
 
-/// Whether that ask fits with those who hold the lock: by the words of the page on `LOCK.ACQUIRE`.
+/// Whether this request fits beside the holders, by the rules of the page on `LOCK.ACQUIRE`.
 fn fits(asked: &QueuedRequest, holders: &[Held<'_>], size: Size) -> bool {
     let others: Vec<_> = holders.iter().filter(|held| held.grant.owner() != asked.owner).collect();
     let room = |room: Room| room.most().map_or(usize::MAX, |most| most as usize);

@@ -1,6 +1,6 @@
-//! Everything that can happen in small worlds, step by step, against guarantees 1 to 6 of `docs/design.md`.
+//! Everything that can happen in small worlds, step by step, checked against guarantees 1 to 6 of `docs/design.md`.
 //!
-//! A world in which a guarantee has to fail is here for each that holds: a model that never fails would prove nothing.
+//! For each guarantee there is also a world in which it must fail, since a model that never fails would prove nothing.
 
 mod promotion;
 mod wide;
@@ -40,7 +40,7 @@ const NOTHING_ELSE: Happens = Happens {
     flips: false,
 };
 
-/// Tries all that can happen, until something is found that must not.
+/// Tries everything that can happen, until it finds a state that must not occur.
 fn explore(name: &str, size: Size) -> impl Checker<Size> {
     let began = Instant::now();
     let checker = size.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
@@ -138,7 +138,7 @@ fn a_session_on_a_slot_that_arrives() {
     holds("arrives, and the server locks still", Size { happens, leases: &[1], horizon: 4, ..size });
 }
 
-/// Nothing of an earlier time is in the way of the new one.
+/// The state of an earlier time as a primary does not disturb the new one.
 #[test]
 fn a_primary_is_demoted_and_promoted() {
     let happens = Happens { flips: true, ..NOTHING_ELSE };

@@ -1,4 +1,4 @@
-//! Worlds in which a primary dies, and its replica takes over: with a grace, or with replicas that confirm what owners are told.
+//! Worlds in which a primary dies and its replica takes over: with a grace, or with replicas that confirm what owners are told.
 
 use std::num::NonZeroU32;
 
@@ -32,7 +32,7 @@ fn with_grace(grace: Millis, size: Size) -> Size {
     Size { rules: Rules { grace, ..size.rules }, ..size }
 }
 
-/// Two owners are found inside their leases; how it comes to that is printed.
+/// Finds two owners inside their leases, and prints the steps to it.
 fn two_owners(name: &str, size: Size) {
     let path = explore(name, size).assert_any_discovery(EXCLUSION);
     println!("  {:?}", path.into_actions());
@@ -45,7 +45,7 @@ fn a_failover_with_a_grace_keeps_owners_apart() {
     holds("failover with waiters", Size { kinds: waits, holds: 1, grants: 1, ..FAILOVER });
 }
 
-/// Upgrades too wait for the end of the grace: a reader of the old primary may be lost.
+/// Upgrades also wait for the end of the grace, since a reader of the old primary may have been lost.
 #[test]
 fn a_failover_with_a_grace_keeps_readers_and_writers_apart() {
     let lag = failover(|failover| failover.lag = 1);
@@ -75,7 +75,7 @@ fn a_grace_covers_the_time_that_an_old_primary_lives_on() {
     two_owners("an old primary lives on for too long", with_grace(1, Size { horizon: 6, ..size }));
 }
 
-/// The old primary freezes, or is busy, and is replaced meanwhile. It comes back at any time, and learns of that 1 ms later.
+/// The old primary freezes, or is busy, and is replaced meanwhile. It comes back at any time, and learns of its successor 1 ms later.
 #[test]
 fn a_grace_covers_an_old_primary_that_comes_back() {
     let size = failover(|failover| (failover.lives_on, failover.away, failover.lag) = (1, true, 1));
@@ -85,18 +85,18 @@ fn a_grace_covers_an_old_primary_that_comes_back() {
     let kinds = &[Kind::Plain, Kind::Wait];
     holds("an old primary comes back to waiters", Size { kinds, horizon: soak(5, 6), ..size });
     two_owners("comes back, a grace that is too short", with_grace(2, size));
-    // How long it may live on is what the grace has beyond the longest lease.
+    // The old primary may live on for as long as the grace exceeds the longest lease.
     let rules = Rules { max_lease: None, ..rules };
     two_owners("comes back, no longest lease", Size { rules, ..size });
 }
 
-/// The effect of a release is lost, and that of the next grant: to the new primary, the first owner has it still.
+/// The effects of a release and of the next grant are lost, so the new primary believes that the first owner still holds the lock.
 #[test]
 fn names_that_are_used_again_re_enter_in_a_grace() {
     two_owners("names used again", failover(|failover| failover.clients = Clients::ReuseNames));
 }
 
-/// Within a grace leases can be extended: it is for owners to extend nothing that they have given back.
+/// Leases can be extended in a grace, so owners must not extend a grant that they have released.
 #[test]
 fn clients_that_extend_what_they_do_not_hold() {
     for (name, clients) in [("anything", Clients::ExtendAnything), ("own count", Clients::CountThemselves)] {
@@ -104,7 +104,7 @@ fn clients_that_extend_what_they_do_not_hold() {
     }
 }
 
-/// Replicas confirm what owners are told: no grace is needed.
+/// Replicas confirm what owners are told, so no grace is needed.
 const CONFIRMED: Size = Size {
     conns: 2,
     confirm: Some(Confirm { replicas: NonZeroU32::MIN, within: 0 }),
@@ -138,7 +138,7 @@ fn a_failover_keeps_places_readers_and_sessions_that_replicas_have_confirmed() {
     holds("confirmed, with places", Size { kinds: &[Kind::Once, Kind::Place], ..size });
 }
 
-/// An owner with such a session counts on the lease that its server shows, and a server that stands still shows none.
+/// An owner with such a session counts on the lease that its server shows. A server that stands still shows none.
 #[test]
 fn a_session_that_replicas_confirm_ends_with_the_lease_that_they_have() {
     let happens = Happens { stalls: true, ..NOTHING_ELSE };
@@ -149,7 +149,7 @@ fn a_session_that_replicas_confirm_ends_with_the_lease_that_they_have() {
     holds("confirmed, with sessions and stalls, in the end", size);
 }
 
-/// Another command of its owner's makes the lease longer: replicas have that later than what the first one is told.
+/// Another command of the same owner makes the lease longer. Replicas have that later than the lease that the first command is told.
 #[test]
 fn a_session_that_replicas_confirm_begins_with_the_lease_that_they_have() {
     let kinds = &[Kind::Session];
