@@ -40,18 +40,15 @@ module Redislock
         raise Error, "this server is one node of a cluster: the locks need a client of the whole cluster (#{error.message})"
       end
 
-      # Yields :up and messages, until nothing has come for that long.
-      def listen(channel, seconds)
+      def subscribe(channel)
         @pubsub = pubsub
         @pubsub.call_v(["SUBSCRIBE", channel])
-        while (kind, _, message = @pubsub.next_event(seconds))
-          raise kind if kind.is_a?(Exception)
-
-          yield kind == "subscribe" ? :up : message if %w[subscribe message].include?(kind)
-        end
       end
 
-      # The answer shows that the subscription is alive. For another thread than the one that listens.
+      # :up once it has subscribed, a message, or :pong, the answer to a ping. Nil: nothing has come for so many seconds.
+      def hear(seconds) = heard(@pubsub.next_event(seconds))
+
+      # The answer shows that the subscription is alive. For another thread than the one that hears.
       def ping = @pubsub&.call_v(["PING"])
 
       def close
@@ -60,6 +57,17 @@ module Redislock
       end
 
       private
+
+      # Anything else is the rest of what was given up in the middle, since it came too slowly.
+      def heard(reply)
+        case reply
+        in ["message", _, message] then message
+        in nil then nil
+        in ["subscribe", *] then :up
+        in "PONG" | ["pong", *] then :pong
+        in Exception then raise reply
+        end
+      end
 
       def cluster? = @client.class.name.end_with?("::Cluster")
       def once(words) = @client.call_once_v(words)
@@ -79,19 +87,21 @@ module Redislock
 
     # redis-rb before that.
     class Redis4 < Plain
-      def listen(channel, seconds)
-        @client.without_reconnect do
-          @client.subscribe_with_timeout(seconds, channel) do |on|
-            on.subscribe { yield :up }
-            on.message { |_, message| yield message }
-          end
-        end
+      def subscribe(channel)
+        @listening = cluster? ? @client._client.send(:assign_node, [:subscribe, channel]) : @client._client
+        @up = @listening.with_reconnect(false) { @listening.call([:subscribe, channel]) }
       end
 
-      def ping
-        listening = @client._client
-        listening.call([:ping]) if listening.is_a?(::Redis::SubscribedClient) # it writes, and leaves the answer to the other thread
+      def hear(seconds)
+        return (@up = nil) || :up if @up
+
+        @listening.connection.timeout = seconds
+        heard(@listening.read)
+      rescue ::Redis::TimeoutError
+        nil
       end
+
+      def ping = @listening&.write([:ping])
 
       private
 

@@ -3,6 +3,7 @@
 require "securerandom"
 require_relative "answers"
 require_relative "entry"
+require_relative "subscription"
 require_relative "wires"
 
 module Redislock
@@ -25,7 +26,7 @@ module Redislock
       @pid, @channel = Process.pid, "redislock:#{SecureRandom.uuid}"
       @mutex, @tick = Mutex.new, ConditionVariable.new
       @entries, @next_look = {}, NEVER
-      @wires = Wires.new(connect)
+      @connect, @wires = connect, Wires.new(connect)
       @up = @closed = @client_closed = @done = false
       @start = true # the server knows START, as far as we know
     end
@@ -43,6 +44,7 @@ module Redislock
         look(entry)
       end
       exclusively do
+        @subscription.lead(entry.until) { entry.state != :waiting }
         pause(entry) { entry.state != :waiting }
         next unless %i[leaving over].include?(entry.state)
 
@@ -113,6 +115,7 @@ module Redislock
         @tick.signal
       end
       @clock&.join
+      @subscription&.close
       @wires.close
     end
 
@@ -165,7 +168,8 @@ module Redislock
 
     def start
       @clock = Wires.thread { clock }
-      @wires.listen(@channel) { |what| exclusively { hear(what) } }
+      waited = -> { @entries.each_value.any? { |mine| mine.any? { |entry| entry.state == :waiting } } }
+      @subscription = Subscription.new(@connect, @channel, @mutex, waited) { |what| hear(what) }
     end
 
     # One timer for all.
