@@ -32,13 +32,7 @@ module Redislock
       end
 
       # All bytes are sent as they are, whatever their encodings.
-      def call(words)
-        once(words.map { |word| word.to_s.b })
-      rescue StandardError => error
-        raise if Refusal.code(error) != "MOVED" || cluster?
-
-        raise Error, "this server is one node of a cluster: the locks need a client of the whole cluster (#{error.message})"
-      end
+      def call(words) = refused { once(words.map { |word| word.to_s.b }) }
 
       def subscribe(channel)
         @pubsub = pubsub
@@ -57,6 +51,14 @@ module Redislock
       end
 
       private
+
+      def refused
+        yield
+      rescue StandardError => error
+        raise if Refusal.code(error) != "MOVED" || cluster?
+
+        raise Error, "this server is one node of a cluster: the locks need a client of the whole cluster (#{error.message})"
+      end
 
       # Anything else is the rest of what was given up in the middle, since it came too slowly.
       def heard(reply)
@@ -87,6 +89,9 @@ module Redislock
 
     # redis-rb before that.
     class Redis4 < Plain
+      # It sees to encodings itself. Each connection is one thread's at a time, so the lock around its client is not needed.
+      def call(words) = refused { @client._client.with_reconnect(false) { @client._client.call(words) } }
+
       def subscribe(channel)
         @listening = cluster? ? @client._client.send(:assign_node, [:subscribe, channel]) : @client._client
         @up = @listening.with_reconnect(false) { @listening.call([:subscribe, channel]) }
@@ -106,7 +111,6 @@ module Redislock
       private
 
       def cluster? = @client._client.class.name.end_with?("::Cluster")
-      def once(words) = @client.without_reconnect { @client.call(*words) }
     end
   end
 end

@@ -189,24 +189,25 @@ module Redislock
     def all = @entries.values.flatten
 
     def add(entry)
-      (@entries[entry.request.owner.b] ||= []) << entry
+      (@entries[entry.request.name] ||= []) << entry
     end
 
     def forget(entry)
-      mine = @entries[entry.request.owner.b] or return
+      mine = @entries[entry.request.name] or return
       mine.delete_if { |each| each.equal?(entry) }
-      @entries.delete(entry.request.owner.b) if mine.empty?
+      @entries.delete(entry.request.name) if mine.empty?
     end
 
     # Another one in the same grant, or that will be in it.
     def partner(entry, *states)
-      @entries.fetch(entry.request.owner.b, []).find { |other| states.include?(other.state) && other.shares?(entry) }
+      @entries[entry.request.name]&.find { |other| !other.equal?(entry) && states.include?(other.state) && other.shares?(entry) }
     end
 
     # Sends what is due.
     def look(entry)
-      expire(entry) if now >= entry.until
-      if !entry.flight && now >= entry.due
+      time = now
+      expire(entry) if time >= entry.until
+      if !entry.flight && time >= entry.due
         entry.due = NEVER
         case entry.state
         when :waiting then ask(entry)
@@ -214,7 +215,7 @@ module Redislock
         when :leaving then part(entry)
         end
       end
-      return if %i[lost over].include?(entry.state)
+      return if entry.state == :lost || entry.state == :over
 
       soon = entry.flight ? entry.until : [entry.until, entry.due].min
       return if soon >= @next_look
@@ -340,7 +341,7 @@ module Redislock
       entry.state = :over
       forget(entry)
       entry.changed.broadcast
-      @entries.fetch(entry.request.owner.b, []).dup.each do |other|
+      @entries[entry.request.name]&.dup&.each do |other|
         next unless other.state == :waiting
 
         other.due = 0
