@@ -61,7 +61,7 @@ const CONSTANTS: &[(&str, &str, Said)] = &[
         "WORK",
         &[
             ("operations/cost.md", "| the budget | {} |"),
-            ("words.md", "what falls due: {} units"),
+            ("words.md", "of the event loop: {} units"),
             ("design.md", "A command does at most {} units"),
         ],
     ),
