@@ -129,7 +129,7 @@ fn wrapped(line: &str) -> String {
 }
 
 /// Whom the first table has: a client library, how the figures name its language and the raw commands, and what users have today.
-const PACKAGES: [(&str, &str, &str, &str); 9] = [
+const PACKAGES: [(&str, &str, &str, &str); 10] = [
     ("Python, redis-py", "Python", RAW, "redis-py's Lock: SET NX PX every 100 ms"),
     ("Node, ioredis", "Node", RAW, "redis-semaphore's Mutex: SET NX PX every 10 ms"),
     ("Java, Lettuce", "Java", RAW, "Redisson's RFairLock"),
@@ -137,6 +137,7 @@ const PACKAGES: [(&str, &str, &str, &str); 9] = [
     ("Java, eight JVMs", "Java, eight JVMs", RAW, "Redisson's RFairLock"),
     ("Go, go-redis", "Go", RAW, "redsync: SET NX PX every 50 to 250 ms"),
     ("Go, go-redis", "Go", RAW, "PostgreSQL's pg_advisory_lock, with pgx"),
+    ("Rust, redis-rs", "Rust", RAW, ""),
     ("Ruby, redis-rb", "Ruby", RAW, ""),
     ("PHP, phpredis", "PHP", RAW, ""),
 ];
