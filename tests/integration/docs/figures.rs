@@ -61,7 +61,7 @@ const CONSTANTS: &[(&str, &str, Said)] = &[
         "WORK",
         &[
             ("operations/cost.md", "| the budget | {} |"),
-            ("words.md", "of the event loop: {} units"),
+            ("words.md", "what falls due: {} units"),
             ("design.md", "A command does at most {} units"),
         ],
     ),
