@@ -141,7 +141,7 @@ fn the_rules_work_that_the_page_shows() {
         }
         assert!(!may("LOCK.ACQUIRE other OWNER alice"), "{rule}");
         assert!(!may("DEL invoice:42"), "{rule}");
-        assert_eq!(may("SUBSCRIBE locks:app:web-7"), rule.contains("&locks:app:*"), "{rule}");
+        assert_eq!(may("SUBSCRIBE redislock:web-7"), rule.contains("&redislock:*"), "{rule}");
         assert!(!may("SUBSCRIBE locks:reports:web-7"), "{rule}");
     }
 }
