@@ -2,10 +2,13 @@
 
 import itertools
 import json
+import pathlib
 import signal
 import subprocess
 import threading
 import time
+
+from servers import until
 
 numbers = itertools.count(1)
 
@@ -148,7 +151,10 @@ class Program:
         assert self.process.wait(60) == 0, f"its exit code is {self.process.returncode}"
 
     def freeze(self):
+        """Ends when each thread has stopped: on a busy machine, some go on for a while."""
         self.process.send_signal(signal.SIGSTOP)
+        threads = pathlib.Path(f"/proc/{self.process.pid}/task")
+        until(lambda: all("State:\tT" in (thread / "status").read_text() for thread in threads.iterdir()), "it stops")
 
     def thaw(self):
         self.process.send_signal(signal.SIGCONT)
