@@ -127,6 +127,15 @@ class LocksTest < Test
     bound&.close
   end
 
+  def test_a_wait_without_an_answer_blames_nobody
+    silent = TCPServer.open("127.0.0.1", 0)
+    locks = open_locks(Redis.new(host: "127.0.0.1", port: silent.addr[1]))
+    error = assert_raises(Redislock::NotAcquired) { locks.acquire("door", wait: 0.1) }
+    assert_equal "could not ask for door: no answer from the server", error.message
+  ensure
+    silent&.close
+  end
+
   def test_rights
     @other.call("ACL", "SETUSER", "app", "on", ">secret", "resetchannels", "~door", "+@all")
     locks = open_locks(Redis.new(url: ENV.fetch("REDIS_URL"), username: "app", password: "secret"))
