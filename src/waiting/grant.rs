@@ -120,7 +120,7 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     let (granted, first_end) = carry_out::<true, B>(locks, ask, &planned, now);
     let all = locks.with(&granted, |_, granted| granted.got);
     let first = locks.first();
-    if let Some(waited) = first.table(|table| table.grant(request, B::all(&all), first_end, now.micros)) {
+    if let Some(waited) = first.table(|table| table.grant(request, B::all(&all), first_end, now)) {
         first.note(LockEvent::Waited(waited));
     }
     share_holds(locks, request, ask, &granted);
