@@ -50,7 +50,7 @@ pub(super) fn format(rust: &str) -> Command {
         cargo {rust} fmt --check --manifest-path clients/rust/Cargo.toml || status=1
         cargo {rust} fmt --check --manifest-path benches/clients/rust/Cargo.toml || status=1
         cargo {rust} fmt --check --manifest-path fuzz/Cargo.toml || status=1
-        for file in tests/clients/{{rust,conformance/rust}}/{{src,tests}}/*.rs; do
+        for file in tests/clients/rust/tests/*.rs tests/clients/conformance/rust/src/*.rs docs/programs/*.rs; do
             [ ! -e \"$file\" ] || diff -u \"$file\" <(rustfmt {rust} --edition 2024 <\"$file\") || status=1
         done
         exit $status"

@@ -8,51 +8,49 @@ import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.StringCodec;
 import io.lettuce.core.output.ArrayOutput;
 import io.lettuce.core.protocol.CommandArgs;
-import io.lettuce.core.protocol.ProtocolKeyword;
 import io.lettuce.core.protocol.ProtocolVersion;
 import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
-import java.util.concurrent.Callable;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
-import redis.clients.jedis.Connection;
+import redis.clients.jedis.CommandArguments;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.RedisClient;
 import redis.clients.jedis.RedisProtocol;
 import redis.clients.jedis.commands.ProtocolCommand;
+import redis.clients.jedis.util.KeyValue;
 
-/** Raw commands through Jedis and Lettuce, in RESP2 and RESP3. */
+/** Raw commands through Jedis and Lettuce, in RESP2 and RESP3: what the page about raw commands says of them. */
 class ClientsTest {
-    @ParameterizedTest
-    @EnumSource(value = RedisProtocol.class, names = {"RESP2", "RESP3"})
-    void jedisPool(RedisProtocol protocol) throws Exception {
-        try (var pool = jedis(protocol)) {
-            // A wait takes a connection of the pool.
-            Support.Sender sender = words -> pool.sendBlockingCommand(command(words), rest(words));
-            fromGrantToEnd(sender, sender);
-        }
+    static final String URL = System.getenv("REDIS_URL");
+
+    /** The reply as the client gives it; one that waits has a connection of its own. */
+    private interface Sender {
+        Object send(String... words) throws Exception;
     }
 
     @ParameterizedTest
     @EnumSource(value = RedisProtocol.class, names = {"RESP2", "RESP3"})
-    void jedisOneConnection(RedisProtocol protocol) throws Exception {
-        try (var pool = jedis(protocol);
-                Connection one = pool.getPool().getResource();
-                Connection other = pool.getPool().getResource()) {
-            other.setTimeoutInfinite();
-            fromGrantToEnd(words -> one.executeCommand(words(words)), words -> other.executeCommand(words(words)));
+    void jedis(RedisProtocol protocol) throws Exception {
+        var config = DefaultJedisClientConfig.builder().protocol(protocol).socketTimeoutMillis(30_000).build();
+        var url = java.net.URI.create(URL);
+        var address = new HostAndPort(url.getHost(), url.getPort());
+        try (var pool = RedisClient.builder().hostAndPort(address).clientConfig(config).build();
+                var one = pool.getPool().getResource()) {
+            Sender blocking = words -> pool.sendBlockingCommand(command(words), rest(words));
+            fromGrantToEnd(blocking, blocking);
+            fromGrantToEnd(words -> one.executeCommand(new CommandArguments(command(words)).addObjects((Object[]) rest(words))), blocking);
         }
     }
 
     @ParameterizedTest
     @EnumSource(ProtocolVersion.class)
     void lettuceSharedConnection(ProtocolVersion protocol) throws Exception {
-        try (var client = io.lettuce.core.RedisClient.create(Support.URL)) {
+        try (var client = io.lettuce.core.RedisClient.create(URL)) {
             client.setOptions(ClientOptions.builder().protocolVersion(protocol).build());
             var shared = client.connect();
             var other = client.connect();
@@ -60,62 +58,48 @@ class ClientsTest {
         }
     }
 
-    /** Takes, re-enters, resumes, extends, waits for and releases a lock. */
-    private static void fromGrantToEnd(Support.Sender client, Support.Sender other) throws Exception {
+    private static void fromGrantToEnd(Sender client, Sender other) throws Exception {
         String key = UUID.randomUUID().toString();
-        String[] acquire = {"LOCK.ACQUIRE", key, "OWNER", "alice", "PX", "30000"};
-        List<?> grant = (List<?>) client.send(acquire);
-        long fence = (Long) grant.get(1);
-        assertGrant(grant, "alice", fence, 1);
-        assertGrant(client.send(acquire), "alice", fence, 2);
-        // The same owner on another connection: the same grant, without another hold.
-        assertGrant(other.send(words(acquire, "ONCE")), "alice", fence, 2);
-        assertEquals(60_000L, client.send("LOCK.EXTEND", key, "alice", "EX", "60", "FENCE", "" + fence));
+        List<?> grant = (List<?>) client.send("LOCK.ACQUIRE", key, "OWNER", "alice", "PX", "30000");
+        assertEquals(List.of("alice", 1L, 30_000L), List.of(text(grant.get(0)), grant.get(2), grant.get(3)));
         assertNull(client.send("LOCK.ACQUIRE", key, "OWNER", "bob"));
 
-        var waiting = later(() -> other.send("LOCK.ACQUIRE", key, "OWNER", "bob", "PX", "30000", "BLOCK", "0"));
-        Support.waitFor("bob waits", () -> Support.field(client.send("LOCK.INFO", key), "waiters").equals(1L));
-        assertEquals(1L, client.send("LOCK.RELEASE", key, "alice", "FENCE", "" + fence));
-        assertEquals(0L, client.send("LOCK.RELEASE", key, "alice", "FENCE", "" + fence));
+        var waiting = new FutureTask<>(() -> other.send("LOCK.ACQUIRE", key, "OWNER", "bob", "PX", "30000", "BLOCK", "0"));
+        var thread = new Thread(waiting);
+        thread.setDaemon(true);
+        thread.start();
+        waitFor("bob waits", () -> field(client.send("LOCK.INFO", key), "waiters").equals(1L));
+        assertEquals(0L, client.send("LOCK.RELEASE", key, "alice", "FENCE", "" + grant.get(1)));
         List<?> next = (List<?>) waiting.get(30, TimeUnit.SECONDS);
-        assertTrue((Long) next.get(1) > fence);
-        assertGrant(next, "bob", (Long) next.get(1), 1);
+        assertTrue((Long) next.get(1) > (Long) grant.get(1));
         var refused = assertThrows(Exception.class, () -> client.send("LOCK.EXTEND", key, "alice"));
         assertTrue(refused.getMessage().startsWith("NOTHELD "), refused.getMessage());
-        assertEquals(0L, client.send("LOCK.RELEASE", key, "bob", "ALL"));
+        assertEquals(0L, client.send("LOCK.RELEASE", key, "bob"));
         assertNull(client.send("LOCK.INFO", key));
     }
 
-    private static void assertGrant(Object grant, String owner, long fence, long holds) {
-        var list = (List<?>) grant;
-        assertEquals(List.of(owner, fence, holds), List.of(Support.text(list.get(0)), list.get(1), list.get(2)));
-    }
-
-    private static <T> CompletableFuture<T> later(Callable<T> work) {
-        var result = new CompletableFuture<T>();
-        var thread = new Thread(() -> {
-            try {
-                result.complete(work.call());
-            } catch (Exception failed) {
-                result.completeExceptionally(failed);
+    /** What LOCK.INFO says, however the client gives it: in a row, or as pairs (Jedis, RESP3). */
+    private static Object field(Object info, String name) {
+        var list = (List<?>) info;
+        for (int at = 0; at < list.size(); at++) {
+            if (list.get(at) instanceof KeyValue<?, ?> pair) {
+                if (text(pair.getKey()).equals(name)) return pair.getValue();
+            } else if (text(list.get(at)).equals(name)) {
+                return list.get(at + 1);
             }
-        });
-        thread.setDaemon(true);
-        thread.start();
-        return result;
+        }
+        throw new AssertionError(name + " is missing in " + info);
     }
 
-    private static RedisClient jedis(RedisProtocol protocol) {
-        var config = DefaultJedisClientConfig.builder().protocol(protocol).socketTimeoutMillis(30_000).build();
-        var url = java.net.URI.create(Support.URL);
-        return RedisClient.builder().hostAndPort(new HostAndPort(url.getHost(), url.getPort())).clientConfig(config).build();
+    /** Jedis gives bytes, Lettuce strings. */
+    private static String text(Object value) {
+        return value instanceof byte[] bytes ? new String(bytes) : String.valueOf(value);
     }
 
     private static Object send(StatefulRedisConnection<String, String> connection, String... words) {
         var args = new CommandArgs<>(StringCodec.UTF8);
         for (String word : rest(words)) args.add(word);
-        ProtocolKeyword command = words[0]::getBytes;
-        List<Object> reply = connection.sync().dispatch(command, new ArrayOutput<>(StringCodec.UTF8), args);
+        List<Object> reply = connection.sync().dispatch(words[0]::getBytes, new ArrayOutput<>(StringCodec.UTF8), args);
         return reply.size() > 1 ? reply : reply.isEmpty() ? null : reply.get(0);
     }
 
@@ -123,17 +107,17 @@ class ClientsTest {
         return words[0]::getBytes;
     }
 
-    private static redis.clients.jedis.CommandArguments words(String[] words) {
-        return new redis.clients.jedis.CommandArguments(command(words)).addObjects((Object[]) rest(words));
-    }
-
-    private static String[] words(String[] words, String more) {
-        String[] all = Arrays.copyOf(words, words.length + 1);
-        all[words.length] = more;
-        return all;
-    }
-
     private static String[] rest(String[] words) {
         return Arrays.copyOfRange(words, 1, words.length);
+    }
+
+    interface Condition {
+        boolean holds() throws Exception;
+    }
+
+    static void waitFor(String what, Condition condition) throws Exception {
+        for (long end = System.nanoTime() + 60_000_000_000L; !condition.holds(); Thread.sleep(2)) {
+            if (System.nanoTime() > end) throw new AssertionError("not within a minute: " + what);
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! The lock over several servers (src/redlock.rs, docs/redlock.md): five servers, three clients at once, servers that die.
+//! The lock over several servers (docs/redlock.md): five servers, three clients at once, servers that die.
 
 #[allow(dead_code)]
-#[path = "../src/redlock.rs"]
+#[path = "../../../../docs/programs/redlock.rs"]
 mod redlock;
 
 use std::ops::Range;
