@@ -116,13 +116,7 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 	began := time.Now()
 	if lease > 0 {
 		h.request.lease, h.lease = lease, lease
-		if until := began.Add(lease); until.Before(h.until) { // even if the answer does not come
-			h.until = until
-			if soon := began.Add(lease / 3); h.request.kept && soon.Before(h.due) {
-				h.due = soon
-			}
-			l.plan(h, h.due)
-		}
+		l.shorten(h, lease, began) // even if the answer does not come
 	}
 	words := h.request.extend(h.fences, h.request.lease)
 	l.mutex.Unlock()
@@ -207,9 +201,15 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 		h.due = began.Add(lease / 3)
 	}
 	l.plan(h, h.due)
-	for _, other := range l.entries[h.request.owner] { // those in the same grant share its lease
-		if other != h && other.state == held && slices.Equal(other.fences, h.fences) && h.until.Before(other.until) {
-			other.until = h.until
+	l.shorten(h, lease, began)
+}
+
+// shorten is for all that share the grant: they share its lease. To be called with the mutex.
+func (l *Locks) shorten(h *Held, lease time.Duration, began time.Time) {
+	until := began.Add(lease)
+	for _, other := range l.entries[h.request.owner] {
+		if other.state == held && slices.Equal(other.fences, h.fences) && until.Before(other.until) {
+			other.until = until
 			if soon := began.Add(lease / 3); other.request.kept && soon.Before(other.due) {
 				other.due = soon
 			}

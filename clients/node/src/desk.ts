@@ -86,6 +86,11 @@ export class Desk {
     return [...(this.#entries.get(entry.request.owner) ?? [])].find(isOne);
   }
 
+  /** All of its owner's for the same locks, itself too. */
+  sharers(entry: Entry) {
+    return [...(this.#entries.get(entry.request.owner) ?? [])].filter((other) => other.request.id === entry.request.id);
+  }
+
   /** Leaves that grant to such a one, if there is one. Only the last one gives it back, even if it never heard of the grant. */
   leaveTo(entry: Entry, fences: readonly number[]) {
     const partner = this.#partner(entry);
@@ -127,16 +132,15 @@ export class Desk {
       this.#subscription = undefined;
       throw new LockError("the client was closed");
     }
+    const unsubscribe = this.#unsubscribe;
     const doubt = () => {
       this.starts = true; // it may be another server
       this.#all().forEach((entry) => entry.doubt());
     };
     try {
-      await this.#connection.subscribe(this.channel, (message) => this.#hear(message), doubt, this.#unsubscribe.signal);
+      await this.#connection.subscribe(this.channel, (message) => this.#hear(message), doubt, unsubscribe.signal);
     } catch (error) {
-      this.#unsubscribe.abort();
-      this.#unsubscribe = new AbortController();
-      this.#subscription = undefined;
+      if (unsubscribe === this.#unsubscribe) this.#endSubscription();
       throw error;
     }
   }
@@ -177,12 +181,18 @@ export class Desk {
     this.#unwatch();
   }
 
-  /** Nothing is left that keeps the process; what is acquired later subscribes anew. */
-  async #finish(reason: LockError) {
-    await Promise.allSettled(this.#all().map((entry) => entry.end(reason)));
+  #endSubscription() {
     this.#unsubscribe.abort();
     this.#unsubscribe = new AbortController();
     this.#subscription = undefined;
+  }
+
+  /** Nothing is left that keeps the process; what is acquired later, or meanwhile, subscribes anew. */
+  async #finish(reason: LockError) {
+    const ending = Promise.allSettled(this.#all().map((entry) => entry.end(reason)));
+    this.#endSubscription();
+    await ending;
+    if (this.#entries.size) return;
     clearTimeout(this.#timer);
     this.#next = Infinity;
   }

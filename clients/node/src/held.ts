@@ -16,17 +16,17 @@ export class Held {
   readonly fences: readonly number[];
   /** With `limit`: which of the holders this one is, from 1, if the server tells. */
   readonly slot: number | undefined;
-  /** Why the lock was lost, if it was. */
-  lost: LockLostError | undefined;
   /** @internal */
   parting = false;
   /** @internal */
   left: readonly number[] = []; // has the grant by itself
+  private loss: LockLostError | undefined;
   private aborter: AbortController | undefined; // most holders never ask for a signal, and it is not cheap
   private lease: number | undefined;
   private claimed = false; // the server has given the whole lease
   private whole = 0; // the lease that a renewal is to give
   private until = 0; // when the lock may be gone
+  private extended = 0; // when the caller last set the lease
   private renewal = Infinity; // when it is due
   private renewing = false;
   private doubted = false;
@@ -59,6 +59,12 @@ export class Held {
     desk.add(this);
   }
 
+  /** Why the lock was lost, if it was. */
+  get lost() {
+    if (now() >= this.until) this.tick(); // the process stood still, and no timer has run yet
+    return this.loss;
+  }
+
   /** Aborted as soon as the lock is lost. Its reason is a LockLostError. */
   get signal() {
     if (!this.aborter) {
@@ -74,9 +80,14 @@ export class Held {
 
   /** Sets the lease, counted from now. Renewals set the same from then on. Returns what the server gave. */
   async extend(lease?: number) {
-    if (lease !== undefined) this.lease = this.whole = leaseOf(lease);
-    this.check();
     const began = now();
+    if (lease !== undefined) this.lease = leaseOf(lease);
+    this.check();
+    if (lease !== undefined) {
+      this.extended = began;
+      this.whole = lease;
+      this.shorten(began, lease); // even if the answer does not come
+    }
     try {
       const left = Number(await this.desk.send(this.request, this.request.extend(this.fences, this.lease)));
       this.granted(left, began);
@@ -99,8 +110,6 @@ export class Held {
 
   private async part() {
     this.check();
-    this.tick(); // a process that stood still finds out here
-    this.check();
     this.parting = true;
     if (this.desk.leaveTo(this, this.fences)) return this.desk.remove(this);
     const { upsets } = this.desk;
@@ -110,7 +119,7 @@ export class Held {
       const reply = await Promise.race([answer, expiry]);
       if (Array.isArray(reply) && reply.includes(null)) this.tell("one of the locks was gone when it was released");
     } catch (error) {
-      if (!isGone(error)) throw this.lost ?? explained(error, this.keys); // the client was closed, or it can't be sent
+      if (!isGone(error)) throw this.loss ?? explained(error, this.keys); // the client was closed, or it can't be sent
       // If an answer may have been lost, the first try is what worked.
       if (upsets === this.desk.upsets) this.tell((error as Error).message, error);
     } finally {
@@ -164,10 +173,24 @@ export class Held {
   private granted(left: number, began: number) {
     if (!this.claimed) this.whole = this.lease ?? left;
     this.claimed = true;
-    this.until = left < 0 ? Infinity : began + left; // somebody said PERSIST: it never ends
+    const until = left < 0 ? Infinity : began + left; // somebody said PERSIST: it never ends
+    const older = began < this.extended; // this command may have reached the server after the one that the caller sent since
+    this.until = older ? Math.min(this.until, until) : until;
     // A lease that comes out short has reached the maximum age: no renewal makes it longer.
-    this.renewal = this.request.kept && left >= this.whole / 2 ? began + left / 3 : Infinity;
+    const renews = this.request.kept && (older || left >= this.whole / 2);
+    this.renewal = renews ? began + (older ? Math.min(left, this.whole) : left) / 3 : Infinity;
     this.desk.plan(this.due);
+    if (left >= 0) this.shorten(began, left);
+  }
+
+  /** All that share the grant share its lease. */
+  private shorten(began: number, lease: number) {
+    for (const entry of this.desk.sharers(this)) {
+      if (!(entry instanceof Held) || String(entry.fences) !== String(this.fences) || began + lease >= entry.until) continue;
+      entry.until = began + lease;
+      if (entry.request.kept) entry.renewal = Math.min(entry.renewal, began + lease / 3);
+      entry.desk.plan(entry.due);
+    }
   }
 
   private plan(pause: number) {
@@ -212,13 +235,13 @@ export class Held {
   }
 
   private tell(why: string, cause?: unknown) {
-    this.lost ??= new LockLostError(`${this.keys.join(", ")}: ${why}`, { cause });
-    this.aborter?.abort(this.lost);
+    this.loss ??= new LockLostError(`${this.keys.join(", ")}: ${why}`, { cause });
+    this.aborter?.abort(this.loss);
   }
 
   private lose(why: string, cause?: unknown) {
     // The answer to a release tells how that went. In a cluster, it may have overtaken what was asked before it.
-    if (this.lost || this.parting) return;
+    if (this.loss || this.parting) return;
     this.tell(why, cause);
     this.desk.remove(this);
     this.giveBack(this.fences); // perhaps only the network failed, or there are others of several locks

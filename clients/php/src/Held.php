@@ -110,7 +110,7 @@ final class Held
         if (Locks::now() >= $this->due) {
             try {
                 $this->request->session ? $this->askAgain() : $this->extend();
-            } catch (ConnectionLost) { // it is held as long as its lease
+            } catch (ConnectionLost | NotAcquired) { // no answer, or GRACE: it is held as long as its lease
                 $this->due = Locks::now() + min(1, $this->lease / 10);
                 $this->check();
             }
@@ -129,17 +129,18 @@ final class Held
             Request::ms('lease', $lease);
             $this->request->lease = $this->lease = $lease;
             $this->until = min($this->until, $began + $lease); // even if the answer does not come
+            $this->share();
         }
-        $left = max(0, min($this->until - $began, 5)) + $this->request->syncSeconds();
         $words = $this->request->extend($this->fences);
         try {
             try {
-                $reply = $this->locks->command($words, $this->request, $left);
+                $reply = $this->locks->command($words, $this->request, $this->patience());
             } catch (ConnectionLost) { // it may have ended long before
-                $reply = $this->locks->command($words, $this->request, $left);
+                $this->check();
+                $reply = $this->locks->command($words, $this->request, $this->patience());
             }
         } catch (LockLost $lost) {
-            $this->lose($lost->getPrevious()->getMessage());
+            $this->lost === null && $this->lose($lost->getPrevious()->getMessage());
             throw $this->lost;
         } catch (NotAcquired) { // GRACE
             $this->askAgain();
@@ -186,7 +187,7 @@ final class Held
         for ($again = false;; $again = true) {
             try {
                 $reply = $this->locks->command($words, $this->request, max(0.01, $end - Locks::now()));
-                $gone = is_array($reply) && in_array(null, $reply, true);
+                $gone = is_array($reply) && array_filter($reply, is_int(...)) !== $reply; // nil is false, or null, as the client is set
                 return $gone && !$again ? new LockLost("$this->request: one of the locks was gone when it was released") : null;
             } catch (LockLost $lost) {
                 return $again ? null : $lost; // the first try may have worked
@@ -206,7 +207,8 @@ final class Held
     private function askAgain(): void
     {
         $began = Locks::now();
-        $reply = $this->locks->command($this->request->acquire(null), $this->request, $this->request->syncSeconds() ?: null);
+        $this->until = min($this->until, $began + $this->lease); // of a session that does not answer
+        $reply = $this->locks->command($this->request->acquire(null), $this->request, $this->patience());
         $fences = $reply === null ? [] : (array) $reply[1];
         if ($fences === $this->fences) {
             $this->renewed($reply[3], $began);
@@ -250,5 +252,26 @@ final class Held
         if (($this->request->renew || $this->request->session) && $lease >= $this->lease / 2) {
             $this->due = $began + $lease / 3;
         }
+        $this->share();
+    }
+
+    /** All that share the grant share its lease. */
+    private function share(): void
+    {
+        if ($this->locks->share($this->request, 0) < 2) {
+            return;
+        }
+        foreach (self::$all as $other => $_) {
+            if ($other->locks === $this->locks && $other->request->owner === $this->request->owner && $other->fences === $this->fences) {
+                $other->until = min($other->until, $this->until);
+                $other->due = $other->request->renew ? min($other->due, $this->due) : $other->due;
+            }
+        }
+    }
+
+    /** Seconds in which an answer must have come. */
+    private function patience(): float
+    {
+        return max(0, min($this->until - Locks::now(), 5)) + $this->request->syncSeconds();
     }
 }

@@ -27,6 +27,32 @@ for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
   });
 }
 
+for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
+  testWithServer(`a client that opens again has locks that are renewed, and hears of their loss (${name})`, async ({ port, connect: plainly }) => {
+    const { client, end } = await clients[name](port), plain = plainly();
+    const locks = new Locks(client);
+    await locks.acquire("door");
+    const waits = assert.rejects(locks.acquire("door"), LockError);
+    await waitFor(async () => (await info(plain, "door")).waiters === 1, "it waits");
+    const closed = new Promise((resolve) => client.once("end", resolve));
+    end();
+    await closed;
+    await client.connect();
+    const held = await locks.acquire("again", { lease: 1000 });
+    const kept = await locks.acquire("kept");
+    await waits;
+    await waitFor(async () => held.lost || Number(/lock\.extend:calls=(\d+)/.exec(await plain.info("commandstats"))?.[1]) >= 4, "renewals");
+    assert.equal(held.lost, undefined);
+    assert.equal((await info(plain, "again"))?.fence, held.fence);
+    const begin = performance.now();
+    await plain.call("LOCK.BREAK", "kept");
+    await waitFor(() => kept.lost, "it hears");
+    assert(performance.now() - begin < 5000, "not by its next renewal");
+    await locks.close();
+    end();
+  });
+}
+
 testWithLocks("a lost lock ends the work inside, but not the release there, and is told once", async (locks, other) => {
   let told = 0, inner;
   await assert.rejects(locks.using("outer", {}, async (outer) => {
@@ -38,6 +64,12 @@ testWithLocks("a lost lock ends the work inside, but not the release there, and 
     });
   }), (error) => error instanceof LockLostError && error.message.startsWith("outer"));
   assert.deepEqual([told, inner.lost, await info(other, "inner")], [1, undefined, null]);
+});
+
+testWithLocks("a lock is lost at the end of its lease, though no timer could run", async (locks) => {
+  const begin = performance.now(), held = await locks.acquire("door", { lease: 200 });
+  while (performance.now() < begin + 200 || held.lost === undefined) assert(performance.now() < begin + 60_000);
+  await assert.rejects(held.release(), LockLostError);
 });
 
 testWithServer("what a listener throws goes to the process, and hinders no lock", async ({ port }) => {

@@ -147,6 +147,17 @@ def test_a_loss_in_nested_blocks_of_a_task(server, other):
     assert other.keys() == []
 
 
+def test_a_task_finds_out_that_its_lease_is_over_before_the_loop_does(server):
+    async def work():
+        async with redis.asyncio.Redis.from_url(server.url) as client, redislock.asyncio.Locks(client) as locks:
+            held = await locks.lock("door", lease=0.2).acquire()
+            time.sleep(0.2)
+            with pytest.raises(redislock.LockLost):
+                held.check()
+
+    asyncio.run(work())
+
+
 def interrupted(at, work):
     """Ctrl-C comes at that line of the package. False: it has fewer."""
     lines = 0

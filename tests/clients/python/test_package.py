@@ -60,10 +60,13 @@ def test_any_client_will_do(server, other, options):
             wait_for(lambda: held.lost, "an owner of any bytes hears")
 
 
-def test_a_lock_is_used_once(server):
+def test_a_lock_is_used_once(server, other):
     with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks:
         with locks.lock("door") as held:
-            pass
+            with pytest.raises(redislock.LockError):
+                held.acquire()
+            held.extend(30)  # it stays held
+            assert info(other, "door")["fence"] == held.fence
         with pytest.raises(redislock.LockError):
             held.acquire()
 

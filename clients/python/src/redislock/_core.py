@@ -22,6 +22,8 @@ log = logging.getLogger("redislock")
 
 ASK_AGAIN = 4.0  # less than lock.claim: a message that is lost costs seconds, never the lock
 TRY_AGAIN = 0.1  # after a lost connection
+PARTING = 1.0  # so long the end waits to see that a place was given up
+LEASE_OVER = "its lease is over, and no renewal came through"
 SILENCE = 4.0  # after it the subscription is pinged, and after another one made anew
 
 # What passes: the connection is lost, or the server is about to be another one.
@@ -76,15 +78,22 @@ class Handle:
         self._slots: list[int] = []
         self._until = self._due = math.inf  # when the lease is over, and when there is something to do for this lock
         self._lease = 30.0
+        self._extended = 0.0  # when the caller last set the lease
         self._place = self._asking = self._unsure = self._doubt = False
+        self._unclaimed = False  # held since the message, and the server has not been asked since
         self._cancelled = ""  # why the wait was given up
         self._answered: Signal | None = None
+        self._ended: Signal | None = None
         self._inside: Any = None  # the task of a block, which gives back what it holds at the end of the program, too
         self._heard_lost: set[int] = set()
         self._asks, self._asked = 0, 0.0  # how often it was asked for, and when last
         self._told: tuple[int, int, int] | None = None  # a message that the lock is granted: fence, ms that it lasts unclaimed, slot
         self._error: LockLost | None = None
         self._listeners: list[Callable[[LockLost], object]] = []
+
+    def _use(self) -> None:
+        if self._state != "new" or self._core.closed:
+            raise LockError("this lock was used already, or its locks are closed")
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -111,12 +120,14 @@ class Handle:
     @property
     def lost(self) -> LockLost | None:
         """Why the lock was lost, if it was."""
+        if self._state == "held" and monotonic() >= self._until:  # the process stood still, and the clock has not looked yet
+            self._core._lose(self, LEASE_OVER)
         return self._error
 
     def check(self) -> None:
         """Raises `LockLost` if the lock was lost."""
-        if self._error is not None:
-            raise self._error
+        if (error := self.lost) is not None:
+            raise error
 
     def on_lost(self, listener: Callable[[LockLost], object]) -> None:
         """Calls it as soon as the lock is lost, from the thread that finds out."""
@@ -152,11 +163,11 @@ class Core:
     # The wait
 
     async def acquire(self, handle: Handle) -> None:
-        if handle._state != "new" or self.closed:
-            raise LockError("this lock was used already, or its locks are closed")
+        handle._use()
         if not self.io.started():
             await self.io.finish(self.io.start())
         with self.mutex:
+            handle._use()  # the locks may have been closed meanwhile
             handle._state = "waiting"
             self.handles.setdefault(handle.owner, []).append(handle)
         try:
@@ -202,7 +213,7 @@ class Core:
             if monotonic() >= end and (error is None or tries > 1):
                 raise error or NotAcquired(f"{request} is not free")
             await handle._woken.sleep(max(0.0, min(pause, end - monotonic())))
-            if handle._told is not None and self._starts(handle) and not handle._cancelled:
+            if handle._told is not None and self._starts(handle):
                 return
             if monotonic() >= end and wait:
                 raise error or NotAcquired(f"{request} is not free")
@@ -216,9 +227,10 @@ class Core:
         handle._told = None
         until = handle._asked + lasts / 1000
         with self.mutex:
-            if until - now < lasts / 5000 or fence in handle._heard_lost:
+            if until - now < lasts / 5000 or fence in handle._heard_lost or handle._cancelled:
                 return False
             handle._fences, handle._slots, handle._state = [fence], [slot] if slot else [], "held"
+            handle._unclaimed = True
         handle._lease, handle._until = lasts / 1000, until
         self._plan(handle, now + (until - now) / 3)  # the claim, if the lock is held that long
         return True
@@ -266,10 +278,24 @@ class Core:
     # The grant
 
     def _renewed(self, handle: Handle, lease: int, began: float) -> None:
-        handle._lease = lease / 1000 if lease >= 0 else 30.0
-        handle._until = began + lease / 1000 if lease >= 0 else math.inf
+        handle._unclaimed = False
+        older = began < handle._extended  # this command may have reached the server after the one that the caller sent since
+        until = began + lease / 1000 if lease >= 0 else math.inf
+        handle._until = min(handle._until, until) if older else until
+        if not older:
+            handle._lease = lease / 1000 if lease >= 0 else 30.0
         renewed = handle._request.renew or handle._request.session
-        self._plan(handle, began + handle._lease / 3 if renewed else math.inf)
+        self._plan(handle, began + min(handle._lease, until - began) / 3 if renewed else math.inf)
+        self._shorten(handle, until, began + (until - began) / 3)
+
+    def _shorten(self, handle: Handle, until: float, due: float) -> None:
+        """All that share the grant share its lease."""
+        with self.mutex:
+            held = [other for other in self.handles.get(handle.owner, []) if other._state == "held"]
+        for other in held:
+            if other._fences == handle._fences and until < other._until:
+                other._until = until
+                self._plan(other, min(other._due, due) if other._request.renew or other._request.session else other._due)
 
     def _plan(self, handle: Handle, due: float, state: str = "held") -> None:
         if handle._state != state:  # a renewal that ends while the lock is being released plans nothing
@@ -296,7 +322,7 @@ class Core:
             handles = [handle for those in self.handles.values() for handle in those if handle._state != "waiting"]
         for handle in handles:
             if now >= handle._until:
-                self._lose(handle, "its lease is over, and no renewal came through")
+                self._lose(handle, LEASE_OVER)
             elif now >= handle._due:
                 handle._due = math.inf
                 self.io.spawn(self._renew(handle) if handle._state == "held" else self._part(handle))
@@ -305,19 +331,21 @@ class Core:
 
     async def _renew(self, handle: Handle) -> None:
         request, began, asks = handle._request, monotonic(), handle._doubt
+        handle._doubt = False  # what is in doubt from now on is not answered by this
         # In doubt whether the server knows of us as it did: ask as for a new grant. Its fence tells whether the lock was lost.
-        # That never shortens a lease, so a lock that is not to be renewed asks for the least one.
-        lease = request.lease if request.renew or request.session else 0.001
+        # That never shortens a lease, so a lock that is not to be renewed asks for the least one, once it is claimed.
+        lease = request.lease if request.renew or request.session or handle._unclaimed else 0.001
         words = request.acquire(self.channel, None, lease) if asks else request.extend(handle._fences, request.lease)
         try:
             reply = await self.io.send(words, request.session and asks)
         except PASSING:
+            handle._doubt |= asks
             self._plan(handle, monotonic() + min(TRY_AGAIN, handle._lease / 10))
         except exceptions.ResponseError as refusal:
             if str(refusal).startswith("NOTHELD"):
                 self._lose(handle, str(refusal))
             else:  # the grant lasts while its lease does; GRACE wants to be asked
-                handle._doubt = str(refusal).startswith("GRACE")
+                handle._doubt |= str(refusal).startswith("GRACE")
                 self._plan(handle, monotonic() + handle._lease / 10)
         else:
             fences = reply[1] if isinstance(reply, list) else []
@@ -330,24 +358,27 @@ class Core:
             if asks and fences != handle._fences:
                 self._lose(handle, "it was free, or someone else's, meanwhile")
             else:
-                handle._doubt = False
                 self._renewed(handle, reply[3] if asks else reply, began)
+                if handle._doubt:
+                    self._plan(handle, 0)
 
     async def extend(self, handle: Handle, lease: Seconds | None) -> float:
         handle.check()
         if handle._state != "held":
             raise LockError(f"not held: {handle._request}")
+        began, request = monotonic(), handle._request
         if lease is not None:
-            seconds("lease", lease)
-            handle._request.lease = lease
-        began = monotonic()
+            length = seconds("lease", lease)
+            request.lease = lease
+            handle._lease, handle._extended = length, began
+            self._shorten(handle, began + length, began + length / 3)  # even if the answer does not come
         try:
-            reply = await self.io.send(handle._request.extend(handle._fences, handle._request.lease), False)
+            reply = await self.io.send(request.extend(handle._fences, request.lease), False)
         except exceptions.ResponseError as refusal:
             if str(refusal).startswith("NOTHELD"):
                 self._lose(handle, str(refusal))
                 handle.check()
-            raise handle._request.explained(refusal) from refusal
+            raise request.explained(refusal) from refusal
         self._renewed(handle, reply, began)
         return handle._lease
 
@@ -370,7 +401,7 @@ class Core:
     # The end
 
     async def release(self, handle: Handle) -> None:
-        if handle._state == "lost":
+        if handle.lost is not None and handle._state == "lost":
             self.io.spawn(self._part(handle))  # perhaps it was only the network: then others get it at once
         elif handle._state == "held" and await self._part(handle):
             handle._error = LockLost(f"{handle._request}: found out when it was released")
@@ -429,6 +460,8 @@ class Core:
             handle._state = "over"
             waiting = [other for other in self.handles.get(handle.owner, []) if other._state == "waiting"]
             self._forget(handle)
+        if handle._ended is not None:
+            handle._ended.set()
         for other in waiting:
             other._woken.set()
 
@@ -441,16 +474,22 @@ class Core:
 
     async def end(self, why: str) -> None:
         """Releases what is held, and tells its holders. What waits gives up."""
-        self.closed = True
         with self.mutex:
+            self.closed = True
             handles = [handle for those in self.handles.values() for handle in those]
+            waiting = [handle for handle in handles if handle._state == "waiting"]
+            for handle in waiting:
+                handle._cancelled, handle._ended = why, self.io.signal()
+        for handle in waiting:
+            handle._woken.set()
         for handle in handles:
-            if handle._state == "waiting":
-                handle._cancelled = why
-                handle._woken.set()
-            else:
+            if handle._ended is None:
                 self._lose(handle, why)
                 await self._part(handle)
+        ends = monotonic() + PARTING
+        for handle in waiting:
+            if handle._ended is not None:
+                await handle._ended.sleep(ends - monotonic())
 
     async def give_back(self) -> None:
         """At the end of the program. What is not renewed was meant to last as long as its lease."""

@@ -67,7 +67,7 @@ def _closing(made: list[Locks], close: Callable[[], object]) -> None:
 
 class _Signal(threading.Event):
     async def sleep(self, seconds: float) -> None:
-        self.wait(min(seconds, threading.TIMEOUT_MAX))
+        self.wait(max(0.0, min(seconds, threading.TIMEOUT_MAX)))
 
 
 class _Woken:
@@ -315,6 +315,7 @@ class Lock(Handle):
     _core: Core
 
     def acquire(self) -> Lock:
+        self._use()  # what holds is not to be dropped
         try:
             run(self._core.acquire(self))
             return self

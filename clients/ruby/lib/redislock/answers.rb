@@ -89,10 +89,15 @@ module Redislock
       entry.lease = lease unless entry.request.lease
       # A lease that comes out short has reached the maximum age: no renewal makes it longer.
       entry.due = began + lease / 3 if entry.request.kept? && lease >= entry.lease / 2
-      @entries[entry.request.name]&.dup&.each do |other| # those in the same grant share its lease
-        next unless other.state == :held && other.shares?(entry) && entry.until < other.until
+      shorten(entry, lease, began)
+    end
 
-        other.until = entry.until
+    # All in the same grant share its lease.
+    def shorten(entry, lease, began)
+      @entries[entry.request.name]&.dup&.each do |other|
+        next unless other.state == :held && (other.equal?(entry) || other.shares?(entry)) && began + lease < other.until
+
+        other.until = began + lease
         other.due = [other.due, began + lease / 3].min if other.request.kept?
         look(other)
       end
@@ -101,11 +106,12 @@ module Redislock
     def renew(entry)
       request, extension = entry.request, entry.extension
       if extension || !entry.doubted
+        shorten(entry, extension.lease, now) if extension&.lease # even if the answer does not come
         transmit(entry, request.extend(entry.fences)) { |*answer| extended(entry, extension, *answer) }
       else
         # The server shall know this channel and this connection again; the fence tells whether the grant is still the old one.
-        # To ask never makes a lease shorter.
-        words = request.acquire(@channel, nil, request.kept? ? request.lease : 0.001)
+        # To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.
+        words = request.acquire(@channel, nil, request.kept? || entry.unclaimed ? request.lease : 0.001)
         entry.doubted = false
         transmit(entry, words, session: request.session) { |*answer| checked(entry, *answer) }
       end

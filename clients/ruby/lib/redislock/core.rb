@@ -80,10 +80,7 @@ module Redislock
         raise ArgumentError, "#{entry.request} was released" unless entry.state == :held
 
         extension = entry.extension = Extension.new(lease)
-        if lease
-          entry.request.lease = entry.lease = lease
-          entry.until = [entry.until, now + lease].min # even if the answer does not come
-        end
+        entry.request.lease = entry.lease = lease if lease
         entry.due = 0
         look(entry)
         pause(entry) { extension.done || entry.state != :held }

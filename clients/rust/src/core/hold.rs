@@ -43,7 +43,8 @@ impl Core {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Held) else {
             return;
         };
-        (entry.until, entry.due, entry.unclaimed) = (None, None, false);
+        // A doubt that arose while the command was on its way remains.
+        (entry.until, entry.due, entry.unclaimed) = (None, entry.doubted.then_some(began), false);
         let Ok(lease) = u64::try_from(lease).map(Duration::from_millis) else { return }; // somebody said PERSIST
         entry.until = began.checked_add(lease);
         if entry.request.lease.is_none() {
@@ -51,31 +52,32 @@ impl Core {
             entry.lease = lease;
         }
         // A shorter lease than asked for means that the grant has reached its maximum age. No renewal makes it longer.
-        if entry.request.kept && lease >= entry.lease / 2 {
+        if !entry.doubted && entry.request.kept && lease >= entry.lease / 2 {
             entry.due = began.checked_add(lease / 3);
         }
-        let (owner, fences, until) = (entry.request.owner.clone(), entry.fences.clone(), entry.until);
         self.plan(id);
-        // Other acquires in the same grant share its lease.
-        for other in self.of_owner(&owner).into_iter().filter(|other| *other != id) {
-            if self
-                .entries
-                .get(&other)
-                .is_some_and(|other| other.state == State::Held && other.fences == fences)
-            {
-                self.shorten(other, until, began.checked_add(lease / 3));
-            }
-        }
+        self.shorten(id, lease, began);
     }
 
-    fn shorten(&mut self, id: Id, until: Option<Instant>, soon: Option<Instant>) {
-        let Some(entry) = self.entries.get_mut(&id) else { return };
-        if until.is_some_and(|until| entry.until.is_none_or(|before| until < before)) {
-            entry.until = until;
-            if entry.request.kept {
-                entry.due = entry.due.into_iter().chain(soon).min();
+    /// Shortens the lease of all acquires in the same grant: they share it.
+    fn shorten(&mut self, id: Id, lease: Duration, began: Instant) {
+        let Some((until, soon)) = began.checked_add(lease).zip(began.checked_add(lease / 3)) else {
+            return;
+        };
+        let Some(entry) = self.entries.get(&id) else { return };
+        let fences = entry.fences.clone();
+        for other in self.of_owner(&entry.request.owner) {
+            let Some(entry) = self.entries.get_mut(&other) else { continue };
+            if entry.state == State::Held
+                && entry.fences == fences
+                && entry.until.is_none_or(|before| until < before)
+            {
+                entry.until = Some(until);
+                if entry.request.kept {
+                    entry.due = Some(entry.due.map_or(soon, |due| due.min(soon)));
+                }
+                self.plan(other);
             }
-            self.plan(id);
         }
     }
 
@@ -84,24 +86,32 @@ impl Core {
     pub(super) fn renew(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.due = None;
-        let request = &entry.request;
         let (sent, words) = if entry.doubted {
-            // An acquire never makes a lease shorter.
-            let lease = if request.kept { request.lease } else { Some(Duration::from_millis(1)) };
+            entry.doubted = false; // this command's answer does not settle a doubt that comes after it
+            let request = &entry.request;
+            // An acquire never makes a lease shorter, so a lock that is not renewed asks for the shortest lease once it is claimed.
+            let whole = request.kept || entry.unclaimed;
+            let lease = if whole { request.lease } else { Some(Duration::from_millis(1)) };
             (Sent::Doubt, request.acquire(&self.channel, None, lease, None))
         } else {
-            (Sent::Renew, request.extend(&entry.fences))
+            (Sent::Renew, entry.request.extend(&entry.fences))
         };
         self.send(id, sent, words, now);
     }
 
-    pub(super) fn renewed(&mut self, id: Id, reply: RedisResult<Value>, began: Instant, now: Instant) {
+    pub(super) fn renewed(
+        &mut self,
+        id: Id,
+        asked: bool,
+        reply: RedisResult<Value>,
+        began: Instant,
+        now: Instant,
+    ) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        let asked = std::mem::take(&mut entry.doubted);
         let reply = match reply {
             Ok(reply) => reply,
             Err(error) => {
-                entry.doubted = asked || error.code() == Some("GRACE");
+                entry.doubted |= asked || error.code() == Some("GRACE");
                 let pause = Duration::from_secs(1).min(entry.lease / 10);
                 let left = entry.until.map(|until| until.saturating_duration_since(now) / 3);
                 entry.due =
@@ -156,7 +166,7 @@ impl Core {
         let Some((lease, promise)) = entry.extensions.pop_front() else { return };
         if let Some(lease) = lease {
             (entry.request.lease, entry.lease) = (Some(lease), lease);
-            self.shorten(id, now.checked_add(lease), now.checked_add(lease / 3)); // even if the answer does not come
+            self.shorten(id, lease, now); // even if the answer does not come
         }
         let Some(entry) = self.entries.get(&id) else { return };
         let words = entry.request.extend(&entry.fences);
@@ -208,7 +218,11 @@ impl Core {
         let error = Error::Lost(format!("{}: {why}", entry.request.locks()));
         (entry.state, entry.error) = (State::Lost, Some(error.clone()));
         let (lost, request, fences) = (entry.lost.clone(), entry.request.clone(), entry.fences.clone());
-        for (_, promise) in std::mem::take(&mut entry.extensions) {
+        let mut extensions: Vec<_> = entry.extensions.drain(..).map(|(_, promise)| promise).collect();
+        if let Some((Sent::Extend(promise), _)) = &entry.sent {
+            extensions.push(promise.clone()); // whatever its answer will be
+        }
+        for promise in extensions {
             self.tell(&promise, Err(error.clone()));
         }
         self.tell(&lost, error);

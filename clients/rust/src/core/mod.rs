@@ -160,7 +160,8 @@ impl Core {
         let Some((sent, began)) = entry.sent.take() else { return };
         match sent {
             Sent::Ask => self.asked(id, reply, began, now),
-            Sent::Doubt | Sent::Renew => self.renewed(id, reply, began, now),
+            Sent::Doubt => self.renewed(id, true, reply, began, now),
+            Sent::Renew => self.renewed(id, false, reply, began, now),
             Sent::Extend(promise) => self.extended(id, &promise, reply, began, now),
             Sent::Release | Sent::Leave | Sent::ReleaseUnknown => self.given_up(id, &sent, reply, now),
         }

@@ -133,6 +133,8 @@ fn a_shorter_lease_is_believed_before_its_answer() {
     assert_eq!(bench.sent(), [(id, "LOCK.EXTEND k a PX 1000 FENCE 7".to_string())]);
     bench.pass(SECOND);
     assert!(matches!(bench.core.check(id, bench.now), Err(Error::Lost(_))));
+    bench.sent();
+    assert!(matches!(extended.wait(Some(Duration::ZERO)), Some(Err(Error::Lost(_)))));
     bench.core.answered(id, Ok(Value::Int(1000)), bench.now);
     bench.sent();
     assert!(matches!(extended.wait(Some(Duration::ZERO)), Some(Err(Error::Lost(_)))));

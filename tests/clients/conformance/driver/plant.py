@@ -7,6 +7,7 @@ FAULTS is a JSON file: `root`, the folder of the installed package (a pattern un
 """
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -28,7 +29,9 @@ def main(start, variants, faults, work, wanted=""):
             (root / file).write_text((root / file).read_text().replace(old, new))
         try:
             for variant in Path(variants).read_text().split():
-                result, took, said = play(scenarios[fault["scenario"]], [Path(start).resolve(), variant])
+                command = [Path(start).resolve(), variant]
+                subprocess.run(command, cwd=command[0].parent, input=b"", check=True)  # so it is built, and runs
+                result, took, said = play(scenarios[fault["scenario"]], command)
                 found = result == "FAILED"
                 why = next((line for line in said.splitlines() if "Error: " in line), "")
                 print(f"{'found' if found else 'MISSED'}: {fault['fault']} ({variant}, {fault['scenario']}, {took:.1f} s) {why[:160]}", flush=True)

@@ -12,7 +12,7 @@ class Pair:
     """A client's connection and ours to the server. It is a subscription once the client has said so."""
 
     def __init__(self, client, server):
-        self.client, self.server, self.kind = client, server, "commands"
+        self.client, self.server, self.kind, self.free = client, server, "commands", False
 
     def cut(self):
         for end in (self.client, self.server):
@@ -25,7 +25,7 @@ class Pair:
 class Proxy:
     def __init__(self, port):
         self.target, self.pairs, self.refuses, self.ended, self.slow, self.delays = port, [], False, False, {}, 0
-        self.rewritten = {}
+        self.rewritten, self.held = {}, []
         self.mode, self.changed = dict.fromkeys(KINDS, "pass"), threading.Condition()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -60,6 +60,16 @@ class Proxy:
         with self.changed:
             self.mode.update(dict.fromkeys(kinds or KINDS, mode))
             self.changed.notify_all()
+
+    def answer_backwards(self, kind):
+        """Replies that are held back pass, one from each connection, the latest first. All that follow are swallowed."""
+        for pair in [pair for pair in reversed(self.held) if pair.kind == kind]:
+            with self.changed:
+                pair.free = True
+                self.changed.notify_all()
+                self.changed.wait_for(lambda: not pair.free, 10)
+            time.sleep(0.05)  # the client has it before the next one
+        self.replies("swallow", kind)
 
     def end(self):
         self.ended = True
@@ -106,11 +116,17 @@ class Proxy:
         try:
             while data := pair.server.recv(65536):
                 with self.changed:
-                    while self.mode[pair.kind] == "hold" and not select.select([pair.client], [], [], 0)[0]:
+                    self.held.append(pair)
+                    while self.mode[pair.kind] == "hold" and not pair.free and not select.select([pair.client], [], [], 0)[0]:
                         self.changed.wait(0.02)
-                    swallowed = self.mode[pair.kind] == "swallow"
-                if not swallowed:
+                    self.held.remove(pair)
+                    passes = pair.free or self.mode[pair.kind] != "swallow"
+                if passes:
                     pair.client.sendall(data)
+                if pair.free:
+                    with self.changed:
+                        pair.free = False
+                        self.changed.notify_all()
         except OSError:
             pass
         self._close(pair)

@@ -126,7 +126,9 @@ final class Worker
                     $held === null || say($command['do'] === 'cancel' ? 'cancelled' : 'released', $task);
             }
         } catch (Throwable $error) {
-            unset($this->held[$task]);
+            if ($command['do'] !== 'extend' || $error instanceof LockLost) {
+                unset($this->held[$task]);
+            }
             tell($task, $error);
         }
     }

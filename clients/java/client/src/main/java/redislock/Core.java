@@ -143,10 +143,10 @@ final class Core {
         return null;
     }
 
-    /** Those in the same grant share its lease. */
+    /** All in the same grant, itself too. */
     List<Held> sharers(Held held) {
         return entries.getOrDefault(held.request.owner, List.of()).stream()
-            .filter(other -> other != held && other.state == Held.State.HELD && other.fences.equals(held.fences)).toList();
+            .filter(other -> other.state == Held.State.HELD && other.fences.equals(held.fences)).toList();
     }
 
     /** A message: "start FENCE MS SLOT NUMBER OWNER", "granted FENCE OWNER", "lost FENCE OWNER" or "gone OWNER". */

@@ -85,14 +85,17 @@ final class Renewal {
         // A lease that comes out short has reached the maximum age: no renewal makes it longer.
         if (held.request.kept && lease >= held.lease / 2) held.due = began + lease / 3;
         core.plan(held, held.due);
-        for (Held other : core.sharers(held)) shorten(other, began, lease);
+        shorten(held, began, lease);
     }
 
+    /** All that share the grant share its lease. */
     private void shorten(Held held, long began, long lease) {
-        if (began + lease - held.until >= 0) return;
-        held.until = began + lease;
-        boolean sooner = held.request.kept && began + lease / 3 - held.due < 0;
-        core.plan(held, sooner ? began + lease / 3 : held.due);
+        for (Held each : core.sharers(held)) {
+            if (began + lease - each.until >= 0) continue;
+            each.until = began + lease;
+            boolean sooner = each.request.kept && began + lease / 3 - each.due < 0;
+            core.plan(each, sooner ? began + lease / 3 : each.due);
+        }
     }
 
     Duration extend(Held held, long ms) {
