@@ -15,7 +15,7 @@
 //! `lock::FIELDS` whose values are unusual, each as `name:number`. If a field is bytes, the number is their length, and the bytes come
 //! right before the owner. The owner comes last, since it may have any bytes, as the label may. All of it is one argument, since each
 //! further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). Of a lock with many grants, an effect has
-//! only the one that has changed.
+//! only the grant that has changed.
 //!
 //! Earlier versions wrote a grant that was not plain as `=` (alone) or `+` (beside others), and then
 //! `deadline,fence,holds,max-hold,room,owner`. They wrote `room/slot` if it had a slot, and `room/slot/length` if a label of that length
@@ -60,7 +60,7 @@ pub(crate) enum Malformed {
 }
 
 impl Effect {
-    /// Reads the words of `LOCK.APPLY` after the key. `now` is called only if they have a grant.
+    /// Reads the words of `LOCK.APPLY` after the key. `now` is called only if the words have a grant.
     pub(crate) fn parse(state: Option<&[u8]>, now: impl FnOnce() -> Micros) -> Result<Self, Malformed> {
         match state {
             None => Ok(Self::Free),

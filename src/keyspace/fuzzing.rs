@@ -44,7 +44,7 @@ fn said(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
     value.all(Deadline::Never).map(parts).collect()
 }
 
-/// The same as `said`, from the stream: each owner is a string, followed by the three numbers.
+/// What `said` returns, but from the stream: each owner is a string, followed by the three numbers.
 fn spelt(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
     let parts = |window: &[Item]| match window {
         [Item::Bytes(owner), Item::Number(fence), Item::Number(holds), Item::Number(max_hold)] => {

@@ -24,7 +24,8 @@ struct Last {
     count: usize,
     /// Its grants that may outlive a lapse.
     may_outlive: Vec<Grant>,
-    /// The oldest of the other grants, if there is one. The rest is only counted, since many locks with many holders may lapse at once.
+    /// The oldest of the other grants, if there is one. The rest of them are only counted, since many locks with many holders may lapse at
+    /// once.
     oldest: Option<Grant>,
     at: Micros,
     /// The iteration of the event loop. It is noted only if somebody depends on the lock, in case the process has to wait for a processor
@@ -67,7 +68,8 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
-    /// Counts the grants whose leases are over, without those that outlive the lapse. Returns the oldest of them and their number.
+    /// Counts the grants whose leases are over, without the grants that outlive the lapse. Returns the oldest of the counted grants, and
+    /// their number.
     pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
         let Last { count, may_outlive, oldest, .. } = &self.0;
         let (mut first, mut outliving) = (oldest.as_ref(), 0);
@@ -130,7 +132,7 @@ pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
 fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     let db = ctx.db();
     let last = LAPSES.with(|lapses| lapses.last.take())?;
-    // An earlier lock of the same name may have been overwritten by a value that then expired. It was taken out at another time.
+    // An earlier lock of the same name may have been overwritten by a value that then expired. That lock was taken out at another time.
     let same_step = server::now() - last.at <= SAME_STEP
         || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
     (last.db == db && last.key == key.bytes() && same_step).then_some(last)

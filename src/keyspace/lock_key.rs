@@ -30,8 +30,8 @@ impl Drop for Signal<'_> {
 }
 
 impl<'a> LockKey<'a> {
-    /// Opens a lock for a command that may change it. If the lock has lapsed, the server deletes the key first. At most one open key at a
-    /// time may have `only`.
+    /// Opens a lock for a command that may change it. If the lock has lapsed, the server deletes the key first. `only` may be set for at
+    /// most one of the keys that are open at the same time.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Key::write(ctx, name, only).map(|key| Self::of(ctx, key))

@@ -1,5 +1,5 @@
 //! The fields of a grant beside its owner and its fence. Files, effects, digests and `LOCK.INFO` follow from this list: a new field needs a
-//! row here, and no code there.
+//! row here, and no code elsewhere.
 
 use super::{Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Room, Slot};
 
@@ -19,7 +19,7 @@ pub(crate) struct Field {
     get: fn(&Grant) -> Datum<'_>,
     /// Sets the field of a grant; `None` if the value is out of range.
     set: fn(&mut Full, Datum<'_>) -> Option<()>,
-    /// Whether all servers have the same value for a grant, so that it belongs in digests.
+    /// Whether the value belongs in digests, because all servers have the same value for a grant.
     is_agreed: bool,
     /// The value that `LOCK.INFO` shows under this name, if it shows one.
     pub(crate) shown: Option<fn(&Grant) -> Datum<'_>>,
@@ -78,7 +78,7 @@ pub(crate) const FIELDS: [Field; 6] = [
         },
         ..Field::NUMBER
     },
-    // When the grant was made, if its fence does not tell.
+    // When the grant was made, if its fence does not tell that.
     Field {
         name: "made",
         get: |grant| Datum::Number(grant.made_apart().unwrap_or(0).unsigned_abs()),

@@ -1,4 +1,4 @@
-//! Fuzzes decisions: whatever the numbers, none breaks a rule.
+//! Fuzzes decisions: whatever the numbers, no decision breaks a rule.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ fn step(
         Some(slot) => SlotRequest::This(slot),
         None => SlotRequest::Least,
     };
-    // As the parser has it: `SLOT` only with `LIMIT`, and not above the limit.
+    // The parser accepts `SLOT` only with `LIMIT`, and not above the limit.
     let slot = room.most().map(|most| match slot {
         SlotRequest::This(slot) if slot.get() > most => SlotRequest::Least,
         slot => slot,

@@ -177,7 +177,7 @@ impl<K: Ord, V> Map<K, V> {
             }
             Self::Many(many) => {
                 let value = many.remove(key)?;
-                // Not at `FEW`, so that the map does not change its form with each entry that comes and goes.
+                // The limit is below `FEW`, so that the map does not change its form with each entry that comes and goes.
                 if many.len() <= FEW / 2 {
                     *self = Self::of(mem::take(&mut **many));
                 }
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::server::taken_by;
 
-    /// The map and the tree of the standard library have the same at this key.
+    /// Checks that the map and the tree of the standard library agree about this key.
     fn agree(map: &mut Map<u32, u8>, tree: &mut BTreeMap<u32, u8>, key: u32) -> Result<(), TestCaseError> {
         prop_assert_eq!(map.get(&key), tree.get(&key));
         prop_assert_eq!(map.get_mut(&key), tree.get_mut(&key));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// The map behaves as the tree of the standard library does, through both forms and back.
+        /// The map behaves as the tree of the standard library does, while it changes its form and changes it back.
         #[test]
         fn it_is_a_map(up_and_down in vec((any::<bool>(), vec((0..80_u32, any::<u8>()), 0..120)), 1..8)) {
             let (mut map, mut tree) = (Map::default(), BTreeMap::new());

@@ -13,7 +13,7 @@ const UUID_LEN: usize = uuid::fmt::Hyphenated::LENGTH;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner<'a> {
     /// A UUID of 36 lower-case characters, as the crate `uuid` writes it. Any other spelling of a UUID is a `Name`: it is another byte
-    /// string, so another owner.
+    /// string, and so another owner.
     Uuid([u8; 16]),
     /// Any other name.
     Name(Cow<'a, [u8]>),

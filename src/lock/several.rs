@@ -27,7 +27,7 @@ fn moved(end: Deadline, latest: Deadline, until: Deadline) -> Deadline {
         (Deadline::At(end), Deadline::At(latest), Deadline::At(until)) => {
             Deadline::At(end.saturating_add(until.saturating_sub(latest)))
         }
-        // Either the latest lease or this one had no end, and has one now.
+        // Either the latest lease or this lease had no end before, and has an end now.
         (end, Deadline::Never, until) => end.min(until),
         (Deadline::Never, ..) => until,
     }
@@ -63,7 +63,7 @@ impl Several {
             return;
         }
         self.grants.change_all(|(_, end)| *end = moved(*end, latest, until));
-        // The index is rebuilt as a whole, since the order stays the same. That takes a fraction of the time of single insertions.
+        // The order stays the same, so the index is rebuilt as a whole. That takes a fraction of the time of single insertions.
         let ends = self.ends.iter().map(|((end, fence), ())| ((moved(*end, latest, until), *fence), ()));
         self.ends = ends.collect();
     }
@@ -122,8 +122,8 @@ impl Several {
         };
         // No two grants have the same fence, whatever a file says.
         self.end(grant.fence());
-        // No two grants have the same slot, either. The slot of an exclusive grant that only follows from its room is not noted. Such a
-        // grant has no other beside it, except in an altered file, and there its end must not free the slot of another.
+        // No two grants have the same slot, either. A slot that only follows from an exclusive room is not noted: such a grant is alone,
+        // except in an altered file, where its end must not free the slot of another grant.
         let grant = match grant.slot_apart() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {

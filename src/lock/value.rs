@@ -47,7 +47,7 @@ impl Value {
         self.all(until).filter(move |held| one || held.deadline >= Deadline::At(now))
     }
 
-    /// The grant of an owner, and the grants of the others. `until` is called only if the owner has a grant.
+    /// The grant of an owner, and the grants of the others. `until` is called only if it is needed.
     #[inline(always)]
     pub(crate) fn seen_by(
         &self,
@@ -87,7 +87,7 @@ impl Value {
         }
     }
 
-    /// The end of the lease of the grant with this fence; `None` if the lease is over by `now`. If the lock has only one grant, its lease
+    /// The end of the lease of the grant with this fence; `None` if the lease is over by `now`. If the lock has only one grant, the lease
     /// ends with the key's TTL, which is `until`.
     pub(crate) fn end_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
         let end = self.with_fence(fence, || until)?.deadline;
@@ -102,7 +102,7 @@ impl Value {
         }
     }
 
-    /// Whether one of several leases has no end of its own, whatever the TTL of the key is.
+    /// Whether one of several leases has no end, whatever the TTL of the key is.
     pub(crate) fn is_endless(&self) -> bool {
         match self {
             Self::One(_) => false,
@@ -110,8 +110,8 @@ impl Value {
         }
     }
 
-    /// If there are several grants: those whose leases were over before `now`, in the order of their ends. (If there is only one grant, the
-    /// server finds the end of its lease.)
+    /// The grants whose leases were over before `now`, in the order of their ends, if there are several grants. (If there is only one
+    /// grant, the server ends its lease.)
     pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
         let several = match self {
             Self::One(_) => None,

@@ -2,7 +2,7 @@
 //! another node of the cluster.
 //!
 //! Preparing an effect takes about a third of the instructions of an acquire and a release, and the server would throw the effect away if
-//! nobody listens. The module API does not tell whether anybody does, so this file finds out. The answer "nobody" must be right, since an
+//! nobody listens. The module API does not tell whether anybody does, so this file finds out. The result "nobody" must be right, since an
 //! effect that is not replicated is lost. Somebody begins to listen
 //!
 //! - with a fork: a first replica, or an append-only file that is turned on, needs the effects after the fork of the child that writes its
@@ -37,7 +37,7 @@ fn listens() -> bool {
     !NOBODY.load(Ordering::Relaxed)
 }
 
-/// Starts to watch whether anybody listens. If the server lacks the event for it, `listens` always answers yes.
+/// Starts to watch whether anybody listens. If the server lacks the event for it, `listens` always returns `true`.
 pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
     let fork = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FORK_CHILD, dataver: 1 };
     // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data.
@@ -53,7 +53,7 @@ fn look_later() {
 
 /// Notes that somebody may listen from now on.
 pub(super) fn begin() {
-    // Outside the guard, so that no effect is lost if something panics.
+    // This is outside the guard, so that no effect is lost if something panics.
     if NOBODY.swap(false, Ordering::Relaxed) {
         guard(c"audience", look_later);
     }

@@ -140,7 +140,7 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Runs `body` with this database selected, and then selects the earlier one again, since in a command that is the client's. Returns
+    /// Runs `body` with this database selected, and then selects the earlier database again, which in a command is the client's. Returns
     /// `None` if there is no such database.
     pub(crate) fn in_db<R>(&self, db: i32, body: impl FnOnce() -> R) -> Option<R> {
         struct Back<'a>(&'a Ctx<'a>, i32);

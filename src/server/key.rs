@@ -30,8 +30,8 @@ impl<'a, T: NativeType> Key<'a, T> {
         Self::open(ctx, name, raw::REDISMODULE_READ, false)
     }
 
-    /// Opens a key for writing. The server deletes an expired key first, with its own event and replication. At most one open key at a time
-    /// may have `only`.
+    /// Opens a key for writing. The server deletes an expired key first, with its own event and replication. `only` may be set for at most
+    /// one of the keys that are open at the same time.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE, only)

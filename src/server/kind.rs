@@ -20,8 +20,8 @@ pub(super) fn keeps_answers() -> bool {
     VALKEY.load(Ordering::Relaxed)
 }
 
-/// Whether the server may delete a key when the last millisecond of its TTL begins, and not only when it is over. (Redis does since
-/// `activeExpireCycleTryExpire` was tidied up for 8.0: `now < t` keeps the key, where it was `now <= t`.)
+/// Whether the server may delete a key when the last millisecond of its TTL begins, and not only when that millisecond is over. (Redis does
+/// since `activeExpireCycleTryExpire` was tidied up for 8.0: `now < t` keeps the key, where it was `now <= t`.)
 pub(super) fn expires_early() -> bool {
     // Previews of 8.0 have the version 7.9.
     REDIS.load(Ordering::Relaxed) >= number((7, 9))
@@ -38,9 +38,9 @@ pub(super) enum Lookup {
     Unsafe,
 }
 
-/// How this server finds such keys. Only clusters call the command, before they redirect a client: Valkey, and Redis until it went by the
-/// description (seen in 8.6; 8.2 and 8.4 were not tried). Since Valkey 8, and after Redis 8.0, the call comes from the threads that read
-/// from clients.
+/// How this server finds the keys of a command without fixed places. Only clusters call the command, before they redirect a client: Valkey,
+/// and Redis until it went by the description (seen in 8.6; 8.2 and 8.4 were not tried). Since Valkey 8, and after Redis 8.0, the call
+/// comes from the threads that read from clients.
 pub(super) fn lookup(ctx: &Ctx<'_>) -> Lookup {
     let redis = REDIS.load(Ordering::Relaxed);
     if !ctx.is_cluster() || redis >= number((8, 5)) {

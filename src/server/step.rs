@@ -58,8 +58,8 @@ impl Step {
         Some(Self(()))
     }
 
-    /// Opens keys again after the step was disturbed while they were opened. The earlier ones must not be used any more. Returns `None` if
-    /// the step is disturbed each time.
+    /// Opens keys again after the step was disturbed while they were opened. The keys that were opened before must not be used any more.
+    /// Returns `None` if the step is disturbed each time.
     #[cold]
     #[inline(never)]
     pub(crate) fn open_again<K, E>(&self, mut open: impl FnMut() -> Result<K, E>) -> Result<Option<K>, E> {

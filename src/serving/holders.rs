@@ -23,7 +23,7 @@ pub(crate) struct HolderInfo {
     pub(crate) client: Option<u64>,
 }
 
-/// The holders of a lock in any database. `most` limits those in `first`.
+/// The holders of a lock in any database; `most` at most in `first`.
 pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
     let (count, held) = peek(ctx, id, |lock| holders(lock, most, now)).unwrap_or_default();
     TABLE.with(|table| {

@@ -14,7 +14,7 @@ use crate::waiting::{
 
 /// The command that a timer runs for a handover, so that the server applies the checks of every write: enough replicas, a disk that works,
 /// a slot that is served here. Its arguments are the number of a waiter, and all locks that it waits for; or 0, and one lock; or -1, and
-/// the other locks that an owner has given up with one (`LEFT_BY`).
+/// the other locks that an owner has given up together with one lock (`LEFT_BY`).
 pub(crate) const SETTLE: &CStr = c"lock.settle";
 
 /// The owner that gives up several locks in the running command.
@@ -24,7 +24,7 @@ pub(super) fn left_by() -> Option<Owner<'static>> {
     LEFT_BY.with(Option::take)
 }
 
-/// Settles the other locks that an owner has given up together with one.
+/// Settles the other locks that an owner has given up together with one lock.
 pub(super) fn settle_left(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
     let keys = ids.iter().map(|id| id.key.as_ref());

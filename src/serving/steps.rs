@@ -102,7 +102,7 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
     step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
 }
 
-/// Runs `LOCK.SETTLE` for one lock, or for all locks that a waiter waits for. Refused if no timer runs it.
+/// Runs `LOCK.SETTLE` for one lock, or for all locks that a waiter waits for. It is refused if no timer runs it.
 pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>) -> Result<(), Error> {
     if !tick::is_running() {
         return Err(Error::NotAClientCommand);
@@ -137,7 +137,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
     }
 }
 
-/// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with one.
+/// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with one lock.
 pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
     let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
     // If a key holds another type, a timer handles it.

@@ -6,7 +6,7 @@ use crate::waiting::{Budget, WaitTable};
 
 pub(super) static TABLE: ServerCell<WaitTable<Blocked>> = ServerCell::new(WaitTable::new());
 
-/// The rest of the budget of the running step and turn. Only one runs at a time.
+/// The budget of the running step and turn. Only one step runs at a time.
 pub(super) static BUDGET: ServerCell<Budget> = ServerCell::new(Budget::new());
 
 /// The time of a step that begins now.

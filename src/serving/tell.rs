@@ -1,4 +1,4 @@
-//! The replies to blocked clients, and what happens when such a client goes.
+//! The replies to blocked clients, and what happens when such a client goes away.
 
 use std::num::NonZeroU64;
 

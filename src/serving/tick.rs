@@ -1,4 +1,4 @@
-//! The timers: one does the work that is due, one tells waiters of their grants, and one looks how far replicas are.
+//! The timers: one does the work that is due, one tells waiters of their grants, and one checks how far replicas are.
 //!
 //! The first two are separate, so that a handover sets only one timer, of 0 ms: the timer for due work stays set while leases only move to
 //! later times. (With one timer for both, a handover took 47,100 instructions of the server, not 39,600.)
@@ -6,8 +6,8 @@
 //! Waiters are told by a timer, and not in the step that makes the grant: the server's `UnblockClient` sends the reply, but keeps the
 //! client blocked until the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` in between would send a second reply; on
 //! others a timeout would swallow the first. A timer of 0 ms fires after the commands that have already arrived and right before the server
-//! sends replies, or a millisecond later if another timer is due first. (With threads for input, commands that these have read meanwhile
-//! come in between: see `waiting::ended`.)
+//! sends replies, or a millisecond later if another timer is due first. (With threads for input, commands that such a thread has read
+//! meanwhile come in between: see `waiting::ended`.)
 
 use std::ffi::CStr;
 
@@ -26,7 +26,7 @@ struct Tick {
     /// Waiters are being told now. (A timer that is set while another timer runs fires a millisecond later, and so do all timers that are
     /// set until then.)
     answering: bool,
-    /// The timer that looks how far replicas are, and the listener for their reports. Both are there only while somebody waits for
+    /// The timer that checks how far replicas are, and the listener for their reports. Both are there only while somebody waits for
     /// replicas.
     replicas: Option<Set>,
     acks: Option<Acks>,
@@ -55,8 +55,8 @@ impl Set {
 /// If a timer is more than this many ms late, the wall clock has been set back.
 const LATE: Millis = 250;
 
-/// Work that is due later than in this many ms gets its timer from the server's cron, which runs at least once a second. The server keeps its
-/// timers in a tree, where the timer of a handover costs 5,000 instructions less if it is the only one.
+/// Work that is due later than in this many ms gets its timer from the server's cron, which runs at least once a second. The server keeps
+/// its timers in a tree, where the timer of a handover costs 5,000 instructions less if it is the only one.
 const SOON: Millis = 2_500;
 
 static TICK: ServerCell<Tick> = ServerCell::new(Tick {
@@ -70,7 +70,7 @@ static TICK: ServerCell<Tick> = ServerCell::new(Tick {
 });
 
 impl Tick {
-    /// Whether the timer that is set would fire too late for what is due then.
+    /// Whether the timer that is set would fire too late for work that is due at this time.
     fn is_too_late(&self, due: Millis) -> bool {
         self.due_work.as_ref().is_none_or(|set| set.at > due) && self.later.is_none_or(|later| later > due)
     }
@@ -86,7 +86,7 @@ impl Tick {
         }
     }
 
-    /// Sets the timer that looks how far replicas are, in this many ms, unless it is set already.
+    /// Sets the timer that checks how far replicas are, in this many ms, unless it is set already.
     fn look_at_replicas(&mut self, delay: Millis) {
         if self.replicas.is_none() {
             self.replicas = Some(Set::new::<Replicas>(delay, server::now() / 1000));

@@ -33,7 +33,7 @@ pub(crate) trait Environment {
 
 /// One lock, open for one step of a command or a timer.
 pub(crate) trait LockAccess: Environment {
-    /// The name of the lock. It outlives a borrow of the lock, so that no step has to clone it.
+    /// The name of the lock. It outlives a borrow of the lock, so that no step has to clone the name.
     type Key: Copy + AsRef<[u8]>;
 
     fn db(&self) -> i32;
@@ -82,8 +82,8 @@ pub(crate) trait LockAccess: Environment {
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
-    /// The most locks for which places that still have to claim a grant of this lock may wait in all. At this number, no further place is
-    /// given a grant that its owner has already.
+    /// The most locks, in all, that the places with an unclaimed grant of this lock may wait for. At this number, no further place is given
+    /// a grant that its owner has already.
     fn most_unclaimed(&self) -> u32 {
         32
     }
@@ -118,7 +118,7 @@ pub(crate) trait LockAccess: Environment {
         self.value()?.with_fence(fence, || self.deadline())
     }
 
-    /// Whether there is a grant with this fence. The end of its lease, which is a look-up of its own, is not asked for.
+    /// Whether there is a grant with this fence. It does not ask for the end of the lease, which would be another look-up.
     fn has_fence(&self, fence: Fence) -> bool {
         self.value().is_some_and(|value| value.with_fence(fence, || Deadline::Never).is_some())
     }
@@ -142,7 +142,7 @@ pub(crate) trait Caller<S: LockAccess> {
     /// Blocks the client under this number. Returns `None` if the server refuses.
     fn block(&mut self, lock: &S, request: RequestId) -> Option<S::Client>;
 
-    /// The holders of another lock, which the command does not name, `most` at most, for reading. `lock` stays open meanwhile.
+    /// Reads the holders of another lock, which the command does not name, `most` at most. `lock` stays open meanwhile.
     fn holders(&mut self, lock: &S, id: &LockId, now: Millis, most: usize) -> Vec<Holder>;
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct WaitLimits {
 
 /// The server between commands, when due work is done and waiters are told.
 pub(crate) trait Host: Environment {
-    /// Whether the work that is due has to wait, and why.
+    /// Why the work that is due has to wait, if it has to.
     fn rest(&mut self, now: Now) -> Deferral;
 
     /// How long, in µs, this turn has lasted.
@@ -168,8 +168,8 @@ pub(crate) trait Host: Environment {
     /// Whether this turn has used up its budget (see `budget`).
     fn is_turn_over(&mut self) -> bool;
 
-    /// Settles a lock by a command, so that the server applies the checks of every write. With `waiter`, settles all locks that it waits
-    /// for.
+    /// Settles a lock by a command, so that the server applies the checks of every write. With `waiter`, settles all locks that this waiter
+    /// waits for.
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled;
 
     /// Settles a lock whose slot is moving to this server, where no command finds the lock yet.
@@ -200,7 +200,7 @@ pub(crate) struct Replicas {
     pub(crate) replicas: Vec<Offset>,
 }
 
-/// Whether and why the work that is due has to wait.
+/// Why the work that is due has to wait, if it has to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
     /// The work does not have to wait.
@@ -250,11 +250,11 @@ pub(crate) enum LockEvent {
     Refused,
     /// The owner has released its last hold.
     Released,
-    /// A grant was taken back, since its client went away before it was told.
+    /// A grant was taken back, since its client went away before it was told of the grant.
     TakenBack,
     /// The connection that kept the grant alive has closed.
     SessionEnded,
-    /// A lease ran out: one of several, or one that a connection kept alive.
+    /// A lease ran out: one of several leases, or the lease of a grant that a connection kept alive.
     Lapsed,
     /// A wait was refused or ended, since it would never have been served.
     Deadlocked,

@@ -33,7 +33,7 @@ pub(crate) fn acquire<B: LocksAccess>(
     acquire_any(locks, caller, ask, wait, now)
 }
 
-/// The fast path of an acquire: most acquires are of one lock that is free and idle. Returns `None` if this lock is not.
+/// The fast path of an acquire: most acquires are of one lock that is free and idle. Returns `None` if this lock is not free and idle.
 #[inline(always)]
 fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -> Option<Granted> {
     if lock.value().is_some() || lock.grace().grants > 0 || !lock.idle() {
@@ -46,7 +46,7 @@ fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -
     Some(grant::<false, S>(lock, ask, Planned { fence, decision }, now))
 }
 
-/// Handles every acquire but those on the fast path. A function of its own, so that the fast path does not pay for it.
+/// Handles every acquire that is not on the fast path. It is not inlined, so that the fast path does not pay for it.
 #[inline(never)]
 fn acquire_any<B: LocksAccess>(
     locks: &mut B,
@@ -99,7 +99,7 @@ fn keep<S: LockAccess>(
 ) {
     let (fence, until) = (granted.got.fence, granted.until);
     if ask.once && !lock.idle() {
-        // The owner knows of its hold.
+        // The owner is being told of its hold.
         lock.here(|table, at| table.share_hold(at, fence));
     }
     if let Some(channel) = &wait.channel {

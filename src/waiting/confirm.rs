@@ -15,8 +15,8 @@ use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};
 /// How long in ms to wait before trying again to ask replicas.
 const AGAIN: Millis = 2;
 
-/// Keeps the client of the running command blocked, and has it told of its grants once replicas have confirmed them. A function of its own,
-/// so that an acquire without `SYNC` does not pay for it.
+/// Keeps the client of the running command blocked, and has it told of its grants once replicas have confirmed them. It is not inlined, so
+/// that an acquire without `SYNC` does not pay for it.
 #[cold]
 #[inline(never)]
 pub(super) fn tell_when_confirmed<B: LocksAccess>(
@@ -45,7 +45,7 @@ pub(super) fn tell_when_confirmed<B: LocksAccess>(
     share_holds(locks, request, ask, granted);
 }
 
-/// Keeps a blocked client waiting for its answer until replicas have confirmed that.
+/// Keeps a client blocked until replicas have confirmed its answer.
 pub(super) fn hold_answer<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -59,7 +59,7 @@ pub(super) fn hold_answer<B: LocksAccess>(
     });
 }
 
-/// Looks how far the replicas are. If enough of them have confirmed a client's grants, has the client told. Also asks the replicas about
+/// Checks how far the replicas are. If enough of them have confirmed a client's grants, has the client told. Also asks the replicas about
 /// new grants. The server calls this when a replica has reported how far it is, when there is something new to ask and no question is open,
 /// and now and then. Returns in how many ms to call again, if there is more to do. (A report of a replica leads to a call in any case.)
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {

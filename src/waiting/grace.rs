@@ -16,13 +16,13 @@
 use super::access::GraceLeft;
 use crate::lock::Millis;
 
-/// If a free lock has a queue, how often, in ms, to check whether the grace is over. The setting may change meanwhile.
+/// How often, in ms, to check whether the grace is over, if a free lock has a queue. The setting may change meanwhile.
 pub(super) const LOOK_AGAIN: Millis = 100;
 
 /// How long, in ms, until the server has counted its good replicas again: it does so once a second.
 const REPLICAS_COUNTED: Millis = 1100;
 
-/// If a process stood still, or did not check the time, for more than this many ms, it was away.
+/// A process was away if it stood still, or did not check the time, for more than this many ms.
 pub(super) const AWAY: Millis = 1000;
 
 /// A moment on two clocks that nobody sets, in ms.

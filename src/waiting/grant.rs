@@ -22,8 +22,8 @@ pub(super) struct Granted {
     pub(super) is_new: bool,
 }
 
-/// Gives each grant its fence: all new grants of the request get the same. Returns `None` if there are no more fences; nothing has been
-/// granted then.
+/// Gives each grant its fence: all new grants of the request get the same fence. Returns `None` if there are no more fences; nothing has
+/// been granted then.
 #[inline(always)]
 pub(super) fn plan<B: LocksAccess>(
     locks: &mut B,
@@ -97,8 +97,8 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     Granted { got: Got { fence, holds, slot }, until, is_new }
 }
 
-/// When a grant gets its first slot, has the lock looked at: other waits of the same owner may want another slot, which they can't get any
-/// more, and must be told.
+/// When a grant gets its first slot, has the lock looked at: other waits of the same owner may want another slot. They can't get it any
+/// more, and must be told so.
 #[inline(never)]
 fn look_at_those_of_its_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     let is_first = lock.with_fence(fence).is_some_and(|held| held.grant.slot().is_none());
@@ -107,8 +107,8 @@ fn look_at_those_of_its_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     }
 }
 
-/// Grants a waiter all locks that it waits for, and has it told. Returns its grant of each; `None` if there are no more fences, in which
-/// case held locks can still be released.
+/// Grants a waiter all locks that it waits for, and has it told. Returns its grant of each lock; `None` if there are no more fences, in
+/// which case held locks can still be released.
 pub(super) fn grant_to_waiter<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,

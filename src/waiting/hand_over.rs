@@ -9,8 +9,8 @@ use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
 
-/// The most waiters of a holder's own that its re-entries pass over in one step, because these waiters want what the holder can't have yet.
-/// The holder's other waiters wait until one of these is served, or until they are at the head of the queue.
+/// The most of its own waiters that a holder's re-entries pass over in one step: waiters that want what the holder can't have yet. Its
+/// other waiters wait until one of these is served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
 /// Ends the grant with this fence, for the reason `why`. The next waiters get its room in the same step.
@@ -29,7 +29,7 @@ pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent,
     hand_on(lock, now());
 }
 
-/// Ends one of several grants. A function of its own, so that a lock with one grant does not pay for it.
+/// Ends one of several grants. It is not inlined, so that a lock with one grant does not pay for it.
 #[inline(never)]
 fn pass_on_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
     end_one(lock, fence, why);
@@ -46,8 +46,8 @@ fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     }
 }
 
-/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, the room is not handed over until they have been
-/// looked at.
+/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, the room is not handed over until the step has
+/// looked at them.
 pub(super) fn end_with_others<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: Now) {
     match lock.value().is_some_and(Value::is_one) {
         true => pass_on(lock, fence, why, || now),
@@ -133,8 +133,8 @@ pub(super) fn serve<B: LocksAccess>(
     }
 }
 
-/// Decides whether and how a waiter is granted this lock now. Otherwise it still waits, for its turn or for one of several locks; or it is
-/// told that it can never have the lock.
+/// Decides how a waiter is granted this lock now. The error says that the waiter still waits, for its turn or for one of several locks; or
+/// that it is to be told that it can never have the lock.
 #[inline(always)]
 fn may_have<S: LockAccess>(
     lock: &mut S,
@@ -156,7 +156,7 @@ fn may_have<S: LockAccess>(
     may_have_again(lock, request, verdict, now)
 }
 
-/// Acts on the verdict about a waiter whose owner already holds the lock. A function of its own, so that a handover does not pay for it.
+/// Acts on the verdict about a waiter whose owner already holds the lock. It is not inlined, so that a handover does not pay for it.
 #[inline(never)]
 fn may_have_again<S: LockAccess>(
     lock: &mut S,
@@ -263,7 +263,7 @@ pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     }
 }
 
-/// Has a holder's own waiters re-enter at once, wherever they are in the queue. A waiter that wants less room than the other holders leave
+/// Has a holder's own waiters re-enter at once, wherever they are in the queue. A waiter that wants less room than the other holders need
 /// goes ahead of the queue. If there are many waiters, the rest re-enters in the next step.
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
     let (mut seen, mut passed) = (None, 0);
@@ -286,7 +286,8 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
         } else {
             lock.pay(CHANGE);
             if passed > 0 {
-                // The owner may have got a slot now. A waiter that was passed over may never fit with this slot, so all are served again.
+                // The owner may have got a slot now. A waiter that was passed over may never fit with this slot, so all waiters are served
+                // again.
                 (seen, passed) = (None, 0);
             }
         }

@@ -4,11 +4,11 @@ use super::access::Environment;
 use super::table::LockId;
 use crate::lock::Millis;
 
-/// The most locks that are looked at for one answer.
+/// The most locks that one query looks at.
 const LOOKS: usize = 200;
 
 /// Of all locks with waiters, the longest time, in ms, for which one has been held; 0 if none is held. `look` returns when a lock's oldest
-/// grant was made. The answer is exact, unless more than `LOOKS` locks that had been held for longer have changed hands since the last
+/// grant was made. The result is exact, unless more than `LOOKS` locks that had been held for longer have changed hands since the last
 /// query. In that case it is the longest time of the locks that were looked at, and the next query goes on from there.
 pub(crate) fn longest_held<A: Environment>(
     env: &mut A,

@@ -28,7 +28,7 @@ const WHILE_REFUSED: Millis = 100;
 /// Closed connections and flushed databases come first, since that is quickly done, and much follows from it. Then six kinds of work take
 /// turns: a session is renewed; a lock is looked at that is due at once; a lock is looked at whose time has come; a waiter for several
 /// locks is tried; a wait times out; and somebody is told. Each kind is done in order. If a turn stops early, the next turn begins with the
-/// kind whose turn it is. So however little a turn does, between two pieces of one kind there is at most one piece of each other kind.
+/// next kind. So however little a turn does, between two pieces of one kind there is at most one piece of each other kind.
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Deferral::Until(then) = rest {
@@ -199,7 +199,7 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 /// Does the due work for a lock whose slot is moving to this server, if a connection keeps a grant of it alive here. Otherwise the lock
 /// counts as moved away. Returns in how many ms to look again, if waiters are left.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    // If the lease is over, reading the key deletes it. Then a session may outlive the lease, so `has_expired` is asked afterwards.
+    // If the lease is over, reading the key deletes the key. Then a session may outlive the lease, so `has_expired` is asked afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
     let alive = sessions.into_iter().any(|fence| host.lease_end(id, fence, Millis::MIN).is_some());
     if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {

@@ -49,7 +49,7 @@ pub(super) fn bind<C: Copy>(
     }
 }
 
-/// Binds a grant to a waiter's connection even though its lease is over, if a session of another connection outlives the end of the lease
+/// Binds a grant to a waiter's connection even though the lease is over, if a session of another connection outlives the end of the lease
 /// and has not given the grant back yet (see `outlives`). The session then passes to the waiter's connection, and still gives the grant
 /// back.
 pub(super) fn bind_overdue<A: Environment>(

@@ -35,7 +35,7 @@ pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     is_settled
 }
 
-/// Settles a lock that has an entry in the table. A function of its own, so that an idle lock pays only for the check.
+/// Settles a lock that has an entry in the table. It is not inlined, so that an idle lock pays only for the check.
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.pay(0) {

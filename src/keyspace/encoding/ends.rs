@@ -1,4 +1,5 @@
-//! How the ends of several leases are written. The latest lease is the key's TTL, and the others are written as how much shorter they are.
+//! How the ends of several leases are written. The latest lease is the key's TTL. Of each other lease, the file has by how much it is
+//! shorter.
 
 use crate::lock::{Deadline, Millis};
 
@@ -70,7 +71,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The leases are compared by several TTLs, whatever they were before and however the TTL was moved in between.
+        /// Leases that are written and read again are the same with any TTL, whatever they were and however the TTL was moved before.
         #[test]
         fn leases_come_back_as_they_were(
             steps in vec((b'a'..b'e', end(), proptest::option::of(end())), 1..12),

@@ -8,9 +8,8 @@
 //! | holds | 1 to 2^32 - 1 |
 //! | max-hold | the greatest age that the grant may reach, in ms; 0: no limit of its own |
 //!
-//! The wider form 1 has one grant, and after it the time at which it was made, in ms since 1970, for a grant whose fence does not tell
-//! that. The wider form 2 is for grants with room for several holders:
-//! form 2 is for grants with room for several:
+//! The wider form 1 has one grant, and after it the time at which it was made, in ms since 1970, for a grant whose fence does not tell this
+//! time. The wider form 2 is for grants with room for several holders:
 //!
 //! | field | what |
 //! |---|---|
@@ -18,8 +17,8 @@
 //! | endless | 1: the latest lease has no end; else 0 |
 //! | owner, fence, holds, max-hold | as above, for each grant, the oldest first |
 //! | made | when the grant was made, in ms since 1970; 0: the fence tells it |
-//! | room | how many may hold the lock beside this grant, itself included; 0: any number |
-//! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
+//! | room | how many owners may hold the lock, the owner of this grant included; 0: any number |
+//! | end | by how many ms its lease is shorter than the latest; if the latest has no end, the end in ms since 1970, or 0: none |
 //!
 //! The wider form 3 is for grants of which one has a slot or a label. It is form 2 with two fields more at the end of each grant:
 //!

@@ -140,7 +140,7 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
     assert_eq!(told.aged_as(&grant).age(NOW + 300), 300);
     let told = Grant::told(owner("a"), ahead, 2, None, grant.made_apart(), NOW + 300);
     assert_eq!(told.age(NOW + 300), 300);
-    // By no more than `SKEW`.
+    // A fence may be ahead of the clock by no more than `SKEW`.
     let skewed =
         |ms: Millis| Grant::told(owner("a"), fence((NOW + ms).unsigned_abs() * 1000), 1, None, None, NOW);
     assert_eq!([900, 1000, 1001].map(|ms| skewed(ms).age(NOW + 1500)), [600, 500, 1500]);
@@ -250,11 +250,11 @@ fn shared_by(holders: u64) -> Value {
     value.unwrap()
 }
 
-/// The size that `MEMORY USAGE` shows beyond the server's own figure is what the holders take, without the allocator's rounding; within a
-/// third for many holders.
+/// Beyond the server's own figure, `MEMORY USAGE` shows what the holders take, without the allocator's rounding; for many holders, within a
+/// third of it.
 #[test]
 fn a_value_tells_how_much_memory_its_holders_take() {
-    // The first UUID allocates memory for those that follow.
+    // The first UUID allocates memory for the UUIDs that follow.
     Owner::random();
     let bounds =
         [(1, 64), (2, 240), (3, 224), (8, 186), (9, 230), (10, 213), (32, 173), (33, 240), (100, 300)];

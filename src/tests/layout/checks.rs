@@ -98,7 +98,7 @@ fn a_circle_through_a_re_export_is_found() {
         complaints,
         ["circle: src/lock/one.rs:1 (`super::Two`) -> src/lock/two.rs:1 (`super::One`) -> src/lock/one.rs"]
     );
-    // One direction is no circle. Nor is it a circle to name the module that re-exports.
+    // One direction is no cycle. Nor is it a cycle to name the module that re-exports.
     let complaints =
         judge_pair(parent, ["use super::Two; pub struct One;", "use crate::lock; pub struct Two;"]);
     assert_eq!(complaints, [""; 0]);

@@ -65,7 +65,7 @@ fn read(src: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The complaints about the layout of a source tree, whose files are given by path, with their text.
+/// The complaints about the layout of a source tree. `files` has the text of each file, by path.
 fn complaints(files: &BTreeMap<String, String>) -> Vec<String> {
     let tree = Tree::read(files);
     let edges = edges(&tree);
@@ -87,7 +87,7 @@ fn unread(files: &BTreeMap<String, String>, tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// The imports that the order does not allow: of those from one file to one part, the first.
+/// The imports that the order does not allow; of several imports from one file of one part, only the first.
 fn upward(edges: &[Edge<'_>]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut complaints = Vec::new();

@@ -28,9 +28,9 @@ pub(super) struct Need {
     /// The waiting owner's own grant of the lock.
     pub(super) own: Option<Holder>,
     pub(super) others: Vec<Other>,
-    /// Waits that are served before this one, and need more than room.
+    /// Waits that are served before this wait, and need more than room.
     pub(super) ahead: Vec<Number>,
-    /// The least room that is asked for by the waits that are served before this one and need only room.
+    /// The least room that is asked for by the waits that are served before this wait and need only room.
     pub(super) room: Room,
 }
 
@@ -56,8 +56,8 @@ impl Graph {
         if *stuck.first()? { self.way_round(&stuck) } else { None }
     }
 
-    /// Finds for each wait whether it can never end: the largest set of waits of which none can end before another one of the set. Returns
-    /// `None` if that takes too long.
+    /// Finds for each wait whether it can never end: these waits are the largest set of which none can end before another wait of the set
+    /// has ended. Returns `None` if that takes too long.
     fn stuck(&self) -> Option<Vec<bool>> {
         let mut stuck = vec![true; self.waits.len()];
         let mut left = MOST_COMPARED;

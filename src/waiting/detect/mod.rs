@@ -1,10 +1,10 @@
-//! Finds a wait that could never end, because its owner holds locks that the owners it waits for wait for (`DETECT`).
+//! Finds a wait that could never end: its owner waits for other owners, which wait for locks that this owner holds (`DETECT`).
 //!
 //! The question is asked once, before the wait begins. While queues are served in order, and an owner that waits does nothing else, only
 //! another new wait can close a circle later.
 //!
 //! - `search` goes from the new wait to everything that it depends on: the holders of its locks, the waits ahead of it in the queues, and
-//!   what those wait for in turn.
+//!   what these waits depend on in turn.
 //! - `graph` finds which of these waits can never end, if every owner that does not wait releases its locks at some time; and the circle
 //!   through the new wait.
 //!

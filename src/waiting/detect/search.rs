@@ -46,7 +46,7 @@ struct Search<'a, B, C> {
     numbers: BTreeMap<RequestId, Number>,
     /// The locks that the command has opened.
     open: Vec<LockId>,
-    /// The index of each open lock. A hash map, since names may be long and have long common beginnings.
+    /// The index of each open lock. It is a hash map, since names may be long and have long common beginnings.
     open_by_name: HashMap<LockId, usize, RandomState>,
     looked: usize,
 }
@@ -135,7 +135,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         self.number(blocked?)
     }
 
-    /// Notes which waits are served before a wait. None are if its owner already holds the lock.
+    /// Notes which waits are served before a wait: none, if the owner of the wait already holds the lock.
     fn look_at_queues(&mut self, number: Number) {
         let request = self.request(number);
         let needs = self.graph.waits.get(number).map_or(0, |wait| wait.needs.len());
@@ -177,7 +177,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         self.graph.waits.get_mut(number)?.needs.get_mut(need)
     }
 
-    /// The number of a wait in the graph. A new one is added, to be looked at in turn.
+    /// The number of a wait in the graph. A new wait is added, to be looked at in turn.
     fn number(&mut self, request: RequestId) -> Option<Number> {
         if let Some(number) = self.numbers.get(&request) {
             return Some(*number);
