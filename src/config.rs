@@ -33,7 +33,7 @@ pub(crate) static MAX_PLACES: NumericConfig = NumericConfig::new(c"max-places", 
 /// The most keys that one command may name.
 pub(crate) static MAX_KEYS: NumericConfig = NumericConfig::new(c"max-keys", 100, 1, 1_000);
 
-/// The shortest lease in ms that a session may have. The server renews it each time a third of it has passed.
+/// The shortest lease in ms that a session may have. The server renews a lease each time a third of it has passed.
 pub(crate) static MIN_SESSION_LEASE: NumericConfig =
     NumericConfig::new(c"min-session-lease", 1_000, 1, LONGEST_LEASE);
 

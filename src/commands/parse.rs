@@ -208,7 +208,7 @@ fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
     Some(arg.bytes()).filter(|label| label.len() <= MAX_LABEL_LEN).ok_or(Error::LabelLength)
 }
 
-/// The options that few requests have. It is not inlined, so that the others do not pay for it.
+/// The options that few requests have. It is not inlined, so that other requests do not pay for it.
 #[inline(never)]
 pub(super) fn extras(
     max_hold: Option<Arg<'_>>,

@@ -11,11 +11,11 @@
 //! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before this time |
 //!
 //! `deadline` and `time` are in ms since 1970; a deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
-//! If the fence does not tell when the grant was made, that time follows: `max-hold/made`, in ms since 1970. `fields` are those of
+//! If the fence does not tell when the grant was made, that time follows: `max-hold/made`, in ms since 1970. `fields` are the fields of
 //! `lock::FIELDS` whose values are unusual, each as `name:number`. If a field is bytes, the number is their length, and the bytes come
-//! right before the owner. The owner comes last, since it may have any bytes, as the label may. All of it is one argument, since each
-//! further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). Of a lock with many grants, an effect has
-//! only the grant that has changed.
+//! right before the owner. The owner comes last, since it may have any bytes, as the label may. The words after the key are one argument,
+//! since each further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). Of a lock with many grants, an
+//! effect has only the grant that has changed.
 //!
 //! Earlier versions wrote a grant that was not plain as `=` (alone) or `+` (beside others), and then
 //! `deadline,fence,holds,max-hold,room,owner`. They wrote `room/slot` if it had a slot, and `room/slot/length` if a label of that length

@@ -25,7 +25,7 @@ pub(super) fn last_fence() -> Option<Fence> {
     FENCES.with(|clock| clock.last())
 }
 
-/// Forgets all fences, as after a start, so that no input of a fuzzer depends on an earlier one.
+/// Forgets all fences, as after a start, so that no input of a fuzzer depends on an earlier input.
 #[cfg(fuzzing)]
 pub(super) fn forget_fences() {
     FENCES.with(|clock| *clock = FenceClock::new());

@@ -24,8 +24,7 @@ struct Last {
     count: usize,
     /// Its grants that may outlive a lapse.
     may_outlive: Vec<Grant>,
-    /// The oldest of the other grants, if there is one. The rest of them are only counted, since many locks with many holders may lapse at
-    /// once.
+    /// The oldest of the other grants, if there is one. The rest is only counted, since many locks with many holders may lapse at once.
     oldest: Option<Grant>,
     at: Micros,
     /// The iteration of the event loop. It is noted only if somebody depends on the lock, in case the process has to wait for a processor

@@ -12,8 +12,8 @@ pub(crate) struct LockKey<'a> {
     signal: Signal<'a>,
 }
 
-/// Tells `WATCH` of a changed lock when this value is dropped. The key must be closed by then, since Redis 8.6 looks the key up to do so,
-/// and deletes a key whose lease has ended.
+/// Tells `WATCH` of a changed lock when this value is dropped. The key must be closed by then, since Redis 8.6 looks up the key that it
+/// tells of, and deletes a key whose lease has ended.
 pub(crate) struct Signal<'a> {
     ctx: &'a Ctx<'a>,
     name: Arg<'a>,
@@ -168,7 +168,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// If the lock has several grants, ends those whose leases were over before `now`, `most` at most. Returns the ended grants.
+    /// If the lock has several grants, ends the grants whose leases were over before `now`, `most` at most. Returns the ended grants.
     pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis, most: usize) -> Vec<Grant> {
         let lapsed = self.lapsed(now, most);
         let is_all =
@@ -192,7 +192,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// If the lock has several grants: those whose leases were over before `now`, `most` at most.
+    /// The grants whose leases were over before `now`, `most` at most, if the lock has several grants.
     fn lapsed(&self, now: Millis, most: usize) -> Vec<Grant> {
         let until = self.deadline();
         let Some(value) = self.key.value() else { return Vec::new() };

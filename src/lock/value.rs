@@ -23,7 +23,7 @@ impl Value {
         matches!(self, Self::One(_))
     }
 
-    /// The number of holders, including those whose leases are over.
+    /// The number of holders, including holders whose leases are over.
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::One(_) => 1,
@@ -47,7 +47,7 @@ impl Value {
         self.all(until).filter(move |held| one || held.deadline >= Deadline::At(now))
     }
 
-    /// The grant of an owner, and the grants of the others. `until` is called only if it is needed.
+    /// The grant of an owner, and the other holders. `until` is called only if it is needed.
     #[inline(always)]
     pub(crate) fn seen_by(
         &self,

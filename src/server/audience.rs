@@ -29,7 +29,7 @@ const LOOK_AGAIN: i64 = 250;
 /// When to check next, in ms since boot.
 static NEXT_LOOK: AtomicI64 = AtomicI64::new(i64::MAX);
 
-/// Nobody listens: this is certain.
+/// Set while it is certain that nobody listens.
 static NOBODY: AtomicBool = AtomicBool::new(false);
 
 /// Whether somebody may listen.

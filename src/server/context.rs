@@ -222,9 +222,9 @@ impl Ctx<'_> {
         self.flags() & SENDERS != 0
     }
 
-    /// Whether the client that sent the running command has a connection. A client for which a script or another module runs the command
-    /// has none. (`client_exists` is not used: Valkey 9 says that any client that runs a command exists, and crashes when asked for the
-    /// address of a client without a connection.)
+    /// Whether the client that sent the running command has a connection. It has none if a script or another module runs the command.
+    /// (`client_exists` is not used: Valkey 9 says that any client that runs a command exists, and crashes when asked for the address of a
+    /// client without a connection.)
     pub(crate) fn is_connected(&self) -> bool {
         !self.is_script() && self.user_of(self.client_id()).is_some()
     }

@@ -8,7 +8,7 @@ use redis_module::raw;
 use super::guard::guard;
 use super::{Ctx, detached};
 
-/// Writes the module's sections of `INFO`.
+/// A function that writes the module's sections of `INFO`.
 pub(crate) type WriteInfo = fn(&mut InfoWriter);
 
 /// Writes sections and fields. The server puts the module's name before their names.

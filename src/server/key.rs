@@ -83,7 +83,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         self.name
     }
 
-    /// Whether somebody else has taken the value out of the keyspace. (A key that is absent and open for reading looks the same.)
+    /// Whether somebody else has taken the value out of the keyspace. (This is also true of an absent key that is open for reading.)
     #[inline(always)]
     pub(crate) fn is_lost(&self) -> bool {
         self.open.key.get().is_null()

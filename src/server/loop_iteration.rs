@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-/// How often the calling thread has gone to sleep by itself. An event loop does so between iterations, and never within one.
+/// How often the calling thread has gone to sleep by itself. An event loop sleeps between iterations, and never within an iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoopIteration(i64);
 

@@ -12,8 +12,8 @@ use super::{Arg, Ctx, detached};
 
 /// A callback for reports of replicas.
 pub(crate) trait AckEvents {
-    /// A replica has reported how far it is. The server notes the report right after this. It can be looked up once the commands that have
-    /// already arrived are done.
+    /// A replica has reported how far it is. The server notes the report right after this. The report can be looked up once the commands
+    /// that have already arrived are done.
     fn acked();
 }
 

@@ -11,7 +11,7 @@ use uuid::Uuid;
 /// such calls. In a cluster the companion must be in the lock's slot, since the server sends waiters away when their key's slot moves. For
 /// a few keys (no hash tag, but a `}`) no such name exists, and they are their own companions.
 pub(super) fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
-    /// A random suffix, the same for the life of this process.
+    /// A random suffix, which stays the same for the life of this process.
     static SUFFIX: LazyLock<[u8; 16]> = LazyLock::new(|| Uuid::new_v4().into_bytes());
     let suffix = SUFFIX.as_slice();
     if !cluster || has_hash_tag(key) {

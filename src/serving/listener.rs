@@ -21,7 +21,7 @@ static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
-        // A lapse matters if a session of the lock may outlive it, or if somebody is to be told of it.
+        // A lapse matters if a session of the lock may outlive the lapse, or if somebody is to be told of the lapse.
         let matters = |table: &mut WaitTable<Blocked>| {
             let overdue = table.overdue_sessions(at, now().millis());
             (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)

@@ -59,8 +59,8 @@ pub(crate) trait LockAccess: Environment {
     /// Ends one of several grants, and notes the event `why`.
     fn end(&mut self, fence: Fence, why: LockEvent);
 
-    /// If the lock has several grants, ends those whose leases were over before `now`, `most` at most, and notes each lapse. Returns the
-    /// fences of the ended grants.
+    /// If the lock has several grants, ends the grants whose leases were over before `now`, `most` at most, and notes each lapse. Returns
+    /// the fences of the ended grants.
     fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence>;
 
     /// Ends all grants.
@@ -104,7 +104,7 @@ pub(crate) trait LockAccess: Environment {
         self.here(|table, at| table.locks.change(at, body))
     }
 
-    /// The grant of an owner and the end of its lease, if the owner holds the lock; and the grants of the others.
+    /// The grant of an owner and the end of its lease, if the owner holds the lock; and the other holders.
     #[inline(always)]
     fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others<'_>) {
         match self.value() {
@@ -118,7 +118,7 @@ pub(crate) trait LockAccess: Environment {
         self.value()?.with_fence(fence, || self.deadline())
     }
 
-    /// Whether there is a grant with this fence. It does not ask for the end of the lease, which would be another look-up.
+    /// Whether there is a grant with this fence. This saves looking up the end of the lease.
     fn has_fence(&self, fence: Fence) -> bool {
         self.value().is_some_and(|value| value.with_fence(fence, || Deadline::Never).is_some())
     }

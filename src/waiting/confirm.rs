@@ -59,7 +59,7 @@ pub(super) fn hold_answer<B: LocksAccess>(
     });
 }
 
-/// Checks how far the replicas are. If enough of them have confirmed a client's grants, has the client told. Also asks the replicas about
+/// Checks how far the replicas are. If enough replicas have confirmed a client's grants, has the client told. Also asks the replicas about
 /// new grants. The server calls this when a replica has reported how far it is, when there is something new to ask and no question is open,
 /// and now and then. Returns in how many ms to call again, if there is more to do. (A report of a replica leads to a call in any case.)
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {

@@ -2,7 +2,7 @@
 //!
 //! Replication is asynchronous, so a grant may be lost when its primary is lost. Without a grace, the new primary would give the lock to
 //! another owner within the first owner's lease; so it first lets that lease run out. A primary that was frozen needs a grace, too: in the
-//! meantime another server may have granted locks that this one believes to be free.
+//! meantime another server may have granted locks that this server believes to be free.
 //!
 //! A heartbeat tells whether the process stood still. It notes the time since boot, which goes on while the process does not, and the time
 //! for which this thread ran. A command that keeps the server busy for seconds runs; a process that is stopped, or stuck in a page fault or

@@ -59,7 +59,7 @@ pub(super) fn carry_out<const WAITED: bool, B: LocksAccess>(
     (granted, first_end)
 }
 
-/// Grants one lock. No other code does so, except for `sessions::revive`, which gives back a grant.
+/// Grants one lock. No other code makes grants, except for `sessions::revive`, which gives a grant back.
 #[inline(always)]
 pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     lock: &mut S,

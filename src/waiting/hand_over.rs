@@ -90,7 +90,7 @@ fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
 /// The result of serving a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Served {
-    /// The waiter has all its locks, at least one of them by a new grant.
+    /// The waiter has all its locks, at least one by a new grant.
     Granted,
     /// The waiter has re-entered grants that its owner had; or it can never have what it waits for, and is told so.
     Answered,
@@ -106,7 +106,7 @@ pub(super) fn serve<B: LocksAccess>(
     standing: Standing,
     now: Now,
 ) -> Served {
-    // A waiter for several locks is tried with all of them open.
+    // A waiter for several locks is tried with all these locks open.
     if !B::SEVERAL && locks.first().here(|table, at| table.waiters.defer_to_try(at, request)) {
         return Served::Waits;
     }
@@ -226,7 +226,7 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
         let is_over = over && !granted;
         match serve(lock, request, &ask, Standing::First { over: is_over }, now) {
             Served::Waits => {
-                // The waiters behind this one still wait, but other waiters of an owner that holds the lock may fit.
+                // The waiters behind this waiter still wait, but other waiters of an owner that holds the lock may fit.
                 if !is_over {
                     reenter(lock, &ask.owner, now);
                 }

@@ -4,11 +4,11 @@
 //! all that is known in memory; the other files decide, with locks open. The principles:
 //!
 //! - A lock with a queue is never free after the step that freed it, unless it is reserved. Code that ends a grant calls `pass_on`. Code
-//!   that finds a lock free though it has a queue (the lock lapsed, or was deleted, flushed or overwritten) calls `settle`, and does so
-//!   before anything else, so that no newcomer slips in.
+//!   that finds a lock free though it has a queue (the lock lapsed, or was deleted, flushed or overwritten) calls `settle` before anything
+//!   else, so that no newcomer slips in.
 //! - A request is for a set of locks, usually a set of one (`lock_set`): a rule is written once, for any set. `verdict` decides about each
-//!   lock, and changes nothing; then `grant` grants all of them, or none. `hand_over` serves a waiter.
-//! - A waiter for several locks is in the queues of all of them, under one number (`RequestId`). If it is next in a queue, the lock is
+//!   lock, and changes nothing; then `grant` grants all locks, or none. `hand_over` serves a waiter.
+//! - A waiter for several locks is in the queues of all these locks, under one number (`RequestId`). If it is next in a queue, the lock is
 //!   reserved for it. A step on one lock opens no other lock: it notes that the request is to be tried, and a timer settles all its locks
 //!   in one step.
 //! - With `SYNC`, a client is told of its grant only when enough replicas have it (`confirm`).

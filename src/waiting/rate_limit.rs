@@ -1,4 +1,4 @@
-//! Limits how many lines of one kind the log gets in a second, and counts those that were left out.
+//! Limits how many lines of one kind the log gets in a second, and counts the lines that were left out.
 
 use crate::lock::Millis;
 

@@ -101,8 +101,8 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     fence_of(lock) == Some(fence)
 }
 
-/// If a lock has several grants, ends those whose leases are over, unless their sessions outlive the end of the lease. Their room is left
-/// for the next waiters. Returns whether all of them have been ended.
+/// If a lock has several grants, ends the grants whose leases are over, unless their sessions outlive the end of the lease. Their room is
+/// left for the next waiters. Returns whether all such grants have been ended.
 pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let Some(value) = lock.value().filter(|value| !value.is_one()) else { return true };
     let mut lapsed: Vec<Fence> =

@@ -1,4 +1,4 @@
-//! Serves a waiter for several locks, with all of them open.
+//! Serves a waiter for several locks, with all these locks open.
 
 use super::access::{Environment, LockAccess};
 use super::hand_over::{Served, grant_heads, reenter, serve};

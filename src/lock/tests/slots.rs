@@ -52,7 +52,7 @@ fn each_permit_has_the_least_number_that_is_free() {
     assert_eq!(take(&mut value, &permit("d", 3, None), 5), Ok(Some(2)), "a re-entry");
     value.as_mut().unwrap().end(fence(1), until);
     value.as_mut().unwrap().end(fence(4), until);
-    // Holders with a greater limit have slots above this one, but count as holders.
+    // Holders with a greater limit have slots above this limit, but count as holders.
     assert_eq!(take(&mut value, &permit("e", 2, None), 6), Ok(Some(1)));
     assert_eq!(take(&mut value, &permit("f", 2, None), 7), Err(None));
 }

@@ -14,7 +14,7 @@ pub(super) type Number = usize;
 
 #[derive(Debug)]
 pub(super) struct WaitNode {
-    /// The request of a wait that stands in queues. The new wait has none, unless its owner asks again for a place that it has.
+    /// The request of a wait that stands in queues. The new wait has no request, unless its owner asks again for a place that it has.
     pub(super) request: Option<RequestId>,
     pub(super) ask: AcquireRequest<'static>,
     /// The locks that this wait needs. A lock that has not been looked at is not here.
