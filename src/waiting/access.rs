@@ -3,7 +3,7 @@
 //!
 //! No model tests the code behind these methods, so they are few, and none of them decides anything.
 
-use super::detect::{Circle, Holder};
+use super::detect::{Cycle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
 use crate::lock::{
     Deadline, Fence, Grant, GrantChange, Held, Limits, Micros, Millis, Now, Others, Owner, ReentryError,
@@ -275,8 +275,8 @@ pub(crate) enum Refusal {
     MaxPlaces,
     /// The client would wait for an owner that waits for this client's owner.
     Deadlock,
-    /// The wait would never end, since it closes a circle.
-    Circle(Circle),
+    /// The wait would never end, since it closes a cycle.
+    Cycle(Cycle),
     /// Nothing new is granted for this many ms.
     Grace(Millis),
     /// No lease can be set for this many ms.

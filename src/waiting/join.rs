@@ -126,9 +126,9 @@ fn may_end<B: LocksAccess>(
 ) -> Result<(), Refusal> {
     let blocks = wait.channel.is_none();
     let place = known_place(locks, ask).filter(|_| !blocks).map(|(request, _)| request);
-    let Some(circle) = detect::circle(locks, caller, ask, blocks, place, now) else { return Ok(()) };
+    let Some(cycle) = detect::cycle(locks, caller, ask, blocks, place, now) else { return Ok(()) };
     locks.first().note(LockEvent::Deadlocked);
-    Err(Refusal::Circle(circle))
+    Err(Refusal::Cycle(cycle))
 }
 
 /// The place that the owner has already for these locks, and the connection on which it asked last.

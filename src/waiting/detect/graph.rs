@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Circle, Holder, Link, MOST_COMPARED};
+use super::{Cycle, Holder, Link, MOST_COMPARED};
 use crate::lock::{
     self, AcquireRequest, Acquired, Held, Limits, Millis, Others, Owner, ReentryError, Room, SlotRequest,
     UsedSlots,
@@ -50,8 +50,8 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// The circle through the new wait; `None` if that wait can end.
-    pub(super) fn circle(&self) -> Option<Circle> {
+    /// The cycle through the new wait; `None` if that wait can end.
+    pub(super) fn cycle(&self) -> Option<Cycle> {
         let stuck = self.stuck()?;
         if *stuck.first()? { self.way_round(&stuck) } else { None }
     }
@@ -125,8 +125,8 @@ impl Graph {
         lock::decide_acquire(own, others, &ask, self.limits, self.now)
     }
 
-    /// The shortest circle through the new wait, along the links between waits that are stuck.
-    fn way_round(&self, stuck: &[bool]) -> Option<Circle> {
+    /// The shortest cycle through the new wait, along the links between waits that are stuck.
+    fn way_round(&self, stuck: &[bool]) -> Option<Cycle> {
         let mut came_from: Vec<Option<(Number, Link)>> = self.waits.iter().map(|_| None).collect();
         let mut next = VecDeque::from([0]);
         while let Some(number) = next.pop_front() {
@@ -179,7 +179,7 @@ fn is(stuck: &[bool], number: Number) -> bool {
     stuck.get(number).is_some_and(|stuck| *stuck)
 }
 
-fn way_to_first(came_from: &mut [Option<(Number, Link)>]) -> Circle {
+fn way_to_first(came_from: &mut [Option<(Number, Link)>]) -> Cycle {
     let (mut way, mut at) = (VecDeque::new(), 0);
     while let Some((from, link)) = came_from.get_mut(at).and_then(Option::take) {
         way.push_front(link);

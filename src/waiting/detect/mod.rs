@@ -1,14 +1,14 @@
 //! Finds a wait that could never end: its owner waits for other owners, which wait for locks that this owner holds (`DETECT`).
 //!
 //! The question is asked once, before the wait begins. While queues are served in order, and an owner that waits does nothing else, only
-//! another new wait can close a circle later.
+//! another new wait can close a cycle later.
 //!
 //! - `search` goes from the new wait to everything that it depends on: the holders of its locks, the waits ahead of it in the queues, and
 //!   what these waits depend on in turn.
-//! - `graph` finds which of these waits can never end, if every owner that does not wait releases its locks at some time; and the circle
+//! - `graph` finds which of these waits can never end, if every owner that does not wait releases its locks at some time; and the cycle
 //!   through the new wait.
 //!
-//! The search is limited, and waits that it has not looked at count as able to end. So it may miss a circle, but it never reports a circle
+//! The search is limited, and waits that it has not looked at count as able to end. So it may miss a cycle, but it never reports a cycle
 //! that does not exist.
 
 mod graph;
@@ -17,7 +17,7 @@ mod search;
 use super::table::LockId;
 use crate::lock::{Deadline, Fence, Grant, Millis, Owner, Value};
 
-pub(crate) use search::circle;
+pub(crate) use search::cycle;
 
 /// The most holders, waiters and locks that one search looks at, not counting the locks that the command names.
 const MOST: usize = 1000;
@@ -26,8 +26,8 @@ const MOST: usize = 1000;
 /// may have ended.
 const MOST_COMPARED: usize = 50_000;
 
-/// The circle of a wait that would never end: each link leads to the next, and the last link to the first.
-pub(crate) type Circle = Box<[Link]>;
+/// The cycle of a wait that would never end: each link leads to the next, and the last link to the first.
+pub(crate) type Cycle = Box<[Link]>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]

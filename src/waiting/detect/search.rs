@@ -5,23 +5,23 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::RandomState;
 
 use super::graph::{Graph, Need, Number, Other, WaitNode};
-use super::{Circle, Holder, MOST, holders};
+use super::{Cycle, Holder, MOST, holders};
 use crate::lock::{AcquireRequest, Fence, Now, Room};
 use crate::waiting::access::{Caller, Environment, LockAccess};
 use crate::waiting::budget::LOOK;
 use crate::waiting::lock_set::LocksAccess;
 use crate::waiting::table::{Ahead, LockId, RequestId, WaitTable};
 
-/// The circle through a new wait for these locks, if the wait would never end. `blocks`: its client will be blocked. `place`: the place
+/// The cycle through a new wait for these locks, if the wait would never end. `blocks`: its client will be blocked. `place`: the place
 /// that its owner has already.
-pub(crate) fn circle<B: LocksAccess>(
+pub(crate) fn cycle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
     ask: &AcquireRequest<'_>,
     blocks: bool,
     place: Option<RequestId>,
     now: Now,
-) -> Option<Circle> {
+) -> Option<Cycle> {
     let limits = locks.first().limits();
     let open = locks.here_all(|_, all| all.iter().map(|at| at.to_id()).collect::<Vec<LockId>>());
     let open_by_name = (0..).zip(&open).map(|(number, id)| (id.clone(), number)).collect();
@@ -33,7 +33,7 @@ pub(crate) fn circle<B: LocksAccess>(
     search.go();
     let (graph, looked) = (search.graph, search.looked);
     locks.first().spend(LOOK.saturating_mul(looked as u32));
-    graph.circle()
+    graph.cycle()
 }
 
 struct Search<'a, B, C> {
@@ -52,7 +52,7 @@ struct Search<'a, B, C> {
 }
 
 impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
-    /// Follows all holders before it looks at any queue: holders are usually few, and most circles go through them.
+    /// Follows all holders before it looks at any queue: holders are usually few, and most cycles go through them.
     fn go(&mut self) {
         let (mut held, mut queued) = (0, 0);
         while self.looked < MOST {

@@ -21,7 +21,7 @@ use crate::lock::{
     Deadline, Fence, FenceClock, Got, Grant, Millis, Now, Owner, ReentryError, Room, Slot, SlotRequest, Value,
 };
 use crate::waiting::table::Offset;
-use crate::waiting::{Circle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
+use crate::waiting::{Cycle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
 use clients::{Blocked, Connection};
 
 /// A connection, by number. When it closes, another connection takes its number.
@@ -94,7 +94,7 @@ pub(crate) enum Reply {
     NoReentry(ReentryError),
     Deadlock,
     /// The wait would never end.
-    Circle(Circle),
+    Cycle(Cycle),
     /// The client's grants have been extended to this deadline.
     Extended(Deadline),
     NotHeld,
