@@ -1,4 +1,4 @@
-//! The grace of this server, and the heartbeat, which tells whether the process stood still. The rules are in `waiting::grace`.
+//! The grace of this server, and the heartbeat, which tells whether the process was frozen. The rules are in `waiting::grace`.
 
 use std::ffi::CStr;
 

@@ -14,7 +14,7 @@ pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
     TABLE.with(body)
 }
 
-/// The holders of a lock whose leases are over, but whose sessions outlive the leases because this server stood still.
+/// The holders of a lock whose leases are over, but whose sessions outlive the leases because this server was frozen.
 pub(crate) fn outliving(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now) -> Vec<Holder> {
     let at = LockRef { db: ctx.db(), key: lock.name().bytes() };
     waiting::outliving(&mut Server::new(ctx), at, lock.value(), lock.deadline(), now)
