@@ -84,8 +84,8 @@ pub(super) fn value<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Arg
 }
 
 /// Stores an option. An option that is given twice, or beside another that excludes it, is an error.
-pub(super) fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
-    match slot.replace(value) {
+pub(super) fn set<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
+    match option.replace(value) {
         None => Ok(()),
         Some(_) => Err(Error::Syntax),
     }

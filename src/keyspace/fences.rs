@@ -1,8 +1,8 @@
 //! This server's clock of fences, and fences from elsewhere.
 //!
-//! Files, a primary, and a node that moves a slot here contain fences of grants that were really made, so each counts at once, however far
-//! it is ahead of the clock. A payload that a client sends (`RESTORE`, `MIGRATE`) may contain anything. Its fence may be ahead of the clock
-//! by no more than clocks may be wrong, and counts only once the key exists, since a refused command must change nothing.
+//! Files, a primary, and a node that moves a hash slot here contain fences of grants that were really made, so each counts at once, however
+//! far it is ahead of the clock. A payload that a client sends (`RESTORE`, `MIGRATE`) may contain anything. Its fence may be ahead of the
+//! clock by no more than clocks may be wrong, and counts only once the key exists, since a refused command must change nothing.
 
 use super::LockKey;
 use crate::lock::{Deadline, Fence, FenceClock, Micros, Value};

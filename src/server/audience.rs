@@ -11,7 +11,7 @@
 //!
 //! The server reports both as events before the next command runs (the second through `events`, since a module has one callback for each
 //! event). Everything else is looked up now and then, and only to find that nobody listens any more. In a cluster somebody always listens,
-//! since slots may be moving.
+//! since hash slots may be moving.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

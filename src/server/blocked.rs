@@ -1,7 +1,7 @@
 //! Blocked clients: the server sends no reply to their command until the module answers them, their time is up, or they go away.
 //!
 //! A client is blocked on a key, not plainly, since the server then sends it away by itself when this server is demoted (`-UNBLOCKED`) or
-//! loses the key's slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. It does not use the
+//! loses the key's hash slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. It does not use the
 //! "readiness" of the key, for which the server would ask every waiter in turn.
 
 use std::ffi::{c_int, c_void};

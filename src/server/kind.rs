@@ -53,8 +53,8 @@ pub(super) fn lookup(ctx: &Ctx<'_>) -> Lookup {
 }
 
 /// Finds out the kind of server. Returns the module options that Redis' own header does not name: Valkey wants to know whether a module can
-/// handle a slot that is imported beside the data set in use (`HANDLE_ATOMIC_SLOT_MIGRATION`). Without this option, Valkey 9 moves no slot
-/// at all.
+/// handle a hash slot that is imported beside the data set in use (`HANDLE_ATOMIC_SLOT_MIGRATION`). Without this option, Valkey 9 moves no
+/// hash slot at all.
 pub(super) fn options(ctx: &Ctx<'_>) -> c_int {
     const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
     let server = Section::read(ctx, c"server");

@@ -13,8 +13,8 @@ use crate::waiting::{
 };
 
 /// The command that a timer runs for a handover, so that the server applies the checks of every write: enough replicas, a disk that works,
-/// a slot that is served here. Its arguments are the number of a waiter, and all locks that it waits for; or 0, and one lock; or -1, and
-/// the other locks that an owner has given up together with one lock (`LEFT_BY`).
+/// a hash slot that is served here. Its arguments are the number of a waiter, and all locks that it waits for; or 0, and one lock; or -1,
+/// and the other locks that an owner has given up together with one lock (`LEFT_BY`).
 pub(crate) const SETTLE: &CStr = c"lock.settle";
 
 /// The owner that gives up several locks in the running command.
@@ -105,7 +105,7 @@ impl Host for Server<'_> {
         let words: Vec<&[u8]> = std::iter::once(waiter).chain(keys).collect();
         match self.ctx.call_write(SETTLE, &words) {
             Called::Done => Settled::Done,
-            Called::Elsewhere if self.ctx.slot_arrives(&first.key) => Settled::Arriving,
+            Called::Elsewhere if self.ctx.hash_slot_arrives(&first.key) => Settled::Arriving,
             Called::Elsewhere => Settled::Elsewhere,
             Called::Refused => Settled::Refused,
         }

@@ -172,7 +172,7 @@ pub(crate) trait Host: Environment {
     /// waits for.
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled;
 
-    /// Settles a lock whose slot is moving to this server, where no command finds the lock yet.
+    /// Settles a lock whose hash slot is moving to this server, where no command finds the lock yet.
     fn settle_arriving(&mut self, id: &LockId);
 
     /// The end of the lease of the grant with this fence; `None` if the grant does not hold the lock at `now`.
@@ -215,9 +215,9 @@ pub(crate) enum Deferral {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done,
-    /// The lock's slot is moving to this server, and only the locks that clients have taken with `ASKING` are here.
+    /// The lock's hash slot is moving to this server, and only the locks that clients have taken with `ASKING` are here.
     Arriving,
-    /// The lock is in a slot that another server serves.
+    /// The lock is in a hash slot that another server serves.
     Elsewhere,
     /// The server refused the write.
     Refused,

@@ -191,13 +191,13 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match left {
         _ if sent_away == AT_A_TIME => Some(1),
         0 => None,
-        // The server sends blocked clients away when the slot has moved.
+        // The server sends blocked clients away when the hash slot has moved.
         _ => Some(WHILE_REFUSED),
     }
 }
 
-/// Does the due work for a lock whose slot is moving to this server, if a connection keeps a grant of it alive here. Otherwise the lock
-/// counts as moved away. Returns in how many ms to look again, if waiters are left.
+/// Does the due work for a lock whose hash slot is moving to this server, if a connection keeps a grant of it alive here. Otherwise the
+/// lock counts as moved away. Returns in how many ms to look again, if waiters are left.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     // If the lease is over, reading the key deletes the key. Then a session may outlive the lease, so `has_expired` is asked afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
