@@ -18,8 +18,8 @@ const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
 /// Callbacks for blocked clients. Each client has a number, which the code that blocked it chose.
 pub(crate) trait BlockedEvents {
-    /// The client was unblocked by `Blocked::unblock`, or by an operator as if its time were up (`CLIENT UNBLOCK ... TIMEOUT`): reply to it
-    /// now.
+    /// The client was unblocked by `BlockedClient::unblock`, or by an operator as if its time were up (`CLIENT UNBLOCK ... TIMEOUT`): reply
+    /// to the client now.
     fn answer(ctx: &Ctx<'_>, number: NonZeroU64);
 
     /// The client went away, or the server has sent it away with an error of its own. No reply can reach it.
@@ -35,12 +35,12 @@ pub(crate) trait BlockedEvents {
 
 /// The handle of a blocked client. It is valid until `BlockedEvents::freed` is called with the client's number.
 #[derive(Clone, Copy)]
-pub(crate) struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
+pub(crate) struct BlockedClient(NonNull<raw::RedisModuleBlockedClient>);
 
 // SAFETY: only callbacks use the pointer, and they run one at a time under the server's lock.
-unsafe impl Send for Blocked {}
+unsafe impl Send for BlockedClient {}
 
-impl Blocked {
+impl BlockedClient {
     /// Blocks the client of the running command on a key of this name until it is unblocked. Returns `None` if the server refuses.
     ///
     /// Callers ask `Ctx::may_block` first: inside a transaction the server would send an error and leak the handle.
@@ -152,7 +152,7 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
 }
 
 /// Whether an answer has reached a client for certain, when the server is done with that client. `unblocked`: the answer was given because
-/// of `Blocked::unblock`.
+/// of `BlockedClient::unblock`.
 pub(crate) fn answer_arrived(client: u64, unblocked: bool) -> bool {
     client_exists(client) && !(unblocked && kind::keeps_answers())
 }

@@ -10,7 +10,7 @@ use crate::config;
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
-use crate::server::{Blocked, Ctx};
+use crate::server::{BlockedClient, Ctx};
 use crate::waiting::{self, Caller, Holder, LockAccess, LockId, RequestId, WaitLimits};
 
 /// The client of the running command.
@@ -33,9 +33,9 @@ impl Caller<OpenLock<'_>> for Client<'_> {
         }
     }
 
-    fn block(&mut self, lock: &OpenLock<'_>, request: RequestId) -> Option<Blocked> {
+    fn block(&mut self, lock: &OpenLock<'_>, request: RequestId) -> Option<BlockedClient> {
         let parked_on = companion(lock.key(), self.0.is_cluster());
-        Blocked::new::<Telling>(self.0, &parked_on, request.0)
+        BlockedClient::new::<Telling>(self.0, &parked_on, request.0)
     }
 
     fn holders(&mut self, _lock: &OpenLock<'_>, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {

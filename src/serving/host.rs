@@ -7,7 +7,7 @@ use super::table::{BUDGET, TABLE, now};
 use super::{heartbeat, messages};
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now, Owner};
-use crate::server::{Blocked, Called, Ctx, ServerCell, client_exists, ticks};
+use crate::server::{BlockedClient, Called, Ctx, ServerCell, client_exists, ticks};
 use crate::waiting::{
     self, Budget, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
 };
@@ -49,9 +49,9 @@ impl<'a> Server<'a> {
 }
 
 impl Environment for Server<'_> {
-    type Client = Blocked;
+    type Client = BlockedClient;
 
-    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
+    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
         TABLE.with(body)
     }
 
@@ -134,7 +134,7 @@ impl Host for Server<'_> {
         })
     }
 
-    fn unblock(&mut self, client: Blocked) {
+    fn unblock(&mut self, client: BlockedClient) {
         client.unblock();
     }
 

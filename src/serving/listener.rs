@@ -9,7 +9,9 @@ use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
 use crate::lock::{Grant, Millis, Value};
-use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys};
+use crate::server::{
+    Arg, BlockedClient, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys,
+};
 use crate::waiting::{self, LockRef, WaitTable};
 
 /// The listener for all events.
@@ -22,7 +24,7 @@ impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
         // A lapse matters if a session of the lock may outlive the lapse, or if somebody is to be told of the lapse.
-        let matters = |table: &mut WaitTable<Blocked>| {
+        let matters = |table: &mut WaitTable<BlockedClient>| {
             let overdue = table.overdue_sessions(at, now().millis());
             (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)
         };

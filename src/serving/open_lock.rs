@@ -8,7 +8,7 @@ use super::table::{BUDGET, TABLE, now};
 use crate::error::Error;
 use crate::keyspace::{self, LockKey, Signal};
 use crate::lock::{Deadline, Fence, Grant, GrantChange, Limits, Millis, Now, Value};
-use crate::server::{self, Arg, Blocked, Ctx, Step, client_exists};
+use crate::server::{self, Arg, BlockedClient, Ctx, Step, client_exists};
 use crate::stats;
 use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, LockRef, WaitTable};
 
@@ -115,9 +115,9 @@ impl Closed<'_> {
 }
 
 impl Environment for OpenLock<'_> {
-    type Client = Blocked;
+    type Client = BlockedClient;
 
-    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
+    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
         // `body` may make an idle lock busy, so a cached `true` is dropped. A cached `false` may stay until the step is over.
         self.idle = self.idle.filter(|idle| !idle);
         self.lent = true;

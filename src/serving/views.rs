@@ -6,11 +6,11 @@ use super::host::Server;
 use super::table::{BUDGET, TABLE};
 use crate::keyspace::LockKey;
 use crate::lock::{Millis, Now};
-use crate::server::{Blocked, Ctx};
+use crate::server::{BlockedClient, Ctx};
 use crate::waiting::{self, Holder, LockRef, WaitTable};
 
 /// Runs `body` on the table of waiters, to show what it has.
-pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
+pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
     TABLE.with(body)
 }
 
