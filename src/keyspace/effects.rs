@@ -119,7 +119,7 @@ fn any_grant(state: &[u8], now: impl FnOnce() -> Micros) -> Result<(Grant, Deadl
     }
     let mut full = Full::new(Owner::new(bytes).ok_or(Malformed::OwnerLength)?.into_owned(), fence);
     let set = data.into_iter().try_for_each(|(field, datum)| field.set(&mut full, datum));
-    let grant = set.and_then(|()| full.told(now() / 1000)).ok_or(Malformed::NotAnInteger)?;
+    let grant = set.and_then(|()| full.received(now() / 1000)).ok_or(Malformed::NotAnInteger)?;
     Ok((grant, deadline))
 }
 
@@ -153,7 +153,7 @@ fn grant(
     let (label, owner) = next()?.split_at_checked(length).ok_or(Malformed::Syntax)?;
     let owner = Owner::new(owner).ok_or(Malformed::OwnerLength)?;
     let extras = Extras::of_grant(max_hold, label);
-    let grant = Grant::told(owner, fence, holds, extras, made, now() / 1000).with_room(room);
+    let grant = Grant::received(owner, fence, holds, extras, made, now() / 1000).with_room(room);
     Ok(Some((grant.with_slot(slot), deadline)))
 }
 

@@ -72,16 +72,16 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Whether a change to this lock is to be replicated. Call this once for each change: see `Ctx::must_replicate`.
+    /// Whether a change to this lock has to be replicated. Call this once for each change: see `Ctx::must_replicate`.
     #[inline(always)]
-    fn is_to_tell(&self, ctx: &Ctx<'_>) -> bool {
+    fn must_replicate(&self, ctx: &Ctx<'_>) -> bool {
         ctx.must_replicate() && !self.key.is_lost()
     }
 
     /// Gives the lock to this grant alone.
     #[inline(always)]
     pub(crate) fn give(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
-        if self.is_to_tell(ctx) {
+        if self.must_replicate(ctx) {
             effects::alone(ctx, self.key.name(), &grant, until);
         }
         self.store(grant, until);
@@ -101,7 +101,7 @@ impl<'a> LockKey<'a> {
 
     /// Adds a holder.
     pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, end: Deadline) {
-        if self.is_to_tell(ctx) {
+        if self.must_replicate(ctx) {
             effects::among(ctx, self.key.name(), &grant, end);
         }
         self.store_among(grant, end);
@@ -128,8 +128,8 @@ impl<'a> LockKey<'a> {
         }
         let alone = value.is_one();
         let new_until = value.update(fence, change, end, until);
-        let told = value.with_fence(fence, || new_until).filter(|_| ctx.must_replicate());
-        match told {
+        let changed = value.with_fence(fence, || new_until).filter(|_| ctx.must_replicate());
+        match changed {
             Some(_) if alone && same => effects::lease(ctx, name, end),
             Some(held) if alone => effects::alone(ctx, name, held.grant, end),
             Some(held) => effects::among(ctx, name, held.grant, end),
@@ -149,7 +149,7 @@ impl<'a> LockKey<'a> {
 
     /// Ends the grant with this fence.
     pub(crate) fn end(&mut self, ctx: &Ctx<'_>, fence: Fence) {
-        if self.is_to_tell(ctx) {
+        if self.must_replicate(ctx) {
             effects::end(ctx, self.key.name(), fence);
         }
         self.remove_one(fence);
@@ -173,7 +173,7 @@ impl<'a> LockKey<'a> {
         let lapsed = self.lapsed(now, most);
         let is_all =
             self.key.value().is_none_or(|value| value.lapsed(self.deadline(), now).nth(most).is_none());
-        if is_all && self.is_to_tell(ctx) {
+        if is_all && self.must_replicate(ctx) {
             effects::end_lapsed(ctx, self.key.name(), now);
         }
         for grant in &lapsed {
@@ -203,7 +203,7 @@ impl<'a> LockKey<'a> {
     /// Ends all grants.
     #[inline(always)]
     pub(crate) fn free(&mut self, ctx: &Ctx<'_>) {
-        if self.is_to_tell(ctx) {
+        if self.must_replicate(ctx) {
             effects::free(ctx, self.key.name());
         }
         self.remove();

@@ -124,7 +124,8 @@ fn step(
             let fence = Fence::new(numbers.next()?.unsigned_abs())?;
             let holds = u32::try_from(numbers.next()?).ok().filter(|&holds| holds > 0)?;
             clock.observe(fence);
-            let grant = Grant::told(owner.into_owned(), fence, holds, Extras::new(max_hold, None), None, now);
+            let grant =
+                Grant::received(owner.into_owned(), fence, holds, Extras::new(max_hold, None), None, now);
             *lock = Some((Value::One(grant.with_room(room)), numbers.deadline()?));
         }
     }

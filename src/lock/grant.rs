@@ -77,7 +77,7 @@ impl Full {
 
     /// The grant, as a primary or a file describes it; `None` if its room does not allow its slot. If it was made ahead of this server's
     /// clock by more than `SKEW`, the grant counts as made at `now`.
-    pub(crate) fn told(mut self, now: Millis) -> Option<Grant> {
+    pub(crate) fn received(mut self, now: Millis) -> Option<Grant> {
         if self.made > now.saturating_add(SKEW) {
             self.made = now;
         }
@@ -170,7 +170,7 @@ impl Grant {
 
     /// A grant as a primary or a file describes it. `made` is `None` if its fence tells when it was made. If that time is ahead of this
     /// server's clock by more than `SKEW`, the grant counts as made at `now`.
-    pub(crate) fn told(
+    pub(crate) fn received(
         owner: Owner<'_>,
         fence: Fence,
         holds: u32,

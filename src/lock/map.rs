@@ -317,8 +317,8 @@ mod tests {
                     (0..len).for_each(|number| map.insert(number * step % len, [number; 2]));
                     map
                 });
-                let told = map.heap_size();
-                assert!(told.abs_diff(used) <= used / 3, "{len} {way}: {told}, not {used}");
+                let estimate = map.heap_size();
+                assert!(estimate.abs_diff(used) <= used / 3, "{len} {way}: {estimate}, not {used}");
             }
         }
     }

@@ -49,12 +49,12 @@ impl RdbReader {
     /// which a hash slot is imported. (A replica that clients may write to can't tell clients from its primary, and treats all values as
     /// its primary's.)
     pub(crate) fn is_from_client(&self) -> bool {
-        const TOLD: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING
+        const FROM_ELSEWHERE: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING
             | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING
             | raw::REDISMODULE_CTX_FLAGS_SLAVE;
         // SAFETY: without a context the server returns its own flags, and none of a client.
         let flags = unsafe { api!(RedisModule_GetContextFlags(std::ptr::null_mut())) }.cast_unsigned();
-        flags & TOLD == 0 && !self.hash_slot_arrives()
+        flags & FROM_ELSEWHERE == 0 && !self.hash_slot_arrives()
     }
 
     /// Whether the key is in a hash slot that is imported in one go, by `RESTORE` (Redis 8.4 and later). Only then can a key be made in a

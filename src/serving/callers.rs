@@ -70,7 +70,7 @@ pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>
 }
 
 /// Refuses `SYNC` to a client that can't get a reply later, when replicas have confirmed something.
-pub(super) fn may_be_told_later(ctx: &Ctx<'_>) -> Result<(), Error> {
+pub(super) fn may_reply_later(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.may_block() {
         Ok(())
     } else if ctx.is_replica() {

@@ -39,7 +39,7 @@ pub(super) fn write_down(ctx: &Ctx<'_>) {
         (&LAPSES, "lapses that somebody waited for"),
         (&REFUSALS, "refused payloads"),
     ] {
-        match rate.with(|rate| rate.untold(now.millis())) {
+        match rate.with(|rate| rate.unreported(now.millis())) {
             0 => (),
             more => ctx.log(LogLevel::Notice, &format!("{more} more {what} in the last seconds")),
         }

@@ -57,7 +57,7 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) 
         channel.address = callers::may_be_notified(ctx, &channel.address)?;
     }
     if wait.confirm.is_some() {
-        callers::may_be_told_later(ctx)?;
+        callers::may_reply_later(ctx)?;
     }
     Ok(())
 }
@@ -92,7 +92,7 @@ pub(crate) fn extend<'a, K: LockNames<'a>>(
     now: Now,
 ) -> Result<Outcome<Deadline>, Error> {
     if longer.confirm.is_some() {
-        callers::may_be_told_later(ctx)?;
+        callers::may_reply_later(ctx)?;
     }
     step(ctx, keys, |locks| Ok(waiting::extend(locks, &mut Client(ctx), longer, now)?))
 }

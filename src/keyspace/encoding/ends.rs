@@ -60,7 +60,7 @@ mod tests {
             until = value.end(fence, until).unwrap();
         }
         let fence = Fence::new(number).unwrap();
-        let grant = Grant::told(Owner::new(&[owner]).unwrap().into_owned(), fence, 1, None, None, NOW);
+        let grant = Grant::received(Owner::new(&[owner]).unwrap().into_owned(), fence, 1, None, None, NOW);
         let old = value.grant_of(&grant.owner()).cloned();
         match old {
             Some(old) => value.update(old.fence(), GrantChange::NONE, end, until),
@@ -77,7 +77,7 @@ mod tests {
             steps in vec((b'a'..b'e', end(), proptest::option::of(end())), 1..12),
             seen_by in vec(end(), 3),
         ) {
-            let first = Grant::told(Owner::new(b"x").unwrap(), Fence::new(1).unwrap(), 1, None, None, NOW);
+            let first = Grant::received(Owner::new(b"x").unwrap(), Fence::new(1).unwrap(), 1, None, None, NOW);
             let (mut value, mut until) = (Value::One(first.with_room(Room::ANY)), Deadline::At(NOW));
             for (number, (owner, end, moved)) in (2..).zip(steps) {
                 until = set(&mut value, owner, end, until, number);

@@ -79,7 +79,7 @@ impl Parts {
     fn grant(self, made: Option<Millis>, room: Room, label: &[u8]) -> Grant {
         let Self { owner, fence, holds, max_hold } = self;
         let extras = Extras::of_grant(max_hold, label);
-        Grant::told(owner, fence, holds, extras, made, server::now() / 1000).with_room(room)
+        Grant::received(owner, fence, holds, extras, made, server::now() / 1000).with_room(room)
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn unpack(bytes: &[u8], now: Millis) -> Result<Unpacked, String> {
     for (field, datum) in data {
         field.set(&mut full, datum).ok_or_else(|| format!("{} of {datum:?}", field.name))?;
     }
-    let grant = full.told(now).ok_or("a slot above the room")?;
+    let grant = full.received(now).ok_or("a slot above the room")?;
     Ok(Unpacked { grant, end, endless, more: flags & MORE > 0 })
 }
 
