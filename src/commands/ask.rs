@@ -123,7 +123,7 @@ impl<'a> AcquireArgs<'a> {
 
     /// Replies to an acquire. `granted` writes the reply if the client has been granted what it asked for.
     #[inline(always)]
-    pub(super) fn answer<G>(&self, ctx: &Ctx<'_>, outcome: Outcome<G>, granted: impl FnOnce(&[u8], G)) {
+    pub(super) fn reply<G>(&self, ctx: &Ctx<'_>, outcome: Outcome<G>, granted: impl FnOnce(&[u8], G)) {
         match outcome {
             Outcome::Granted(got) => self.with_owner(|owner| granted(owner, got)),
             Outcome::Taken => ctx.reply_null_array(),

@@ -86,7 +86,7 @@ fn step(
                 }
                 (Some(Released::Ended), Some(grant)) => end(lock, grant.fence())?,
                 (None, None) => (),
-                (answer, grant) => panic!("{answer:?} for {grant:?}"),
+                (decision, grant) => panic!("{decision:?} for {grant:?}"),
             }
         }
         3 => {
@@ -193,7 +193,7 @@ fn take(
             assert_eq!((held.grant.slot(), ask.slot), (Some(slot), Some(SlotRequest::Least)));
             assert!(slot.get() > limit && ask.room.most() == Some(limit));
         }
-        (answer, held) => panic!("{answer:?} for {held:?}"),
+        (decision, held) => panic!("{decision:?} for {held:?}"),
     }
     Some(())
 }

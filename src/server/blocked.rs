@@ -1,4 +1,4 @@
-//! Blocked clients: the server sends no reply to their command until the module answers them, their time is up, or they go away.
+//! Blocked clients: the server sends no reply to their command until the module unblocks them, their time is up, or they go away.
 //!
 //! A client is blocked on a key, not plainly, since the server then sends it away by itself when this server is demoted (`-UNBLOCKED`) or
 //! loses the key's hash slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. It does not use the
@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 pub(crate) trait BlockedEvents {
     /// The client was unblocked by `BlockedClient::unblock`, or by an operator as if its time were up (`CLIENT UNBLOCK ... TIMEOUT`): reply
     /// to the client now.
-    fn answer(ctx: &Ctx<'_>, number: NonZeroU64);
+    fn reply(ctx: &Ctx<'_>, number: NonZeroU64);
 
     /// The client went away, or the server has sent it away with an error of its own. No reply can reach it.
     fn departed(number: NonZeroU64);
@@ -53,7 +53,7 @@ impl BlockedClient {
             api!(RedisModule_BlockClientOnKeys(
                 ctx.raw(),
                 Some(key_ready),
-                Some(answer::<E>),
+                Some(reply::<E>),
                 Some(freed::<E>),
                 0,
                 &raw mut key,
@@ -69,7 +69,7 @@ impl BlockedClient {
         Some(Self(client))
     }
 
-    /// Has `BlockedEvents::answer` called for the client: before this function returns or, on some servers, before the event loop sleeps.
+    /// Has `BlockedEvents::reply` called for the client: before this function returns or, on some servers, before the event loop sleeps.
     /// Does nothing for a client that is gone.
     pub(crate) fn unblock(self) {
         // SAFETY: the handle is valid until `freed`, and its owner forgets it then.
@@ -103,26 +103,25 @@ unsafe extern "C" fn key_ready(
 
 /// # Safety
 /// Called by the server for a client that `new` blocked.
-unsafe extern "C" fn answer<E: BlockedEvents>(
+unsafe extern "C" fn reply<E: BlockedEvents>(
     ctx: *mut raw::RedisModuleCtx,
     _argv: *mut *mut raw::RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    let answered = guard(c"reply", || {
+    let replied = guard(c"reply", || {
         // SAFETY: the server gave the context to this callback.
         let number = unsafe { number_in(ctx) };
         // SAFETY: as above.
         let ctx = unsafe { Ctx::new(ctx) };
-        number.map(|number| E::answer(&ctx, number))
+        number.map(|number| E::reply(&ctx, number))
     });
-    if answered.is_none() {
+    if replied.is_none() {
         guard(c"error-reply", || {
             // SAFETY: as above.
             let ctx = unsafe { Ctx::new(ctx) };
             ctx.reply_error(c"ERR internal error");
         });
-        // The answer panicked, so the client does not know of its grant: the client counts as gone.
-        // SAFETY: as above.
+        // The reply panicked, so the client does not know of its grant: the client counts as gone. SAFETY: as above.
         guard(c"disconnect", || unsafe { number_in(ctx) }.map(E::departed));
     }
     raw::REDISMODULE_OK as c_int
@@ -151,10 +150,10 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
     guard(c"free-client", || number(private).map(E::freed));
 }
 
-/// Whether an answer has reached a client for certain, when the server is done with that client. `unblocked`: the answer was given because
-/// of `BlockedClient::unblock`.
-pub(crate) fn answer_arrived(client: u64, unblocked: bool) -> bool {
-    client_exists(client) && !(unblocked && kind::keeps_answers())
+/// Whether a reply has reached a client for certain, when the server is done with that client. `unblocked`: the reply was made because of
+/// `BlockedClient::unblock`.
+pub(crate) fn reply_arrived(client: u64, unblocked: bool) -> bool {
+    client_exists(client) && !(unblocked && kind::keeps_replies())
 }
 
 /// Whether a connection with this id is open.

@@ -16,7 +16,7 @@ static REDIS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the server keeps the reply to an unblocked client until it is done with the client, and drops the reply if the client was sent
 /// away in between. Valkey does. Redis sends the reply at once, or has it made only then.
-pub(super) fn keeps_answers() -> bool {
+pub(super) fn keeps_replies() -> bool {
     VALKEY.load(Ordering::Relaxed)
 }
 

@@ -22,10 +22,10 @@ struct Tick {
     /// The timer for the work that is due next.
     due_work: Option<Set>,
     /// The timer that tells waiters, and how many runs of the cron it has outlasted.
-    answers: Option<(Timer, u8)>,
+    outbox: Option<(Timer, u8)>,
     /// Waiters are being told now. (A timer that is set while another timer runs fires a millisecond later, and so do all timers that are
     /// set until then.)
-    answering: bool,
+    sending: bool,
     /// The timer that checks how far replicas are, and the listener for their reports. Both are there only while somebody waits for
     /// replicas.
     replicas: Option<Set>,
@@ -61,8 +61,8 @@ const SOON: Millis = 2_500;
 
 static TICK: ServerCell<Tick> = ServerCell::new(Tick {
     due_work: None,
-    answers: None,
-    answering: false,
+    outbox: None,
+    sending: false,
     replicas: None,
     acks: None,
     later: None,
@@ -97,7 +97,7 @@ impl Tick {
 /// Sets the timers for the work that is due next, unless they are already set for that time or earlier.
 pub(super) fn arm() {
     // The code that is running calls this function again when it has finished.
-    if TICK.with(|tick| tick.running || tick.answering) {
+    if TICK.with(|tick| tick.running || tick.sending) {
         return;
     }
     #[cfg(debug_assertions)]
@@ -112,8 +112,8 @@ pub(super) fn arm() {
         if syncs || tick.acks.is_some() {
             tick.see_to_replicas(syncs);
         }
-        if answered && tick.answers.is_none() {
-            tick.answers = Some((Timer::after::<Answers>(0), 0));
+        if answered && tick.outbox.is_none() {
+            tick.outbox = Some((Timer::after::<Outbox>(0), 0));
         }
         let Some(next) = next.filter(|&next| tick.is_too_late(next)) else { return };
         let now = server::now() / 1000;
@@ -146,7 +146,7 @@ pub(super) fn on_duty() {
             *turns += 1;
             *turns > 2
         };
-        if let Some((late, _)) = tick.answers.take_if(has_outlasted) {
+        if let Some((late, _)) = tick.outbox.take_if(has_outlasted) {
             late.stop();
         }
         if let Some(late) = tick.replicas.take_if(is_late) {
@@ -165,29 +165,29 @@ pub(super) fn is_running() -> bool {
     TICK.with(|tick| tick.running)
 }
 
-fn answer(ctx: &Ctx<'_>) {
+fn send(ctx: &Ctx<'_>) {
     BUDGET.with(Budget::begin_turn);
-    TICK.with(|tick| tick.answering = true);
-    waiting::answer(&mut Server::new(ctx));
-    TICK.with(|tick| tick.answering = false);
+    TICK.with(|tick| tick.sending = true);
+    waiting::send_due(&mut Server::new(ctx));
+    TICK.with(|tick| tick.sending = false);
 }
 
-struct Answers;
+struct Outbox;
 
-impl TimerTask for Answers {
+impl TimerTask for Outbox {
     const NAME: &'static CStr = c"answers";
 
     fn run(ctx: &Ctx<'_>) {
-        TICK.with(|tick| tick.answers = None);
-        answer(ctx);
+        TICK.with(|tick| tick.outbox = None);
+        send(ctx);
         // There may be more to tell, or a grant that nobody received may go to the next waiter.
         arm();
     }
 
     fn run_again() {
         TICK.with(|tick| {
-            tick.answering = false;
-            tick.answers = Some((Timer::after::<Self>(AFTER_PANIC), 0));
+            tick.sending = false;
+            tick.outbox = Some((Timer::after::<Self>(AFTER_PANIC), 0));
         });
     }
 }
@@ -207,7 +207,7 @@ impl TimerTask for Replicas {
         TICK.with(|tick| tick.replicas = None);
         BUDGET.with(Budget::begin_turn);
         let again = waiting::confirm(&mut Server::new(ctx), now());
-        answer(ctx);
+        send(ctx);
         if let Some(delay) = again {
             TICK.with(|tick| tick.look_at_replicas(delay));
         }
@@ -216,7 +216,7 @@ impl TimerTask for Replicas {
 
     fn run_again() {
         TICK.with(|tick| {
-            (tick.answering, tick.replicas) = (false, None);
+            (tick.sending, tick.replicas) = (false, None);
             tick.look_at_replicas(AFTER_PANIC);
         });
     }

@@ -131,7 +131,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_answer_is_exact(steps in vec(step(), 0..60)) {
+        fn the_result_is_exact(steps in vec(step(), 0..60)) {
             let mut world = World::new();
             for (now, step) in (1..).zip(steps) {
                 match step {

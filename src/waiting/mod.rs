@@ -65,7 +65,7 @@ pub(crate) use lock_set::LocksAccess;
 pub(crate) use longest_held::longest_held;
 pub(crate) use rate_limit::RateLimit;
 pub(crate) use release::{ReleaseRequest, break_, release};
-pub(crate) use run_due::{answer, run_due};
+pub(crate) use run_due::{run_due, send_due};
 pub(crate) use sessions::{outlives, outliving};
 pub(crate) use settle::settle;
 pub(crate) use table::{

@@ -54,7 +54,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
                 timeouts += u64::from(ended == Some(true));
                 ended.is_some()
             }
-            _ => answers < ANSWERS && answer_next(host, &mut answers),
+            _ => answers < ANSWERS && send_next(host, &mut answers),
         };
         without = if done { 0 } else { without + 1 };
         kind = (kind + 1) % KINDS;
@@ -74,9 +74,9 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
 }
 
 /// Tells waiters of their grants, or that their waits have ended, and holders what has become of their grants, as far as one turn allows.
-pub(crate) fn answer<H: Host>(host: &mut H) {
+pub(crate) fn send_due<H: Host>(host: &mut H) {
     let mut answers = 0;
-    while answers < ANSWERS && answer_next(host, &mut answers) && !is_over(host) {}
+    while answers < ANSWERS && send_next(host, &mut answers) && !is_over(host) {}
 }
 
 /// Whether this turn has used up its time or its budget.
@@ -86,7 +86,7 @@ fn is_over<H: Host>(host: &mut H) -> bool {
 
 /// Sends the next answer or message. Returns whether there was one. A grant whose message nobody received is given up, and goes to the next
 /// waiter.
-fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
+fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
     let Some(tell) = host.table(|table| table.next_answer()) else { return false };
     host.spend(CHANGE);
     match tell {

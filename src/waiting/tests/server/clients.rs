@@ -107,7 +107,7 @@ impl Server {
     /// Tells clients their answers before any other work that is due, as the separate timer does.
     pub(crate) fn answer(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
-        waiting::answer(&mut turn);
+        waiting::send_due(&mut turn);
         if !rules.late {
             turn.free_done();
         }
