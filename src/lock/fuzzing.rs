@@ -34,10 +34,10 @@ pub(crate) fn decide(bytes: &[u8]) {
     let mut numbers = Numbers(bytes);
     let mut clock = FenceClock::new();
     let mut lock: Option<(Value, Deadline)> = None;
-    while step(&mut numbers, &mut clock, &mut lock).is_some() {}
+    while act(&mut numbers, &mut clock, &mut lock).is_some() {}
 }
 
-fn step(
+fn act(
     numbers: &mut Numbers<'_>,
     clock: &mut FenceClock,
     lock: &mut Option<(Value, Deadline)>,

@@ -311,10 +311,10 @@ mod tests {
     #[test]
     fn it_tells_how_much_memory_it_takes() {
         for len in [33_u64, 40, 50, 64, 100, 1_000, 10_000] {
-            for (way, step) in [("up", 1), ("down", len - 1), ("across", 6_007)] {
+            for (way, stride) in [("up", 1), ("down", len - 1), ("across", 6_007)] {
                 let (map, used) = taken_by(|| {
                     let mut map = Map::default();
-                    (0..len).for_each(|number| map.insert(number * step % len, [number; 2]));
+                    (0..len).for_each(|number| map.insert(number * stride % len, [number; 2]));
                     map
                 });
                 let estimate = map.heap_size();

@@ -51,7 +51,7 @@ fn register(
 ) -> Result<(), String> {
     let definition = command.definition;
     let name = definition.name.to_string_lossy();
-    let (first, last, step) = match definition.key.keys {
+    let (first, last, keystep) = match definition.key.keys {
         Keys::First => (1, 1, 1),
         Keys::FromSecond => (2, -1, 1),
         // `describe` tells the server these keys, and the command itself does when asked.
@@ -69,7 +69,7 @@ fn register(
             flags.as_ptr(),
             first,
             last,
-            step
+            keystep
         ))
     };
     if status != raw::REDISMODULE_OK as c_int {

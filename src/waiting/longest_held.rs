@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum Action {
         Join(u8),
         Leave(usize),
         /// A new owner is granted the lock, whoever had it before.
@@ -117,13 +117,13 @@ mod tests {
         Ask,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn action() -> impl Strategy<Value = Action> {
         prop_oneof![
-            3 => (0..8u8).prop_map(Step::Join),
-            2 => (0..8usize).prop_map(Step::Leave),
-            3 => (0..8u8).prop_map(Step::Grant),
-            1 => (0..8u8).prop_map(Step::Free),
-            2 => Just(Step::Ask),
+            3 => (0..8u8).prop_map(Action::Join),
+            2 => (0..8usize).prop_map(Action::Leave),
+            3 => (0..8u8).prop_map(Action::Grant),
+            1 => (0..8u8).prop_map(Action::Free),
+            2 => Just(Action::Ask),
         ]
     }
 
@@ -131,16 +131,16 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_result_is_exact(steps in vec(step(), 0..60)) {
+        fn the_result_is_exact(actions in vec(action(), 0..60)) {
             let mut world = World::new();
-            for (now, step) in (1..).zip(steps) {
-                match step {
-                    Step::Join(lock) => world.join(lock, now),
-                    Step::Leave(which) if which < world.waiting.len() => world.leave(which),
-                    Step::Leave(_) => (),
-                    Step::Grant(lock) => _ = world.held.insert(lock, now),
-                    Step::Free(lock) => _ = world.held.remove(&lock),
-                    Step::Ask => prop_assert_eq!(world.longest_held(now), world.truth(now)),
+            for (now, action) in (1..).zip(actions) {
+                match action {
+                    Action::Join(lock) => world.join(lock, now),
+                    Action::Leave(which) if which < world.waiting.len() => world.leave(which),
+                    Action::Leave(_) => (),
+                    Action::Grant(lock) => _ = world.held.insert(lock, now),
+                    Action::Free(lock) => _ = world.held.remove(&lock),
+                    Action::Ask => prop_assert_eq!(world.longest_held(now), world.truth(now)),
                 }
             }
             while !world.waiting.is_empty() {

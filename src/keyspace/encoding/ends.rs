@@ -74,12 +74,12 @@ mod tests {
         /// Leases that are written and read again are the same with any TTL, whatever they were and however the TTL was moved before.
         #[test]
         fn leases_come_back_as_they_were(
-            steps in vec((b'a'..b'e', end(), proptest::option::of(end())), 1..12),
+            actions in vec((b'a'..b'e', end(), proptest::option::of(end())), 1..12),
             seen_by in vec(end(), 3),
         ) {
             let first = Grant::received(Owner::new(b"x").unwrap(), Fence::new(1).unwrap(), 1, None, None, NOW);
             let (mut value, mut until) = (Value::One(first.with_room(Room::ANY)), Deadline::At(NOW));
-            for (number, (owner, end, moved)) in (2..).zip(steps) {
+            for (number, (owner, end, moved)) in (2..).zip(actions) {
                 until = set(&mut value, owner, end, until, number);
                 until = moved.unwrap_or(until);
             }
