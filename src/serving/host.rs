@@ -25,7 +25,7 @@ pub(super) fn left_by() -> Option<Owner<'static>> {
 }
 
 /// Settles the other locks that an owner has given up together with one lock.
-pub(super) fn settle_left(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
+pub(super) fn leave_others(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
     let keys = ids.iter().map(|id| id.key.as_ref());
     let words: Vec<&[u8]> = std::iter::once(b"-1".as_slice()).chain(keys).collect();

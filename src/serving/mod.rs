@@ -28,6 +28,6 @@ mod views;
 pub(crate) use holders::{HolderInfo, Holders, holders_of};
 pub(crate) use host::SETTLE;
 pub(crate) use listener::ServerEvents;
-pub(crate) use steps::{acquire, break_, extend, leave, release, settle, settle_left};
+pub(crate) use steps::{acquire, break_, extend, leave, leave_others, release, settle};
 pub(crate) use table::now;
 pub(crate) use views::{grace, longest_held, most_work, outliving, view};

@@ -67,7 +67,7 @@ pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bo
     let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
         // If the server refuses this, a timer does it.
-        host::settle_left(ctx, owner, &others);
+        host::leave_others(ctx, owner, &others);
     }
     Ok(any)
 }
@@ -138,7 +138,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
 }
 
 /// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with one lock.
-pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
+pub(crate) fn leave_others(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
     let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
     // If a key holds another type, a timer handles it.
     let leave = |locks: &mut OpenLocks<'_>| {
