@@ -24,10 +24,10 @@ use super::section::Section;
 use super::{Ctx, since_boot};
 
 /// How often, in ms, the server's cron checks whether somebody still listens.
-const LOOK_AGAIN: i64 = 250;
+const CHECK_EVERY: i64 = 250;
 
 /// When to check next, in ms since boot.
-static NEXT_LOOK: AtomicI64 = AtomicI64::new(i64::MAX);
+static NEXT_CHECK: AtomicI64 = AtomicI64::new(i64::MAX);
 
 /// Set while it is certain that nobody listens.
 static NOBODY: AtomicBool = AtomicBool::new(false);
@@ -43,19 +43,19 @@ pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
     // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data.
     let status = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, fork, Some(forked))) };
     if status == raw::REDISMODULE_OK as c_int {
-        look_later();
+        check_later();
     }
 }
 
-fn look_later() {
-    NEXT_LOOK.store(since_boot().saturating_add(LOOK_AGAIN), Ordering::Relaxed);
+fn check_later() {
+    NEXT_CHECK.store(since_boot().saturating_add(CHECK_EVERY), Ordering::Relaxed);
 }
 
 /// Notes that somebody may listen from now on.
 pub(super) fn begin() {
     // This is outside the guard, so that no effect is lost if something panics.
     if NOBODY.swap(false, Ordering::Relaxed) {
-        guard(c"audience", look_later);
+        guard(c"audience", check_later);
     }
 }
 
@@ -72,9 +72,9 @@ unsafe extern "C" fn forked(
 
 /// Called by the server's cron: checks whether somebody listens, if a check is due.
 pub(super) fn on_duty(ctx: &Ctx<'_>) {
-    if listens() && NEXT_LOOK.load(Ordering::Relaxed) <= since_boot() {
+    if listens() && NEXT_CHECK.load(Ordering::Relaxed) <= since_boot() {
         guard(c"look", || {
-            look_later();
+            check_later();
             let nobody = !ctx.may_persist_or_replicate() && replicas_or_backlog(ctx) == Some(0);
             NOBODY.store(nobody, Ordering::Relaxed);
         });

@@ -29,7 +29,7 @@ pub(super) fn expires_early() -> bool {
 
 /// How the server finds the keys of a command if they have no fixed places.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lookup {
+pub(super) enum GetKeys {
     /// The server finds the keys by the description of the command.
     Described,
     /// The server calls the command itself to ask for its keys (only in a cluster).
@@ -41,15 +41,15 @@ pub(super) enum Lookup {
 /// How this server finds the keys of a command without fixed places. Only clusters call the command, before they redirect a client: Valkey,
 /// and Redis until it went by the description (seen in 8.6; 8.2 and 8.4 were not tried). Since Valkey 8, and after Redis 8.0, the call
 /// comes from the threads that read from clients.
-pub(super) fn lookup(ctx: &Ctx<'_>) -> Lookup {
+pub(super) fn get_keys(ctx: &Ctx<'_>) -> GetKeys {
     let redis = REDIS.load(Ordering::Relaxed);
     if !ctx.is_cluster() || redis >= number((8, 5)) {
-        return Lookup::Described;
+        return GetKeys::Described;
     }
     let old = (1..number((8, 1))).contains(&redis);
     // A server whose CONFIG command is renamed does not tell.
     let alone = || ctx.setting(c"io-threads").is_some_and(|threads| threads == "1");
-    if old || alone() { Lookup::Asked } else { Lookup::Unsafe }
+    if old || alone() { GetKeys::Asked } else { GetKeys::Unsafe }
 }
 
 /// Finds out the kind of server. Returns the module options that Redis' own header does not name: Valkey wants to know whether a module can

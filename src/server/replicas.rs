@@ -72,9 +72,9 @@ impl Acks {
     /// Begins to listen to replicas. Returns `None` if the server refuses.
     pub(crate) fn listen<E: AckEvents>() -> Option<Self> {
         // SAFETY: the context is valid as long as the module is loaded.
-        let filter =
-            unsafe { api!(RedisModule_RegisterCommandFilter(detached::context(), Some(look::<E>), 0)) };
-        NonNull::new(filter).map(Self)
+        let registered =
+            unsafe { api!(RedisModule_RegisterCommandFilter(detached::context(), Some(filter::<E>), 0)) };
+        NonNull::new(registered).map(Self)
     }
 }
 
@@ -87,7 +87,7 @@ impl Drop for Acks {
 
 /// # Safety
 /// Called by the server, with a command that is about to run.
-unsafe extern "C" fn look<E: AckEvents>(command: *mut raw::RedisModuleCommandFilterCtx) {
+unsafe extern "C" fn filter<E: AckEvents>(command: *mut raw::RedisModuleCommandFilterCtx) {
     guard(c"command-filter", || {
         // SAFETY: the command is the server's; the server returns null for an argument that is not there.
         let word = |place| unsafe { api!(RedisModule_CommandFilterArgGet(command, place)) };

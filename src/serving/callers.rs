@@ -39,8 +39,8 @@ impl Caller<OpenLock<'_>> for Client<'_> {
     }
 
     fn holders(&mut self, _lock: &OpenLock<'_>, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {
-        let look = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now, most);
-        holders::peek(self.0, id, look).unwrap_or_default()
+        let read = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now, most);
+        holders::peek(self.0, id, read).unwrap_or_default()
     }
 }
 

@@ -35,9 +35,9 @@ pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> H
     })
 }
 
-/// Calls `look` on a lock in any database. Returns `None` if its key holds another type.
-pub(super) fn peek<R>(ctx: &Ctx<'_>, id: &LockId, look: impl FnOnce(&LockKey<'_>) -> R) -> Option<R> {
-    let peek = |key: Arg<'_>| LockKey::peek(ctx, key).ok().map(|lock| look(&lock));
+/// Calls `read` on a lock in any database. Returns `None` if its key holds another type.
+pub(super) fn peek<R>(ctx: &Ctx<'_>, id: &LockId, read: impl FnOnce(&LockKey<'_>) -> R) -> Option<R> {
+    let peek = |key: Arg<'_>| LockKey::peek(ctx, key).ok().map(|lock| read(&lock));
     ctx.in_db(id.db, || ctx.with_string(&id.key, peek)).flatten()
 }
 

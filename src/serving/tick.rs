@@ -82,12 +82,12 @@ impl Tick {
             self.acks = if syncs { Acks::listen::<Replicas>() } else { None };
         }
         if TABLE.with(|table| table.replication.is_to_ask()) {
-            self.look_at_replicas(0);
+            self.poll_replicas(0);
         }
     }
 
     /// Sets the timer that checks how far replicas are, in this many ms, unless it is set already.
-    fn look_at_replicas(&mut self, delay: Millis) {
+    fn poll_replicas(&mut self, delay: Millis) {
         if self.replicas.is_none() {
             self.replicas = Some(Set::new::<Replicas>(delay, server::now() / 1000));
         }
@@ -154,7 +154,7 @@ pub(super) fn on_duty() {
         }
         if tick.acks.is_some() {
             // A report of a replica may have been missed.
-            tick.look_at_replicas(0);
+            tick.poll_replicas(0);
         }
     });
     arm();
@@ -196,7 +196,7 @@ struct Replicas;
 
 impl AckEvents for Replicas {
     fn acked() {
-        TICK.with(|tick| tick.look_at_replicas(0));
+        TICK.with(|tick| tick.poll_replicas(0));
     }
 }
 
@@ -209,7 +209,7 @@ impl TimerTask for Replicas {
         let again = waiting::confirm(&mut Server::new(ctx), now());
         send(ctx);
         if let Some(delay) = again {
-            TICK.with(|tick| tick.look_at_replicas(delay));
+            TICK.with(|tick| tick.poll_replicas(delay));
         }
         arm();
     }
@@ -217,7 +217,7 @@ impl TimerTask for Replicas {
     fn run_again() {
         TICK.with(|tick| {
             (tick.sending, tick.replicas) = (false, None);
-            tick.look_at_replicas(AFTER_PANIC);
+            tick.poll_replicas(AFTER_PANIC);
         });
     }
 }

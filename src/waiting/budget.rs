@@ -9,7 +9,7 @@
 const WORK: u32 = 2_000;
 
 /// The work of looking up a lock, a holder or a waiter.
-pub(super) const LOOK: u32 = 1;
+pub(super) const LOOKUP: u32 = 1;
 
 /// The work of ending a grant of which nothing else is known.
 pub(super) const END: u32 = 1;

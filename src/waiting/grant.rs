@@ -85,7 +85,7 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
         }
     } else {
         if slot.is_some() {
-            look_at_those_of_its_owner(lock, fence);
+            recheck_waits_of_owner(lock, fence);
         }
         let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: ask.label() };
         lock.update(fence, change, until);
@@ -100,7 +100,7 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
 /// When a grant gets its first slot, has the lock looked at: other waits of the same owner may want another slot. They can't get it any
 /// more, and must be told so.
 #[inline(never)]
-fn look_at_those_of_its_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
+fn recheck_waits_of_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     let is_first = lock.with_fence(fence).is_some_and(|held| held.grant.slot().is_none());
     if is_first && !lock.idle() {
         lock.here(|table, at| table.locks.recheck_by(at, 0));

@@ -1,7 +1,7 @@
 //! Hands a lock over: from one owner to the next waiter, or to several waiters that fit together.
 
 use super::access::{Environment, LockAccess, LockEvent};
-use super::budget::{CHANGE, LOOK};
+use super::budget::{CHANGE, LOOKUP};
 use super::grace;
 use super::grant::grant_to_waiter;
 use super::lock_set::LocksAccess;
@@ -281,7 +281,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
             return;
         } else if serve(lock, request, &ask, Standing::Queued(request), now) == Served::Waits {
             passed += 1;
-            lock.spend(LOOK);
+            lock.spend(LOOKUP);
             continue;
         } else {
             lock.pay(CHANGE);
@@ -303,5 +303,5 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
 /// Gives up a place whose connection has closed, in the queues of all its locks.
 fn drop_closed<S: LockAccess>(lock: &mut S, request: RequestId) {
     let locks = lock.table(|table| table.give_up(request));
-    lock.pay(LOOK.saturating_mul(locks));
+    lock.pay(LOOKUP.saturating_mul(locks));
 }

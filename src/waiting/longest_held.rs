@@ -5,20 +5,20 @@ use super::table::LockId;
 use crate::lock::Millis;
 
 /// The most locks that one query looks at.
-const LOOKS: usize = 200;
+const MOST: usize = 200;
 
-/// Of all locks with waiters, the longest time, in ms, for which one has been held; 0 if none is held. `look` returns when a lock's oldest
-/// grant was made. The result is exact, unless more than `LOOKS` locks that had been held for longer have changed hands since the last
-/// query. In that case it is the longest time of the locks that were looked at, and the next query goes on from there.
+/// Of all locks with waiters, the longest time, in ms, for which one has been held; 0 if none is held. `oldest` returns when a lock's
+/// oldest grant was made. The result is exact, unless more than `MOST` locks that had been held for longer have changed hands since the
+/// last query. In that case it is the longest time of the locks that were looked at, and the next query goes on from there.
 pub(crate) fn longest_held<A: Environment>(
     env: &mut A,
     now: Millis,
-    mut look: impl FnMut(&mut A, &LockId) -> Option<Millis>,
+    mut oldest: impl FnMut(&mut A, &LockId) -> Option<Millis>,
 ) -> Millis {
     let mut longest = 0;
-    for _ in 0..LOOKS {
+    for _ in 0..MOST {
         let Some((noted, id)) = env.table(|table| table.locks.longest_held()) else { break };
-        let held = look(env, &id);
+        let held = oldest(env, &id);
         longest = held.map_or(longest, |since| longest.max(now.saturating_sub(since)));
         let since = held.unwrap_or(now);
         if since <= noted {

@@ -5,7 +5,7 @@
 //! turns, in order. A command in between sees the true state, since it settles its own lock first.
 
 use super::access::{Deferral, Host, Settled};
-use super::budget::{CHANGE, LOOK};
+use super::budget::{CHANGE, LOOKUP};
 use super::departures::tell_place;
 use super::table::{AT_A_TIME, Lane, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
@@ -36,7 +36,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     }
     loop {
         let work = host.table(|table| table.clear_up());
-        host.spend(LOOK.saturating_mul(work as u32));
+        host.spend(LOOKUP.saturating_mul(work as u32));
         if work == 0 || host.used() >= TURN / 2 || host.is_turn_over() {
             break;
         }
@@ -156,7 +156,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
         // This server is a replica: the primary does the work, and this server only drops what it knows.
         Deferral::Replica => {
             let sent_away = host.table(|table| table.demoted_at(id));
-            host.spend(LOOK.saturating_mul(sent_away as u32));
+            host.spend(LOOKUP.saturating_mul(sent_away as u32));
             (sent_away == AT_A_TIME).then_some(1)
         }
         _ => settle_by_command(host, id),
@@ -187,7 +187,7 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
         let sent_away = table.send_away(id.to_ref());
         (sent_away, table.locks.lock(id.to_ref()).waiters())
     });
-    host.spend(LOOK.saturating_mul(sent_away as u32));
+    host.spend(LOOKUP.saturating_mul(sent_away as u32));
     match left {
         _ if sent_away == AT_A_TIME => Some(1),
         0 => None,

@@ -1,7 +1,7 @@
 //! Settles a lock: brings it up to date after whatever has happened to it.
 
 use super::access::{LockAccess, LockEvent};
-use super::budget::{CHANGE, END, LOOK, MOST_ENDED, scan};
+use super::budget::{CHANGE, END, LOOKUP, MOST_ENDED, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
 use super::sessions;
@@ -130,11 +130,11 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 /// Drops what is known of grants that are not in the key any more, and has their holders told. If there are many, the next step drops the
 /// rest. Returns whether all have been dropped.
 fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
-    let (mut seen, mut looked, mut all) = (None, 0, true);
+    let (mut seen, mut checked, mut all) = (None, 0, true);
     while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
         debug_assert!(seen < Some(fence), "{fence:?} comes after {seen:?}");
         seen = Some(fence);
-        looked += 1;
+        checked += 1;
         if !lock.has_fence(fence) {
             lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
             if !lock.pay(CHANGE) {
@@ -143,7 +143,7 @@ fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
             }
         }
     }
-    lock.spend(scan(looked));
+    lock.spend(scan(checked));
     all
 }
 
@@ -166,7 +166,7 @@ fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
     }
     for owner in holders_or_waiters(lock) {
         reenter(lock, &owner, now);
-        lock.pay(LOOK);
+        lock.pay(LOOKUP);
     }
     true
 }
