@@ -209,9 +209,9 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     if !in_short {
         state.push(if alone { b'@' } else { b'&' });
     }
-    let mut add = |number: &str, end: u8| {
+    let mut add = |number: &str, separator: u8| {
         state.extend_from_slice(number.as_bytes());
-        state.push(end);
+        state.push(separator);
     };
     add(digits.format(number_of(deadline)), b',');
     add(digits.format(grant.fence().get()), b',');

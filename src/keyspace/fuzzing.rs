@@ -70,8 +70,8 @@ fn check(value: &Value) {
         // An effect in an append-only file has the same grant.
         let state = effects::state(grant, held.deadline, number == 0);
         match (Effect::parse(Some(&state), server::now), number) {
-            (Ok(Effect::Alone(received, end)), 0) | (Ok(Effect::Among(received, end)), 1..) => {
-                assert_eq!((&received, end), (grant, held.deadline.max(Deadline::At(0))));
+            (Ok(Effect::Alone(received, deadline)), 0) | (Ok(Effect::Among(received, deadline)), 1..) => {
+                assert_eq!((&received, deadline), (grant, held.deadline.max(Deadline::At(0))));
             }
             _ => panic!("{}", state.escape_ascii()),
         }

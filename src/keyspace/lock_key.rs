@@ -2,7 +2,7 @@
 //! nothing is stored or replicated.
 
 use super::effects;
-use crate::lock::{Deadline, Fence, Grant, GrantChange, Held, Millis, Value};
+use crate::lock::{Deadline, Fence, Grant, GrantChange, Millis, Value};
 use crate::server::{Arg, Ctx, Key, WrongType};
 
 /// A key that holds a lock, or nothing.
@@ -100,39 +100,39 @@ impl<'a> LockKey<'a> {
     }
 
     /// Adds a holder.
-    pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, end: Deadline) {
+    pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
         if self.must_replicate(ctx) {
-            effects::among(ctx, self.key.name(), &grant, end);
+            effects::among(ctx, self.key.name(), &grant, deadline);
         }
-        self.store_among(grant, end);
+        self.store_among(grant, deadline);
     }
 
     /// Stores a grant that a primary sent, beside the other holders, and replicates nothing.
-    pub(crate) fn store_among(&mut self, grant: Grant, end: Deadline) {
+    pub(crate) fn store_among(&mut self, grant: Grant, deadline: Deadline) {
         let until = self.deadline();
-        let Some(value) = self.key.value_mut() else { return self.store(grant, end) };
-        let new_until = value.put(grant, end, until);
+        let Some(value) = self.key.value_mut() else { return self.store(grant, deadline) };
+        let new_until = value.put(grant, deadline, until);
         self.move_deadline(until, new_until);
         self.signal.due = true;
     }
 
     /// Changes the grant with this fence, and its lease. Does nothing if neither would change, as after an extension to the same
     /// millisecond.
-    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: GrantChange<'_>, end: Deadline) {
+    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: GrantChange<'_>, to: Deadline) {
         let (name, until) = (self.key.name(), self.deadline());
         let Some(value) = self.key.value_mut() else { return };
-        let Some(Held { grant, deadline }) = value.with_fence(fence, || until) else { return };
-        let same = grant.is_already(change);
-        if same && deadline == end {
+        let Some(held) = value.with_fence(fence, || until) else { return };
+        let same = held.grant.is_already(change);
+        if same && held.deadline == to {
             return;
         }
         let alone = value.is_one();
-        let new_until = value.update(fence, change, end, until);
+        let new_until = value.update(fence, change, to, until);
         let changed = value.with_fence(fence, || new_until).filter(|_| ctx.must_replicate());
         match changed {
-            Some(_) if alone && same => effects::lease(ctx, name, end),
-            Some(held) if alone => effects::alone(ctx, name, held.grant, end),
-            Some(held) => effects::among(ctx, name, held.grant, end),
+            Some(_) if alone && same => effects::lease(ctx, name, to),
+            Some(held) if alone => effects::alone(ctx, name, held.grant, to),
+            Some(held) => effects::among(ctx, name, held.grant, to),
             None => (),
         }
         self.move_deadline(until, new_until);

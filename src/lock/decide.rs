@@ -102,7 +102,7 @@ impl AcquireRequest<'_> {
     }
 
     /// The end of the lease of a grant that is made now.
-    pub(crate) fn first_deadline(&self, limits: Limits, now: Millis) -> Deadline {
+    pub(crate) fn new_deadline(&self, limits: Limits, now: Millis) -> Deadline {
         let lease = limits.max_hold.map_or(self.lease, |age| age.min(self.lease));
         let lease = self.max_hold().map_or(lease, |age| age.min(lease));
         Deadline::after(now, limits.allowed(lease))
@@ -170,7 +170,7 @@ pub(crate) fn decide_acquire(
 ) -> Result<Acquired, ReentryError> {
     if held.is_none() && others.count == 0 {
         let slot = ask.slot.map(SlotRequest::alone);
-        return Ok(Acquired::Granted { slot, deadline: ask.first_deadline(limits, now) });
+        return Ok(Acquired::Granted { slot, deadline: ask.new_deadline(limits, now) });
     }
     acquire_held(held, others, ask, limits, now)
 }
@@ -188,7 +188,7 @@ fn acquire_held(
         let most = Room::limit(limits.max_holders).unwrap_or(Room::ANY);
         let slot = ask.slot.map(|slot| slot.find(others.slots));
         return Ok(match slot != Some(None) && others.bear(ask.room.min(most)) {
-            true => Acquired::Granted { slot: slot.flatten(), deadline: ask.first_deadline(limits, now) },
+            true => Acquired::Granted { slot: slot.flatten(), deadline: ask.new_deadline(limits, now) },
             false => Acquired::Refused,
         });
     };

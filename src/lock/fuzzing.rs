@@ -81,8 +81,8 @@ fn act(
             match (decide_release(grant.as_ref(), None, what & 8 == 0), grant) {
                 (Some(Released::Kept { holds }), Some(grant)) => {
                     let (value, until) = lock.as_mut()?;
-                    let end = value.with_fence(grant.fence(), || *until)?.deadline;
-                    *until = value.update(grant.fence(), GrantChange::holds(holds), end, *until);
+                    let deadline = value.with_fence(grant.fence(), || *until)?.deadline;
+                    *until = value.update(grant.fence(), GrantChange::holds(holds), deadline, *until);
                 }
                 (Some(Released::Ended), Some(grant)) => end(lock, grant.fence())?,
                 (None, None) => (),
@@ -224,8 +224,8 @@ fn bear_each_other(value: &Value, until: Deadline) {
         assert!(value.with_fence(held.grant.fence(), || until).is_some());
     }
     let both = |held: Held<'_>| (held.grant.room(), held.deadline);
-    let (rooms, ends): (Vec<_>, Vec<_>) = value.all(until).map(both).unzip();
+    let (rooms, deadlines): (Vec<_>, Vec<_>) = value.all(until).map(both).unzip();
     assert_eq!(Some(value.room()), rooms.into_iter().min());
-    assert_eq!(Some(value.first_end(until)), ends.iter().copied().min());
-    assert!(ends.into_iter().all(|end| end <= until));
+    assert_eq!(Some(value.first_deadline(until)), deadlines.iter().copied().min());
+    assert!(deadlines.into_iter().all(|deadline| deadline <= until));
 }

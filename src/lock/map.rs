@@ -134,8 +134,8 @@ impl<K: Ord, V> Map<K, V> {
     pub(super) fn last_up_to(&self, key: &K) -> Option<(&K, &V)> {
         match self {
             Self::Few(few) => {
-                let end = find(few, key).map_or_else(|end| end, |at| at + 1);
-                few.get(end.checked_sub(1)?).map(|(key, value)| (key, value))
+                let after = find(few, key).map_or_else(|after| after, |at| at + 1);
+                few.get(after.checked_sub(1)?).map(|(key, value)| (key, value))
             }
             Self::Many(many) => many.range(..=key).next_back(),
         }

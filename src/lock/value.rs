@@ -89,16 +89,16 @@ impl Value {
 
     /// The end of the lease of the grant with this fence; `None` if the lease is over by `now`. If the lock has only one grant, the lease
     /// ends with the key's TTL, which is `until`.
-    pub(crate) fn end_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
-        let end = self.with_fence(fence, || until)?.deadline;
-        Some(end).filter(|end| self.is_one() || *end >= Deadline::At(now))
+    pub(crate) fn deadline_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
+        let deadline = self.with_fence(fence, || until)?.deadline;
+        Some(deadline).filter(|deadline| self.is_one() || *deadline >= Deadline::At(now))
     }
 
     /// The end of the lease that ends first.
-    pub(crate) fn first_end(&self, until: Deadline) -> Deadline {
+    pub(crate) fn first_deadline(&self, until: Deadline) -> Deadline {
         match self {
             Self::One(_) => until,
-            Self::Several(several) => several.first_end(until),
+            Self::Several(several) => several.first_deadline(until),
         }
     }
 
@@ -137,22 +137,22 @@ impl Value {
     }
 
     /// Adds a grant beside the others. It replaces an earlier grant of its owner. Returns the end to which the TTL is to be set.
-    pub(crate) fn put(&mut self, grant: Grant, end: Deadline, until: Deadline) -> Deadline {
+    pub(crate) fn put(&mut self, grant: Grant, deadline: Deadline, until: Deadline) -> Deadline {
         match self {
             Self::One(held) if held.owner() == grant.owner() => {
                 *held = grant.aged_as(held);
-                end
+                deadline
             }
             Self::One(held) => {
                 let mut several = Several::of(held.clone(), until);
-                several.put(grant, end);
+                several.put(grant, deadline);
                 let until = several.until();
                 *self = Self::Several(Box::new(several));
                 until
             }
             Self::Several(several) => {
                 several.align(until);
-                several.put(grant, end);
+                several.put(grant, deadline);
                 several.until()
             }
         }
@@ -163,18 +163,18 @@ impl Value {
         &mut self,
         fence: Fence,
         change: GrantChange<'_>,
-        end: Deadline,
+        deadline: Deadline,
         until: Deadline,
     ) -> Deadline {
         match self {
             Self::One(grant) if grant.fence() == fence => {
                 grant.change(change);
-                end
+                deadline
             }
             Self::One(_) => until,
             Self::Several(several) => {
                 several.align(until);
-                several.update(fence, change, end);
+                several.update(fence, change, deadline);
                 several.until()
             }
         }

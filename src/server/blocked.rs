@@ -27,9 +27,9 @@ pub(crate) trait BlockedEvents {
 
     /// The server is done with this client. `gone` tells that the client had gone before: its connection closed, or the server sent it
     /// away.
-    fn ended(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool);
+    fn finished(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool);
 
-    /// The last callback for this client, after `ended`, even if that panicked. Its handle is invalid from now on.
+    /// The last callback for this client, after `finished`, even if that panicked. Its handle is invalid from now on.
     fn freed(number: NonZeroU64);
 }
 
@@ -145,7 +145,7 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
         let gone = unsafe { api!(RedisModule_BlockedClientDisconnected(ctx)) } != 0;
         // SAFETY: as above.
         let ctx = unsafe { Ctx::new(ctx) };
-        number(private).map(|number| E::ended(&ctx, number, gone))
+        number(private).map(|number| E::finished(&ctx, number, gone))
     });
     guard(c"free-client", || number(private).map(E::freed));
 }

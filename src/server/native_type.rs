@@ -364,7 +364,7 @@ impl Digest {
     }
 
     /// Ends a sequence of elements whose order matters.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end_sequence(&mut self) {
         // SAFETY: as in `bytes`.
         unsafe { api!(RedisModule_DigestEndSequence(self.0)) };
     }

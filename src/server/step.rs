@@ -98,15 +98,15 @@ pub(super) fn disturb() {
 #[inline(always)]
 pub(super) fn delete(value: *mut c_void, body: impl FnOnce()) {
     /// Clears `ours`, even if `body` panics: another value may get this address next.
-    struct End;
-    impl Drop for End {
+    struct Clear;
+    impl Drop for Clear {
         #[inline(always)]
         fn drop(&mut self) {
             NOW.ours.set(ptr::null());
         }
     }
     NOW.ours.set(value);
-    let _end = End;
+    let _clear = Clear;
     body();
 }
 

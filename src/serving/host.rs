@@ -124,13 +124,13 @@ impl Host for Server<'_> {
         }
     }
 
-    fn lease_end(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn deadline_of(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
         if !self.ctx.select_db(id.db) {
             return None;
         }
         self.ctx.with_string(&id.key, |key| {
             let lock = LockKey::read(self.ctx, key).ok()?;
-            lock.value()?.end_of(fence, lock.deadline(), now)
+            lock.value()?.deadline_of(fence, lock.deadline(), now)
         })
     }
 

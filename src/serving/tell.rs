@@ -53,8 +53,8 @@ impl BlockedEvents for Telling {
         tick::arm();
     }
 
-    fn ended(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool) {
-        waiting::ended(&mut Server::new(ctx), RequestId(number), gone, reply_arrived);
+    fn finished(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool) {
+        waiting::finished(&mut Server::new(ctx), RequestId(number), gone, reply_arrived);
     }
 
     fn freed(number: NonZeroU64) {

@@ -7,7 +7,7 @@
 //! client blocked until the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` in between would send a second reply; on
 //! others a timeout would swallow the first. A timer of 0 ms fires after the commands that have already arrived and right before the server
 //! sends replies, or a millisecond later if another timer is due first. (With threads for input, commands that such a thread has read
-//! meanwhile come in between: see `waiting::ended`.)
+//! meanwhile come in between: see `waiting::finished`.)
 
 use std::ffi::CStr;
 

@@ -176,7 +176,7 @@ pub(crate) trait Host: Environment {
     fn settle_arriving(&mut self, id: &LockId);
 
     /// The end of the lease of the grant with this fence; `None` if the grant does not hold the lock at `now`.
-    fn lease_end(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
+    fn deadline_of(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
 
     /// Has the server call back for a blocked client, in this call or soon, so that the client is told.
     fn unblock(&mut self, client: Self::Client);

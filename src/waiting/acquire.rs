@@ -39,7 +39,7 @@ fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -
     if lock.value().is_some() || lock.grace().grants > 0 || !lock.idle() {
         return None;
     }
-    let until = ask.first_deadline(lock.limits(), now.start);
+    let until = ask.new_deadline(lock.limits(), now.start);
     let fence = lock.next_fence(now)?;
     let slot = ask.slot.map(SlotRequest::alone);
     let decision = Decision { kind: GrantKind::Alone, holds: 1, room: ask.room, slot, until };
@@ -74,16 +74,16 @@ fn acquire_any<B: LocksAccess>(
             blocked => blocked,
         },
     };
-    let (granted, first_end) = carry_out::<false, B>(locks, ask, &planned, now);
+    let (granted, first_deadline) = carry_out::<false, B>(locks, ask, &planned, now);
     if let Some(blocked) = blocked {
-        tell_when_confirmed(locks, caller.id(), blocked, ask, wait, (&granted, first_end), now);
+        tell_when_confirmed(locks, caller.id(), blocked, ask, wait, (&granted, first_deadline), now);
         return Ok(Outcome::Waits);
     }
     let got = locks.with(&granted, |lock, granted| {
         keep(lock, caller.id(), ask, wait, granted, now);
         granted.got
     });
-    Ok(Outcome::Granted((got, first_end)))
+    Ok(Outcome::Granted((got, first_deadline)))
 }
 
 /// Notes the channel on which the owner hears what becomes of a grant of the running command, and the connection that keeps the grant

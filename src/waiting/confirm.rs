@@ -72,9 +72,9 @@ pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     while let Some(confirmed) = host.table(|table| table.next_confirmed(&seen.replicas)) {
         if let Confirmed::Answer(request, locks) = confirmed {
             // The grant may have been broken, deleted or moved meanwhile.
-            let end = |lock: &RequestedLock| host.lease_end(&lock.id, lock.fence()?, now.millis());
-            let ends: Option<Vec<Deadline>> = locks.all().iter().map(end).collect();
-            let until = ends.and_then(|ends| ends.into_iter().min());
+            let deadline = |lock: &RequestedLock| host.deadline_of(&lock.id, lock.fence()?, now.millis());
+            let deadlines: Option<Vec<Deadline>> = locks.all().iter().map(deadline).collect();
+            let until = deadlines.and_then(|deadlines| deadlines.into_iter().min());
             host.table(|table| table.answer_confirmed(request, until));
         }
         if host.used() >= TURN {

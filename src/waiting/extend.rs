@@ -46,8 +46,8 @@ pub(crate) fn extend<B: LocksAccess>(
             blocked => blocked,
         },
     };
-    let first_end = B::all(&extensions).iter().map(|extension| extension.until).min();
-    let until = first_end.unwrap_or(Deadline::Never);
+    let first_deadline = B::all(&extensions).iter().map(|extension| extension.until).min();
+    let until = first_deadline.unwrap_or(Deadline::Never);
     locks.with(&extensions, |lock, extension| set(lock, *extension, now));
     let Some((request, client)) = blocked else { return Ok(Outcome::Granted(until)) };
     let ExtendRequest { owner, lease, confirm, .. } = *longer;

@@ -50,13 +50,13 @@ pub(super) fn carry_out<const WAITED: bool, B: LocksAccess>(
     planned: &B::Each<Planned>,
     now: Now,
 ) -> (B::Each<Granted>, Deadline) {
-    let mut first_end = Deadline::Never;
+    let mut first_deadline = Deadline::Never;
     let granted = locks.with(planned, |lock, planned| {
         let granted = grant::<WAITED, _>(lock, ask, *planned, now);
-        first_end = first_end.min(granted.until);
+        first_deadline = first_deadline.min(granted.until);
         granted
     });
-    (granted, first_end)
+    (granted, first_deadline)
 }
 
 /// Grants one lock. No other code makes grants, except for `sessions::revive`, which gives a grant back.
@@ -117,10 +117,10 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     now: Now,
 ) -> Option<B::Each<Granted>> {
     let planned = plan(locks, decisions, now)?;
-    let (granted, first_end) = carry_out::<true, B>(locks, ask, &planned, now);
+    let (granted, until) = carry_out::<true, B>(locks, ask, &planned, now);
     let all = locks.with(&granted, |_, granted| granted.got);
     let first = locks.first();
-    if let Some(waited) = first.table(|table| table.grant(request, B::all(&all), first_end, now.micros)) {
+    if let Some(waited) = first.table(|table| table.grant(request, B::all(&all), until, now.micros)) {
         first.note(LockEvent::Waited(waited));
     }
     share_holds(locks, request, ask, &granted);

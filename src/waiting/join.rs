@@ -80,7 +80,7 @@ fn may_wait<B: LocksAccess>(
     if timeout.is_some() {
         may_upgrade(locks, verdicts)?;
         if wait.detect && conflicts(verdicts).all(|(_, conflict)| !conflict.unsettled) {
-            may_end(locks, caller, ask, wait, now)?;
+            refuse_cycle(locks, caller, ask, wait, now)?;
         }
     }
     Ok(timeout)
@@ -117,7 +117,7 @@ fn may_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<()
 }
 
 /// Refuses a wait that could never end.
-fn may_end<B: LocksAccess>(
+fn refuse_cycle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
     ask: &AcquireRequest<'_>,

@@ -29,7 +29,7 @@ pub(super) fn look_when_one_ends<S: LockAccess>(lock: &mut S, now: Now) {
     let held = lock.value().map(|value| {
         let until = lock.deadline();
         let oldest = value.all(until).next().map_or(0, |held| held.grant.age(now.millis()));
-        (value.is_one(), value.first_end(until), oldest)
+        (value.is_one(), value.first_deadline(until), oldest)
     });
     if lock.idle() {
         return;

@@ -201,7 +201,7 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     // If the lease is over, reading the key deletes the key. Then a session may outlive the lease, so `has_expired` is asked afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
-    let alive = sessions.into_iter().any(|fence| host.lease_end(id, fence, Millis::MIN).is_some());
+    let alive = sessions.into_iter().any(|fence| host.deadline_of(id, fence, Millis::MIN).is_some());
     if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {
         host.settle_arriving(id);
         return None;

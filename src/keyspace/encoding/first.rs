@@ -27,7 +27,7 @@
 //! | slot | the number of its permit; 0: none, or the one that its room says. No two are the same, and none is above the room, unless the grant has become exclusive |
 //! | label | its bytes, 0 to 128 |
 
-use super::ends::end_of;
+use super::deadlines::deadline_of;
 use super::grants::{Grants, fence, truncated};
 use crate::keyspace::effects;
 use crate::lock::{Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, Value};
@@ -97,10 +97,10 @@ fn several(rdb: &mut RdbReader, has_more: bool) -> Result<Value, String> {
         let room = rdb.unsigned().map_err(truncated)?;
         let room =
             i64::try_from(room).ok().and_then(effects::room).ok_or_else(|| format!("room for {room}"))?;
-        let end = rdb.unsigned().map_err(truncated)?;
-        let end = end_of(end, endless).ok_or_else(|| format!("the end {end}"))?;
+        let deadline = rdb.unsigned().map_err(truncated)?;
+        let deadline = deadline_of(deadline, endless).ok_or_else(|| format!("the end {deadline}"))?;
         let (slot, label) = if has_more { (slot(rdb, room)?, label(rdb)?) } else { (None, Vec::new()) };
-        grants.add(parts.grant(made, room, &label).with_slot(slot), end)?;
+        grants.add(parts.grant(made, room, &label).with_slot(slot), deadline)?;
     }
     let value = grants.value(endless)?;
     if value.count() as u64 == count { Ok(value) } else { Err("two grants of one owner".into()) }

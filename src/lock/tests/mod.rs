@@ -162,7 +162,7 @@ fn the_last_millisecond_of_the_greatest_age_can_be_extended_to() {
 fn no_lease_is_longer_than_the_longest_that_is_allowed_now() {
     let limits = Limits { max_lease: 100, ..age(None) };
     let grant = grant("a", 1);
-    assert_eq!(ask("a", 500).first_deadline(limits, NOW), Deadline::At(NOW + 100));
+    assert_eq!(ask("a", 500).new_deadline(limits, NOW), Deadline::At(NOW + 100));
     assert_eq!(lengthen(held(&grant, Deadline::At(NOW)).unwrap(), 500, limits, NOW), Deadline::At(NOW + 100));
 }
 
