@@ -21,12 +21,13 @@ pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent,
         return;
     }
     lock.note(why);
-    if lock.idle() {
-        lock.free();
-        return;
+    if !lock.idle() {
+        forget(lock, fence, why);
+        if grant_heads(lock, true, now()) {
+            return;
+        }
     }
-    forget(lock, fence, why);
-    hand_on(lock, now());
+    lock.free();
 }
 
 /// Ends one of several grants. It is not inlined, so that a lock with one grant does not pay for it.
@@ -66,16 +67,7 @@ pub(super) fn pass_on_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl
             forget(lock, fence, why);
         }
     }
-    if lock.idle() {
-        lock.free();
-    } else {
-        hand_on(lock, now());
-    }
-}
-
-/// Gives the lock to the next waiters, or frees it. All grants that are still in its key have ended.
-fn hand_on<S: LockAccess>(lock: &mut S, now: Now) {
-    if !grant_heads(lock, true, now) {
+    if lock.idle() || !grant_heads(lock, true, now()) {
         lock.free();
     }
 }

@@ -231,12 +231,12 @@ fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
 /// Settles one session. Returns whether there was anything to do.
 fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bool {
     let fence = session.fence;
-    let Some(held) = lock.with_fence(fence) else {
+    let Some(until) = lock.with_fence(fence).map(|held| held.deadline) else {
         lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
         return true;
     };
     // Somebody may have shortened the lease, so that it ends before the next renewal.
-    let renew = session.renew_at <= now.millis() || held.deadline < Deadline::At(session.renew_at);
+    let renew = session.renew_at <= now.millis() || until < Deadline::At(session.renew_at);
     // The server reports each connection that closes. But without this check, one missed report would renew a lease forever.
     if session.over || renew && !lock.is_open(session.client) {
         // The session passes to a waiter that is still to be told of this grant, if there is one. (Some servers report a closed connection
@@ -253,22 +253,18 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     } else if let Some(moved) =
         lock.here(|table, at| table.sessions().take_unconfirmed_renewal(at, fence, now.millis()))
     {
-        set_back(lock, session, moved, now);
+        set_back(lock, session, until, moved, now);
     } else if renew {
         let limits = lock.limits();
         let lease = limits.allowed(session.lease);
-        let Some(held) = lock.with_fence(fence) else {
-            debug_assert!(false, "a grant ends by a step on its lock alone");
-            return true;
-        };
-        let moved = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
+        let held = lock.with_fence(fence);
+        let to = held.map_or(until, |held| lock::lengthen(held, lease, limits, now.start));
+        let moved = Moved { from: until, to };
         // In the lease's last millisecond it is too late to ask replicas.
-        let is_last = held.deadline <= Deadline::At(now.millis());
-        let waits = lock.here(|table, at| {
-            table.locks.lock(at).awaits_renewal(fence) || is_last && table.locks.lock(at).is_synced(fence)
-        });
+        let is_last = until <= Deadline::At(now.millis());
+        let waits = lock.entry(|entry| entry.awaits_renewal(fence) || is_last && entry.is_synced(fence));
         if !waits {
-            lock.update(fence, GrantChange::NONE, moved.to);
+            lock.update(fence, GrantChange::NONE, to);
         }
         let renew_at = sessions::next_renewal(lease, now.millis());
         lock.here(|table, at| {
@@ -283,14 +279,9 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     true
 }
 
-/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. The session tries again,
-/// unless the lease is over without the renewal.
-fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: Now) {
-    let Some(held) = lock.with_fence(session.fence) else {
-        debug_assert!(false, "a grant ends by a step on its lock alone");
-        return;
-    };
-    let mut until = held.deadline;
+/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since, which now ends at `until`. The
+/// session tries again, unless the lease is over without the renewal.
+fn set_back<S: LockAccess>(lock: &mut S, session: Session, mut until: Deadline, moved: Moved, now: Now) {
     if until == moved.to {
         until = moved.from;
         if until < Deadline::At(now.millis()) {
