@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use super::open_lock::OpenLock;
+use super::open_locks::LockNames;
 use super::table::{BUDGET, TABLE, now};
 use super::{heartbeat, messages};
 use crate::keyspace::LockKey;
@@ -120,7 +121,7 @@ impl Host for Server<'_> {
                 Ok(())
             };
             // The timers are set later, when all work that is due is done.
-            self.ctx.with_string(&id.key, |key| _ = OpenLock::step(self.ctx, key, settle, |_| ()));
+            self.ctx.with_string(&id.key, |key| _ = key.step(self.ctx, settle, |_| ()));
         }
     }
 
