@@ -118,7 +118,7 @@ fn any_grant(state: &[u8], now: impl FnOnce() -> Micros) -> Result<(Grant, Deadl
         ));
     }
     let mut full = Full::new(Owner::new(bytes).ok_or(Malformed::OwnerLength)?.into_owned(), fence);
-    let set = data.into_iter().try_for_each(|(field, datum)| field.set(&mut full, datum));
+    let set = data.into_iter().try_for_each(|(field, datum)| (field.set)(&mut full, datum));
     let grant = set.and_then(|()| full.received(now() / 1000)).ok_or(Malformed::NotAnInteger)?;
     Ok((grant, deadline))
 }

@@ -44,9 +44,7 @@ impl<'a> AcquireRequest<'a> {
     pub(crate) fn new(owner: Owner<'a>, lease: Millis) -> Self {
         Self { owner, lease, once: false, session: false, room: Room::ONE, slot: None, extras: None }
     }
-}
 
-impl AcquireRequest<'_> {
     pub(crate) fn to_owned(&self) -> AcquireRequest<'static> {
         AcquireRequest { owner: self.owner.clone().into_owned(), extras: self.extras.clone(), ..*self }
     }

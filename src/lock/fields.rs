@@ -17,8 +17,8 @@ pub(crate) struct Field {
     /// The value that most grants have. It is not written.
     pub(crate) usual: Datum<'static>,
     get: fn(&Grant) -> Datum<'_>,
-    /// Sets the field of a grant; `None` if the value is out of range.
-    set: fn(&mut Full, Datum<'_>) -> Option<()>,
+    /// Sets the field of a grant that is being made; `None` if the value is out of range.
+    pub(crate) set: fn(&mut Full, Datum<'_>) -> Option<()>,
     /// Whether the value belongs in digests, because all servers have the same value for a grant.
     is_agreed: bool,
     /// The value that `LOCK.INFO` shows under this name, if it shows one.
@@ -35,11 +35,6 @@ impl Field {
         is_agreed: true,
         shown: None,
     };
-
-    /// Sets this field of a grant that is being made; `None` if the value is out of range.
-    pub(crate) fn set(&self, full: &mut Full, datum: Datum<'_>) -> Option<()> {
-        (self.set)(full, datum)
-    }
 }
 
 /// All fields, in the order in which files have them. A new field comes last.

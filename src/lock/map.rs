@@ -3,10 +3,10 @@
 //! Redis does the same with its sorted sets, which begin as a listpack and become a skip list. A tree's node has room for 11 entries, but
 //! most shared locks have two or three holders.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::BTreeMap;
 #[cfg(test)]
 use std::hash::{Hash, Hasher};
-use std::{mem, slice};
+use std::mem;
 
 /// The most entries of an array. A change to the array moves at most this many entries, which takes no longer than a change to a tree.
 const FEW: usize = 32;
@@ -22,29 +22,6 @@ pub(super) enum Map<K, V> {
     Many(Box<BTreeMap<K, V>>),
 }
 
-enum Iter<'a, K, V> {
-    Few(slice::Iter<'a, (K, V)>),
-    Many(btree_map::Iter<'a, K, V>),
-}
-
-impl<'a, K, V> Iterator for Iter<'a, K, V> {
-    type Item = (&'a K, &'a V);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Self::Few(few) => few.next().map(|(key, value)| (key, value)),
-            Self::Many(many) => many.next(),
-        }
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        match self {
-            Self::Few(few) => few.size_hint(),
-            Self::Many(many) => many.size_hint(),
-        }
-    }
-}
-
 impl<K, V> Map<K, V> {
     pub(super) fn len(&self) -> usize {
         match self {
@@ -53,11 +30,12 @@ impl<K, V> Map<K, V> {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        match self {
-            Self::Few(few) => Iter::Few(few.iter()),
-            Self::Many(many) => Iter::Many(many.iter()),
-        }
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+        let (few, many) = match self {
+            Self::Few(few) => (few.as_slice(), None),
+            Self::Many(many) => (&[][..], Some(many.iter())),
+        };
+        few.iter().map(|(key, value)| (key, value)).chain(many.into_iter().flatten())
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
@@ -117,17 +95,11 @@ impl<K: Ord, V> Map<K, V> {
     }
 
     pub(super) fn first(&self) -> Option<(&K, &V)> {
-        match self {
-            Self::Few(few) => few.first().map(|(key, value)| (key, value)),
-            Self::Many(many) => many.first_key_value(),
-        }
+        self.iter().next()
     }
 
     pub(super) fn last(&self) -> Option<(&K, &V)> {
-        match self {
-            Self::Few(few) => few.last().map(|(key, value)| (key, value)),
-            Self::Many(many) => many.last_key_value(),
-        }
+        self.iter().next_back()
     }
 
     /// The entry with this key, or else the last entry before it.

@@ -20,15 +20,19 @@ const _: () = assert!(size_of::<Value>() == 24);
 impl Value {
     /// Whether one grant holds the lock.
     pub(crate) fn is_one(&self) -> bool {
-        matches!(self, Self::One(_))
+        self.several().is_none()
+    }
+
+    fn several(&self) -> Option<&Several> {
+        match self {
+            Self::One(_) => None,
+            Self::Several(several) => Some(several),
+        }
     }
 
     /// The number of holders, including holders whose leases are over.
     pub(crate) fn count(&self) -> usize {
-        match self {
-            Self::One(_) => 1,
-            Self::Several(several) => several.count(),
-        }
+        self.several().map_or(1, Several::count)
     }
 
     /// All grants, the oldest first, each with the end of its lease.
@@ -96,28 +100,18 @@ impl Value {
 
     /// The end of the lease that ends first.
     pub(crate) fn first_deadline(&self, until: Deadline) -> Deadline {
-        match self {
-            Self::One(_) => until,
-            Self::Several(several) => several.first_deadline(until),
-        }
+        self.several().map_or(until, |several| several.first_deadline(until))
     }
 
     /// Whether one of several leases has no end, whatever the TTL of the key is.
     pub(crate) fn is_endless(&self) -> bool {
-        match self {
-            Self::One(_) => false,
-            Self::Several(several) => several.until() == Deadline::Never,
-        }
+        self.several().is_some_and(|several| several.until() == Deadline::Never)
     }
 
     /// The grants whose leases were over before `now`, in the order of their ends, if there are several grants. (If there is only one
     /// grant, the server ends its lease.)
     pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
-        let several = match self {
-            Self::One(_) => None,
-            Self::Several(several) => Some(several.lapsed(until, now)),
-        };
-        several.into_iter().flatten()
+        self.several().into_iter().flat_map(move |several| several.lapsed(until, now))
     }
 
     /// How many owners may hold the lock now: the least room of all grants.
@@ -136,7 +130,7 @@ impl Value {
         }
     }
 
-    /// Adds a grant beside the others. It replaces an earlier grant of its owner. Returns the end to which the TTL is to be set.
+    /// Adds a grant beside the other grants. It replaces an earlier grant of its owner. Returns the end to which the TTL is to be set.
     pub(crate) fn put(&mut self, grant: Grant, deadline: Deadline, until: Deadline) -> Deadline {
         match self {
             Self::One(held) if held.owner() == grant.owner() => {

@@ -30,18 +30,16 @@ pub(super) fn of_refusal() -> LogLevel {
 /// Logs the waits that have become long since the last call, and how many lines were left out.
 pub(super) fn write_down(ctx: &Ctx<'_>) {
     let now = now();
-    match config::LOG_WAIT.get() {
-        0 => (),
-        limit => long_waits(ctx, limit, now),
+    if let limit @ 1.. = config::LOG_WAIT.get() {
+        long_waits(ctx, limit, now);
     }
     for (rate, what) in [
         (&WAITS, "long waits"),
         (&LAPSES, "lapses that somebody waited for"),
         (&REFUSALS, "refused payloads"),
     ] {
-        match rate.with(|rate| rate.unreported(now.millis())) {
-            0 => (),
-            more => ctx.log(LogLevel::Notice, &format!("{more} more {what} in the last seconds")),
+        if let more @ 1.. = rate.with(|rate| rate.unreported(now.millis())) {
+            ctx.log(LogLevel::Notice, &format!("{more} more {what} in the last seconds"));
         }
     }
 }

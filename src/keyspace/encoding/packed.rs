@@ -82,7 +82,7 @@ pub(super) fn unpack(bytes: &[u8], now: Millis) -> Result<Unpacked, String> {
     let owner = owner.ok_or_else(|| format!("an owner in {} bytes", rest.0.len()))?;
     let mut full = Full::new(owner.into_owned(), fence);
     for (field, datum) in data {
-        field.set(&mut full, datum).ok_or_else(|| format!("{} of {datum:?}", field.name))?;
+        (field.set)(&mut full, datum).ok_or_else(|| format!("{} of {datum:?}", field.name))?;
     }
     let grant = full.received(now).ok_or("a slot above the room")?;
     Ok(Unpacked { grant, deadline, endless, more: flags & MORE > 0 })

@@ -15,7 +15,7 @@ mod graph;
 mod search;
 
 use super::table::LockId;
-use crate::lock::{Deadline, Fence, Grant, Millis, Owner, Value};
+use crate::lock::{Deadline, Grant, Millis, Owner, Value};
 
 pub(crate) use search::cycle;
 
@@ -51,10 +51,4 @@ pub(crate) struct Holder {
 pub(crate) fn holders(value: Option<&Value>, until: Deadline, now: Millis, most: usize) -> Vec<Holder> {
     let alive = value.into_iter().flat_map(|value| value.alive(until, now));
     alive.take(most).map(|held| Holder { grant: held.grant.clone(), deadline: held.deadline }).collect()
-}
-
-impl Holder {
-    fn fence(&self) -> Fence {
-        self.grant.fence()
-    }
 }

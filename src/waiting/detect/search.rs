@@ -122,7 +122,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         if is_asker && all && !waits.contains(&0) {
             waits.push(0);
         }
-        let keeper = self.keeper(id, holder.fence());
+        let keeper = self.keeper(id, holder.grant.fence());
         Other { holder, waits, keeper }
     }
 
