@@ -194,7 +194,7 @@ pub(crate) trait Host: Environment {
 /// How far a server and its replicas are in the stream of replication.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replicas {
-    /// How much this server has written.
+    /// How many bytes this server has written.
     pub(crate) written: Offset,
     /// The offset that each replica has acknowledged last.
     pub(crate) replicas: Vec<Offset>,
