@@ -129,7 +129,7 @@ fn wrapped(line: &str) -> String {
 }
 
 /// Whom the first table has: a client library, how the figures name its language and the raw commands, and what users have today.
-const PACKAGES: [(&str, &str, &str, &str); 9] = [
+const PACKAGES: [(&str, &str, &str, &str); 10] = [
     ("Python, redis-py", "Python", RAW, "redis-py's Lock: SET NX PX every 100 ms"),
     ("Node, ioredis", "Node", RAW, "redis-semaphore's Mutex: SET NX PX every 10 ms"),
     ("Java, Lettuce", "Java", RAW, "Redisson's RFairLock"),
@@ -137,6 +137,7 @@ const PACKAGES: [(&str, &str, &str, &str); 9] = [
     ("Java, eight JVMs", "Java, eight JVMs", RAW, "Redisson's RFairLock"),
     ("Go, go-redis", "Go", RAW, "redsync: SET NX PX every 50 to 250 ms"),
     ("Go, go-redis", "Go", RAW, "PostgreSQL's pg_advisory_lock, with pgx"),
+    ("Rust, redis-rs", "Rust", RAW, ""),
     ("Ruby, redis-rb", "Ruby", RAW, ""),
     ("PHP, phpredis", "PHP", RAW, ""),
 ];
@@ -145,20 +146,20 @@ const PACKAGE: &str = "Redislock's package";
 
 /// What part `clients` has measured: how fast a lock goes from client to client, and what that costs the server.
 fn through_packages(report: &Report) -> String {
-    let lines = PACKAGES.iter().map(|&(shown, language, raw, today)| {
+    let lines = PACKAGES.iter().filter_map(|&(shown, language, raw, today)| {
         let figure = |who: &str| {
             let work = format!("handovers, 8 clients, {language}");
             report.figures.iter().find(|figure| figure.work == work && figure.who == who)
         };
         let work = format!("handovers/s, 8 clients, {language} with our package");
         let ratio = |beside| find(report, &work, beside).map_or(String::new(), |row| row.value.in_short("x"));
-        let each = [PACKAGE, raw, today].map(figure);
+        let each = [Some(figure(PACKAGE)?), figure(raw), figure(today)];
         let [ours, plain, theirs] =
             each.map(|figure| figure.map_or(String::new(), |figure| short(figure.value.median)));
         let cpu = each.map(|figure| {
             figure.and_then(|figure| figure.cpu_us).map_or("-".into(), |cpu| short(cpu.median))
         });
-        vec![shown.into(), ours, plain, ratio(raw), today.into(), theirs, ratio(today), cpu.join(" / ")]
+        Some(vec![shown.into(), ours, plain, ratio(raw), today.into(), theirs, ratio(today), cpu.join(" / ")])
     });
     let titles = [
         "8 clients want one lock",
@@ -207,6 +208,7 @@ fn at_a_glance(all: &Results, rows: &[Shown]) -> String {
     let quick = |report: &Report| if report.quick { ", a quick run" } else { "" };
     let mut dates: Vec<_> =
         reports.map(|report| format!("{}{}", report.machine.caption(), quick(report))).collect();
+    dates.sort_unstable();
     dates.dedup();
     text += &format!(
         "Tasks on locks of their own through the packages, and prepared commands without a client library ({}):\n\n",

@@ -54,21 +54,28 @@ final class Connection
         if ($client instanceof Redis && $client->getMode() !== Redis::ATOMIC) {
             throw new InvalidArgumentException('this client is in MULTI or in a pipeline: locks need a client of their own then');
         }
-        $keys = array_values(array_filter($words, fn($word) => $word instanceof Key));
-        $sent = array_map(fn($word) => $word instanceof Key ? $client->_prefix($word->name) : $word, $words);
-        $usual = $client->getOption(Redis::OPT_READ_TIMEOUT);
+        $first = null;
+        foreach ($words as &$word) {
+            if ($word instanceof Key) {
+                $word = $client->_prefix($word->name);
+                $first ??= $word;
+            }
+        }
+        unset($word);
+        $usual = (float) $client->getOption(Redis::OPT_READ_TIMEOUT);
+        $wanted = $within === null ? $usual : (is_infinite($within) ? -1.0 : max(0.001, $within));
         $client->clearLastError();
         try {
-            if ($within !== null) {
-                $client->setOption(Redis::OPT_READ_TIMEOUT, is_infinite($within) ? -1 : max(0.001, $within));
+            if ($wanted !== $usual) {
+                $client->setOption(Redis::OPT_READ_TIMEOUT, $wanted);
             }
             if ($client instanceof RedisCluster) {
-                $reply = $client->rawCommand($client->_prefix($keys[0]->name), ...$sent);
+                $reply = $client->rawCommand($first, ...$words);
             } else {
                 $selected = $this->reselect($client);
                 $database ??= $selected;
                 $database === $selected || $client->select($database);
-                $reply = $client->rawCommand(...$sent);
+                $reply = $client->rawCommand(...$words);
             }
         } catch (RedisException | RedisClusterException $error) {
             if (!preg_match('/^[A-Z]{2,}\b/', $error->getMessage())) { // not what the server said
@@ -80,9 +87,9 @@ final class Connection
             if (!$this->closed && $database !== ($selected ?? $database)) {
                 $client->select($selected);
             }
-            if ($within !== null && $this->client !== null) {
+            if ($wanted !== $usual && $this->client !== null) {
                 // 0 was the default when it connected, and would be no time at all now.
-                $client->setOption(Redis::OPT_READ_TIMEOUT, (float) $usual ?: (float) ini_get('default_socket_timeout'));
+                $client->setOption(Redis::OPT_READ_TIMEOUT, $usual ?: (float) ini_get('default_socket_timeout'));
             }
         }
         if ($said === null) {

@@ -167,7 +167,7 @@ final class Locks
     /** @internal By how much is it used now in this process? */
     public function share(Request $request, int $change): int
     {
-        $name = serialize([$request->owner, $request->keys]);
+        $name = $request->id();
         $this->shares[$name] = ($this->shares[$name] ?? 0) + $change;
         $now = $this->shares[$name];
         if ($now === 0) {

@@ -18,6 +18,7 @@ final class Request
     public ?int $database = null;
     /** It was held: an answer that it is not means a loss. */
     public bool $taken = false;
+    private ?string $id = null;
     /** @var list<int|string> */
     private array $mode = [];
     /** @var list<int|string> */
@@ -44,8 +45,8 @@ final class Request
         ?float $maxHold = null,
         public readonly bool $renew = true,
     ) {
-        $texts = array_filter($keys, is_string(...));
-        if ($keys === [] || $texts !== $keys || count(array_unique($texts)) < count($keys)) {
+        $texts = array_filter($keys, 'is_string');
+        if ($keys === [] || $texts !== $keys || count($keys) > 1 && count(array_unique($texts)) < count($keys)) {
             throw new InvalidArgumentException('a lock needs a key, and each key once');
         }
         if ($shared && $limit !== null) {
@@ -92,6 +93,12 @@ final class Request
         return max(1, (int) ceil(round($seconds * 1000, 3)));
     }
 
+    /** Who shares a grant has the same. */
+    public function id(): string
+    {
+        return $this->id ??= serialize([$this->owner, $this->keys]);
+    }
+
     /** How long the server may take to confirm. */
     public function syncSeconds(): float
     {
@@ -130,14 +137,17 @@ final class Request
     /** The command acts only on that grant. Locks that were entered again have different fences, and none to name. */
     private static function fence(array $fences): array
     {
-        return count(array_unique($fences)) === 1 ? ['FENCE', $fences[0]] : [];
+        return count($fences) === 1 || count(array_unique($fences)) === 1 ? ['FENCE', $fences[0]] : [];
     }
 
     /** Keys are marked, so that the connection can put its prefix before them. */
     private function command(string $verb, int|string ...$words): array
     {
+        if (count($this->keys) === 1) {
+            return ["LOCK.$verb", new Key($this->keys[0]), ...$words];
+        }
         $keys = array_map(fn(string $key) => new Key($key), $this->keys);
-        return count($keys) === 1 ? ["LOCK.$verb", ...$keys, ...$words] : ["LOCK.M$verb", count($keys), ...$keys, ...$words];
+        return ["LOCK.M$verb", count($keys), ...$keys, ...$words];
     }
 }
 

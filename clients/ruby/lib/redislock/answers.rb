@@ -89,7 +89,7 @@ module Redislock
       entry.lease = lease unless entry.request.lease
       # A lease that comes out short has reached the maximum age: no renewal makes it longer.
       entry.due = began + lease / 3 if entry.request.kept? && lease >= entry.lease / 2
-      @entries.fetch(entry.request.owner.b, []).dup.each do |other| # those in the same grant share its lease
+      @entries[entry.request.name]&.dup&.each do |other| # those in the same grant share its lease
         next unless other.state == :held && other.shares?(entry) && entry.until < other.until
 
         other.until = entry.until

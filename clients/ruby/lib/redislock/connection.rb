@@ -32,26 +32,17 @@ module Redislock
       end
 
       # All bytes are sent as they are, whatever their encodings.
-      def call(words)
-        once(words.map { |word| word.to_s.b })
-      rescue StandardError => error
-        raise if Refusal.code(error) != "MOVED" || cluster?
+      def call(words) = refused { once(words.map { |word| word.to_s.b }) }
 
-        raise Error, "this server is one node of a cluster: the locks need a client of the whole cluster (#{error.message})"
-      end
-
-      # Yields :up and messages, until nothing has come for that long.
-      def listen(channel, seconds)
+      def subscribe(channel)
         @pubsub = pubsub
         @pubsub.call_v(["SUBSCRIBE", channel])
-        while (kind, _, message = @pubsub.next_event(seconds))
-          raise kind if kind.is_a?(Exception)
-
-          yield kind == "subscribe" ? :up : message if %w[subscribe message].include?(kind)
-        end
       end
 
-      # The answer shows that the subscription is alive. For another thread than the one that listens.
+      # :up once it has subscribed, a message, or :pong, the answer to a ping. Nil: nothing has come for so many seconds.
+      def hear(seconds) = heard(@pubsub.next_event(seconds))
+
+      # The answer shows that the subscription is alive. For another thread than the one that hears.
       def ping = @pubsub&.call_v(["PING"])
 
       def close
@@ -60,6 +51,25 @@ module Redislock
       end
 
       private
+
+      def refused
+        yield
+      rescue StandardError => error
+        raise if Refusal.code(error) != "MOVED" || cluster?
+
+        raise Error, "this server is one node of a cluster: the locks need a client of the whole cluster (#{error.message})"
+      end
+
+      # Anything else is the rest of what was given up in the middle, since it came too slowly.
+      def heard(reply)
+        case reply
+        in ["message", _, message] then message
+        in nil then nil
+        in ["subscribe", *] then :up
+        in "PONG" | ["pong", *] then :pong
+        in Exception then raise reply
+        end
+      end
 
       def cluster? = @client.class.name.end_with?("::Cluster")
       def once(words) = @client.call_once_v(words)
@@ -79,24 +89,28 @@ module Redislock
 
     # redis-rb before that.
     class Redis4 < Plain
-      def listen(channel, seconds)
-        @client.without_reconnect do
-          @client.subscribe_with_timeout(seconds, channel) do |on|
-            on.subscribe { yield :up }
-            on.message { |_, message| yield message }
-          end
-        end
+      # It sees to encodings itself. Each connection is one thread's at a time, so the lock around its client is not needed.
+      def call(words) = refused { @client._client.with_reconnect(false) { @client._client.call(words) } }
+
+      def subscribe(channel)
+        @listening = cluster? ? @client._client.send(:assign_node, [:subscribe, channel]) : @client._client
+        @up = @listening.with_reconnect(false) { @listening.call([:subscribe, channel]) }
       end
 
-      def ping
-        listening = @client._client
-        listening.call([:ping]) if listening.is_a?(::Redis::SubscribedClient) # it writes, and leaves the answer to the other thread
+      def hear(seconds)
+        return (@up = nil) || :up if @up
+
+        @listening.connection.timeout = seconds
+        heard(@listening.read)
+      rescue ::Redis::TimeoutError
+        nil
       end
+
+      def ping = @listening&.write([:ping])
 
       private
 
       def cluster? = @client._client.class.name.end_with?("::Cluster")
-      def once(words) = @client.without_reconnect { @client.call(*words) }
     end
   end
 end

@@ -3,6 +3,7 @@
 require "securerandom"
 require_relative "answers"
 require_relative "entry"
+require_relative "subscription"
 require_relative "wires"
 
 module Redislock
@@ -25,7 +26,7 @@ module Redislock
       @pid, @channel = Process.pid, "redislock:#{SecureRandom.uuid}"
       @mutex, @tick = Mutex.new, ConditionVariable.new
       @entries, @next_look = {}, NEVER
-      @wires = Wires.new(connect)
+      @connect, @wires = connect, Wires.new(connect)
       @up = @closed = @client_closed = @done = false
       @start = true # the server knows START, as far as we know
     end
@@ -43,6 +44,7 @@ module Redislock
         look(entry)
       end
       exclusively do
+        @subscription.lead(entry.until) { entry.state != :waiting }
         pause(entry) { entry.state != :waiting }
         next unless %i[leaving over].include?(entry.state)
 
@@ -113,6 +115,7 @@ module Redislock
         @tick.signal
       end
       @clock&.join
+      @subscription&.close
       @wires.close
     end
 
@@ -165,7 +168,8 @@ module Redislock
 
     def start
       @clock = Wires.thread { clock }
-      @wires.listen(@channel) { |what| exclusively { hear(what) } }
+      waited = -> { @entries.each_value.any? { |mine| mine.any? { |entry| entry.state == :waiting } } }
+      @subscription = Subscription.new(@connect, @channel, @mutex, waited) { |what| hear(what) }
     end
 
     # One timer for all.
@@ -185,24 +189,25 @@ module Redislock
     def all = @entries.values.flatten
 
     def add(entry)
-      (@entries[entry.request.owner.b] ||= []) << entry
+      (@entries[entry.request.name] ||= []) << entry
     end
 
     def forget(entry)
-      mine = @entries[entry.request.owner.b] or return
+      mine = @entries[entry.request.name] or return
       mine.delete_if { |each| each.equal?(entry) }
-      @entries.delete(entry.request.owner.b) if mine.empty?
+      @entries.delete(entry.request.name) if mine.empty?
     end
 
     # Another one in the same grant, or that will be in it.
     def partner(entry, *states)
-      @entries.fetch(entry.request.owner.b, []).find { |other| states.include?(other.state) && other.shares?(entry) }
+      @entries[entry.request.name]&.find { |other| !other.equal?(entry) && states.include?(other.state) && other.shares?(entry) }
     end
 
     # Sends what is due.
     def look(entry)
-      expire(entry) if now >= entry.until
-      if !entry.flight && now >= entry.due
+      time = now
+      expire(entry) if time >= entry.until
+      if !entry.flight && time >= entry.due
         entry.due = NEVER
         case entry.state
         when :waiting then ask(entry)
@@ -210,7 +215,7 @@ module Redislock
         when :leaving then part(entry)
         end
       end
-      return if %i[lost over].include?(entry.state)
+      return if entry.state == :lost || entry.state == :over
 
       soon = entry.flight ? entry.until : [entry.until, entry.due].min
       return if soon >= @next_look
@@ -336,7 +341,7 @@ module Redislock
       entry.state = :over
       forget(entry)
       entry.changed.broadcast
-      @entries.fetch(entry.request.owner.b, []).dup.each do |other|
+      @entries[entry.request.name]&.dup&.each do |other|
         next unless other.state == :waiting
 
         other.due = 0

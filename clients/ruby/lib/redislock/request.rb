@@ -5,8 +5,7 @@ require "securerandom"
 module Redislock
   # One lock, or several at once, as somebody wants it, in the server's words. Bad input is refused here, before anything is sent.
   class Request
-    attr_reader :keys, :owner, :wait, :session, :sync
-    attr_accessor :lease
+    attr_reader :keys, :owner, :name, :wait, :session, :sync, :lease
 
     MOST = 9e12 # seconds: more would not fit into a number of milliseconds that all clients read exactly
 
@@ -33,12 +32,17 @@ module Redislock
       refuse("owner must be a string of 1 to 128 bytes") unless owner.nil? || (owner.is_a?(String) && (1..128).cover?(owner.bytesize))
       refuse("label must be a string: #{label.inspect}") unless label.nil? || label.is_a?(String)
       Request.ms("wait", wait, 0) if wait
-      Request.ms("lease", lease) if lease
-      @wait, @lease, @session, @sync, @named, @renew = wait, lease, session, sync, !owner.nil?, renew
+      @wait, @session, @sync, @named, @renew = wait, session, sync, !owner.nil?, renew
+      self.lease = lease
       @owner = owner || SecureRandom.uuid
+      @name = @owner.b # as messages have it
       @sync_words = sync ? ["SYNC", sync[0], Request.ms("sync", sync[1])] : []
       @mode = [*("SHARED" if shared), *(["LIMIT", limit] if limit), *(["SLOT", slot] if slot), *("SESSION" if session), *("DETECT" if detect),
                *(["MAXHOLD", Request.ms("max_hold", max_hold)] if max_hold), *(["LABEL", label] if label)]
+    end
+
+    def lease=(lease)
+      @lease, @px = lease, lease ? ["PX", Request.ms("lease", lease)] : []
     end
 
     def named? = @named
@@ -63,10 +67,10 @@ module Redislock
     private
 
     def refuse(why) = raise(ArgumentError, why)
-    def px(lease) = lease ? ["PX", Request.ms("lease", lease)] : []
+    def px(lease) = lease == @lease ? @px : ["PX", Request.ms("lease", lease)]
 
     # The command acts only on that grant. Locks that were entered again have different fences, and none to name.
-    def fence(fences) = fences.uniq.size == 1 ? ["FENCE", fences[0]] : []
+    def fence(fences) = fences.size == 1 || fences.uniq.size == 1 ? ["FENCE", fences[0]] : []
 
     def command(verb, *words)
       keys.size == 1 ? ["LOCK.#{verb}", *keys, *words] : ["LOCK.M#{verb}", keys.size, *keys, *words]

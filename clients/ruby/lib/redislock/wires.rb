@@ -21,6 +21,11 @@ module Redislock
       thread
     end
 
+    def self.close_quietly(connection)
+      connection&.close
+    rescue StandardError # it was broken anyway
+    end
+
     # At its end, a process kills all its threads. Those that hold a lock release it then, without the help of others.
     def self.ending? = !Thread.main.alive?
 
@@ -29,7 +34,6 @@ module Redislock
       @idle, @mutex, @given = [nil] * COMMANDS, Mutex.new, ConditionVariable.new # nil: one that can be made
       @threads = { commands: [], sessions: [] }
       @jobs = { commands: Queue.new, sessions: Queue.new }
-      @listening = nil
     end
 
     # Sends a command, once. The block gets the reply, the error, and the time before it was sent. Not for two threads at once.
@@ -58,24 +62,11 @@ module Redislock
       work(@jobs[:commands], :never)
     end
 
-    # Yields :up whenever it has subscribed, messages, and errors.
-    def listen(channel, &hear)
-      @listener = Wires.thread { subscribe(channel, &hear) }
-      @pinger = Wires.thread do
-        loop do
-          sleep SILENCE
-          @listening&.ping
-        rescue StandardError # the other thread finds out as well
-        end
-      end
-    end
-
     def close
-      [@listener, @pinger].compact.each(&:kill)
       @threads.each { |kind, threads| threads.size.times { @jobs[kind] << nil } }
       limit = Wires.now + SILENCE
-      [@listener, @pinger, *@threads.values.flatten].compact.each { |thread| thread.join([0, limit - Wires.now].max) }
-      @mutex.synchronize { @idle.each { |connection| close_quietly(connection) } }
+      @threads.values.flatten.each { |thread| thread.join([0, limit - Wires.now].max) }
+      @mutex.synchronize { @idle.each { |connection| Wires.close_quietly(connection) } }
     end
 
     private
@@ -95,7 +86,7 @@ module Redislock
         answer.call(*result)
       end
     ensure
-      close_quietly(connection)
+      Wires.close_quietly(connection)
     end
 
     # The connection, if it can be used again, and what the answer is called with.
@@ -106,7 +97,7 @@ module Redislock
     rescue StandardError => error
       return [connection, nil, error, began] unless Refusal.passes?(error)
 
-      close_quietly(connection) # the server may be another one now
+      Wires.close_quietly(connection) # the server may be another one now
       [nil, nil, error, began]
     end
 
@@ -123,33 +114,6 @@ module Redislock
         connection ? @idle.push(connection) : @idle.unshift(nil)
         @given.signal
       end
-    end
-
-    def subscribe(channel)
-      pause = 0
-      loop do
-        begin
-          connection = @connect.call
-          connection.listen(channel, 2 * SILENCE) do |what|
-            @listening = connection
-            pause = 0
-            yield what
-          end
-          yield IOError.new("the subscription is dead")
-        rescue StandardError => error
-          yield error
-        ensure
-          @listening = nil
-          close_quietly(connection)
-        end
-        sleep pause
-        pause = [1, pause + 0.1].min
-      end
-    end
-
-    def close_quietly(connection)
-      connection&.close
-    rescue StandardError # it was broken anyway
     end
   end
 end
