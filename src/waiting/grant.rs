@@ -120,7 +120,7 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     let (granted, until) = carry_out::<true, B>(locks, ask, &planned, now);
     let all = locks.with(&granted, |_, granted| granted.got);
     let first = locks.first();
-    if let Some(waited) = first.table(|table| table.grant(request, B::all(&all), until, now.micros)) {
+    if let Some(waited) = first.table(|table| table.grant(request, B::all(&all), until, now)) {
         first.note(LockEvent::Waited(waited));
     }
     share_holds(locks, request, ask, &granted);

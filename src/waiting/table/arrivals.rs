@@ -6,7 +6,7 @@ use super::queue::RequestId;
 use super::replication::Awaited;
 use super::waiter::{Answer, Arrival, Phase, RequestedLocks, WaitKind, Waiter};
 use super::{LockRef, WaitTable};
-use crate::lock::{Deadline, Got, Micros, Millis};
+use crate::lock::{Deadline, Got, Millis, Now};
 
 impl<C: Copy> WaitTable<C> {
     /// Puts a waiter into the queues of all these locks: one, or `several` at once. `stuck` is the number of the lock that keeps the waiter
@@ -47,7 +47,7 @@ impl<C: Copy> WaitTable<C> {
         request: RequestId,
         got: &[Got],
         until: Deadline,
-        now: Micros,
+        now: Now,
     ) -> Option<Millis> {
         let waiter = self.waiters.get_mut(request).filter(|waiter| waiter.phase == Phase::Queued);
         debug_assert!(waiter.is_some(), "{request:?} is in a queue");
@@ -55,7 +55,7 @@ impl<C: Copy> WaitTable<C> {
         for (lock, got) in waiter.locks.all_mut().iter_mut().zip(got) {
             lock.got = Some(*got);
         }
-        let waited = now.saturating_sub(waiter.since) / 1000;
+        let waited = now.micros.saturating_sub(waiter.since) / 1000;
         let (answer, confirm, is_place) =
             (Answer::Granted { until }, waiter.confirm, waiter.channel().is_some());
         match confirm {
@@ -63,28 +63,28 @@ impl<C: Copy> WaitTable<C> {
             Some(confirm) => {
                 self.leave(request, Phase::Unconfirmed(answer));
                 self.replication.add(Awaited::Answer(request), confirm.replicas);
-                self.waiters.end_by(request, confirm.ends(until, now / 1000));
+                self.waiters.end_by(request, confirm.ends(until, now.millis()));
             }
         }
         if is_place {
-            self.grant_to_place(request, until, now / 1000);
+            self.grant_to_place(request, until, now);
         }
         Some(waited)
     }
 
     /// Gives a place its time to claim its grants, and has its owner hear what becomes of them.
-    fn grant_to_place(&mut self, request: RequestId, until: Deadline, now: Millis) {
+    fn grant_to_place(&mut self, request: RequestId, until: Deadline, now: Now) {
         let Some(waiter) = self.waiters.get_mut(request) else { return };
         if let Deadline::At(last) = until {
             // The grant's lease may be shorter than the owner asked for, because of a setting. A `start` message tells the owner the lease
             // of the grant.
-            waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now));
+            waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now.start));
         }
         let WaitKind::Notified(channel) = &waiter.way else { return };
         let (locks, owner, channel) = (waiter.locks.clone(), waiter.ask.owner.clone(), channel.clone());
         // This is later than the end of the lease, even if that end was rounded up by a millisecond. So a lapse comes first, and the owner
         // is told of the lapse.
-        let ends = now.saturating_add(waiter.ask.lease).saturating_add(3);
+        let ends = now.millis().saturating_add(waiter.ask.lease).saturating_add(3);
         self.waiters.end_by(request, ends);
         for lock in locks.all() {
             if let Some(fence) = lock.fence() {

@@ -92,7 +92,7 @@ mod tests {
 
     use super::super::{Arrival, Lane, RequestId, Session, WaitKind, WaitTable};
     use super::*;
-    use crate::lock::{AcquireRequest, Deadline, Fence, Got, Owner};
+    use crate::lock::{AcquireRequest, Deadline, Fence, Got, Now, Owner};
 
     fn key(number: u8) -> [u8; 1] {
         [number]
@@ -220,7 +220,12 @@ mod tests {
         let request = join(&mut table, 0, 1);
         let at = LockRef { db: 0, key: &key(1) };
         let fence = Fence::new(1).unwrap();
-        table.grant(request, &[Got { fence, holds: 1, slot: None }], Deadline::At(9), 1000);
+        table.grant(
+            request,
+            &[Got { fence, holds: 1, slot: None }],
+            Deadline::At(9),
+            Now { micros: 1000, start: 1 },
+        );
         table.send_away(at);
         table.depart(request);
         assert_eq!(table.locks.change(at, |entry| entry.take_undeliverable()), None);

@@ -108,7 +108,7 @@ fn many_wait_together() {
     let (primary, replica, mut client, mut there) = pair();
     freeze(&replica);
     let mut waiters: Vec<Waiter> = (0..300)
-        .map(|number| Waiter::new(&primary, &format!("k{number}"), "OWNER alice SYNC 1 60000"))
+        .map(|number| Waiter::new(&primary, &format!("k{number}"), "OWNER alice SYNC 1 600000"))
         .collect();
     wait_for_syncing(&mut client, 300);
     wake(&replica);

@@ -36,7 +36,7 @@ fn end(client: &mut Client) -> i64 {
 #[test]
 fn a_session_goes_on_while_the_replica_confirms() {
     let (_primary, _replica, mut client, mut there) = pair();
-    let told = client.acquire("k", "OWNER alice PX 3000 SESSION SYNC 1 2000").unwrap();
+    let told = confirmed(&mut client, "OWNER alice PX 3000 SESSION SYNC 1 2000");
     let (mut end, mut renewals) = (0, 0);
     wait_for("renewals there too", || {
         assert_eq!(client.holder("k").expect("it is renewed").fence, told.fence);

@@ -104,7 +104,7 @@ fn a_claim_that_is_not_confirmed_can_be_made_again_or_given_up() {
 #[test]
 fn an_owner_that_asks_twice_keeps_what_it_was_told_of() {
     let (server, mut client) = Server::and_client();
-    let mut first = Waiter::new(&server, "k", "OWNER alice SYNC 1 1500");
+    let mut first = Waiter::new(&server, "k", "OWNER alice SYNC 1 3000");
     wait_for_syncing(&mut client, 1);
     let second = client.acquire("k", "OWNER alice").unwrap();
     assert_eq!(second.holds, 2);
