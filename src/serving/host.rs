@@ -3,7 +3,6 @@
 use std::ffi::CStr;
 
 use super::open_lock::OpenLock;
-use super::open_locks::LockNames;
 use super::table::{BUDGET, TABLE, now};
 use super::{heartbeat, messages};
 use crate::keyspace::LockKey;
@@ -121,7 +120,7 @@ impl Host for Server<'_> {
                 Ok(())
             };
             // The timers are set later, when all work that is due is done.
-            self.ctx.with_string(&id.key, |key| _ = key.step(self.ctx, settle, |_| ()));
+            self.ctx.with_string(&id.key, |key| _ = OpenLock::step(self.ctx, key, settle, |_| ()));
         }
     }
 

@@ -8,7 +8,7 @@ use super::table::{BUDGET, TABLE, now};
 use crate::error::Error;
 use crate::keyspace::{self, LockKey, Signal};
 use crate::lock::{Deadline, Fence, Grant, GrantChange, Limits, Millis, Now, Value};
-use crate::server::{self, Arg, BlockedClient, Ctx, client_exists};
+use crate::server::{self, Arg, BlockedClient, Ctx, Step, client_exists};
 use crate::stats;
 use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, LockRef, WaitTable};
 
@@ -32,6 +32,32 @@ pub(crate) struct OpenLock<'a> {
 }
 
 impl<'a> OpenLock<'a> {
+    /// Opens a lock and runs a step on it. Afterwards others are told what the step has done. Then `due` runs, if something may have fallen
+    /// due.
+    pub(super) fn step<R>(
+        ctx: &'a Ctx<'a>,
+        key: Arg<'a>,
+        body: impl FnOnce(&mut Self) -> Result<R, Error>,
+        due: impl FnOnce(&Ctx<'_>),
+    ) -> Result<R, Error> {
+        let step = Step::begin().ok_or(Error::Nested)?;
+        let mut lock = Self::open(ctx, key, false)?;
+        if server::is_disturbed() {
+            // This assignment also closes the lock that was open before.
+            lock = step.open_again(|| Self::open(ctx, key, true))?.ok_or(Error::Disturbed)?;
+        }
+        let result = body(&mut lock);
+        if server::is_disturbed() {
+            lock.recheck_soon();
+        }
+        let closed = lock.close();
+        drop(step);
+        if closed.publish(ctx) {
+            due(ctx);
+        }
+        result
+    }
+
     #[inline(always)]
     pub(super) fn open(ctx: &'a Ctx<'a>, key: Arg<'a>, among_others: bool) -> Result<Self, Error> {
         let lock = LockKey::write(ctx, key, !among_others)?;
@@ -65,7 +91,7 @@ impl<'a> OpenLock<'a> {
 }
 
 /// A lock after a step, and the events of the step.
-pub(crate) struct Closed<'a> {
+pub(super) struct Closed<'a> {
     key: Arg<'a>,
     signal: Signal<'a>,
     lent: bool,

@@ -6,13 +6,8 @@ use crate::server::{self, Arg, Ctx, Step};
 use crate::waiting::LocksAccess;
 
 /// The argument of a command: one key, or several.
-pub(crate) trait LockNames<'a>: Copy {
+pub(crate) trait LockNames<'a> {
     type Locks: LocksAccess<One = OpenLock<'a>>;
-
-    /// Opens these locks. `again`: earlier ones may still be open.
-    fn open(self, ctx: &'a Ctx<'a>, again: bool) -> Result<Self::Locks, Error>;
-
-    fn close(locks: Self::Locks) -> impl IntoIterator<Item = Closed<'a>>;
 
     /// Opens these locks and runs a step on them. Afterwards others are told what the step has done. Then `due` runs, if something may have
     /// fallen due.
@@ -21,42 +16,20 @@ pub(crate) trait LockNames<'a>: Copy {
         ctx: &'a Ctx<'a>,
         body: impl FnOnce(&mut Self::Locks) -> Result<R, Error>,
         due: impl FnOnce(&Ctx<'_>),
-    ) -> Result<R, Error> {
-        let step = Step::begin().ok_or(Error::Nested)?;
-        let mut locks = self.open(ctx, false)?;
-        if server::is_disturbed() {
-            // This assignment also closes the locks that were open before.
-            locks = step.open_again(|| self.open(ctx, true))?.ok_or(Error::Disturbed)?;
-        }
-        let result = body(&mut locks);
-        if server::is_disturbed() {
-            locks.each(OpenLock::recheck_soon);
-        }
-        // All locks are closed before the events of any lock are published.
-        let closed = Self::close(locks);
-        drop(step);
-        let mut lent = false;
-        for closed in closed {
-            lent |= closed.publish(ctx);
-        }
-        if lent {
-            due(ctx);
-        }
-        result
-    }
+    ) -> Result<R, Error>;
 }
 
 impl<'a> LockNames<'a> for Arg<'a> {
     type Locks = OpenLock<'a>;
 
     #[inline(always)]
-    fn open(self, ctx: &'a Ctx<'a>, again: bool) -> Result<OpenLock<'a>, Error> {
-        OpenLock::open(ctx, self, again)
-    }
-
-    #[inline(always)]
-    fn close(lock: OpenLock<'a>) -> impl IntoIterator<Item = Closed<'a>> {
-        Some(lock.close())
+    fn step<R>(
+        self,
+        ctx: &'a Ctx<'a>,
+        body: impl FnOnce(&mut OpenLock<'a>) -> Result<R, Error>,
+        due: impl FnOnce(&Ctx<'_>),
+    ) -> Result<R, Error> {
+        OpenLock::step(ctx, self, body, due)
     }
 }
 
@@ -67,6 +40,12 @@ pub(crate) struct OpenLocks<'a> {
 }
 
 impl<'a> OpenLocks<'a> {
+    fn open(ctx: &'a Ctx<'a>, keys: &[Arg<'a>]) -> Result<Self, Error> {
+        let (first, others) = keys.split_first().ok_or(Error::Syntax)?;
+        let open = |key: &Arg<'a>| OpenLock::open(ctx, *key, true);
+        Ok(Self { first: open(first)?, others: others.iter().map(open).collect::<Result<_, _>>()? })
+    }
+
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut OpenLock<'a>> {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
@@ -75,15 +54,33 @@ impl<'a> OpenLocks<'a> {
 impl<'a> LockNames<'a> for &[Arg<'a>] {
     type Locks = OpenLocks<'a>;
 
-    fn open(self, ctx: &'a Ctx<'a>, _again: bool) -> Result<OpenLocks<'a>, Error> {
-        let (first, others) = self.split_first().ok_or(Error::Syntax)?;
-        let open = |key: &Arg<'a>| OpenLock::open(ctx, *key, true);
-        Ok(OpenLocks { first: open(first)?, others: others.iter().map(open).collect::<Result<_, _>>()? })
-    }
-
-    fn close(locks: OpenLocks<'a>) -> impl IntoIterator<Item = Closed<'a>> {
+    fn step<R>(
+        self,
+        ctx: &'a Ctx<'a>,
+        body: impl FnOnce(&mut OpenLocks<'a>) -> Result<R, Error>,
+        due: impl FnOnce(&Ctx<'_>),
+    ) -> Result<R, Error> {
+        let step = Step::begin().ok_or(Error::Nested)?;
+        let mut locks = OpenLocks::open(ctx, self)?;
+        if server::is_disturbed() {
+            locks = step.open_again(|| OpenLocks::open(ctx, self))?.ok_or(Error::Disturbed)?;
+        }
+        let result = body(&mut locks);
+        if server::is_disturbed() {
+            locks.iter_mut().for_each(OpenLock::recheck_soon);
+        }
+        // All locks are closed before the events of any are published.
         let all = std::iter::once(locks.first).chain(locks.others);
-        all.map(OpenLock::close).collect::<Vec<_>>()
+        let closed: Vec<Closed<'_>> = all.map(OpenLock::close).collect();
+        drop(step);
+        let mut lent = false;
+        for closed in closed {
+            lent |= closed.publish(ctx);
+        }
+        if lent {
+            due(ctx);
+        }
+        result
     }
 }
 
