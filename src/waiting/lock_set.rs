@@ -88,6 +88,16 @@ impl<S: LockAccess> LocksAccess for S {
     }
 
     #[inline(always)]
+    fn each<T>(&mut self, mut body: impl FnMut(&mut S) -> T) -> T {
+        body(self)
+    }
+
+    #[inline(always)]
+    fn with<T, U>(&mut self, each: &T, mut body: impl FnMut(&mut S, &T) -> U) -> U {
+        body(self, each)
+    }
+
+    #[inline(always)]
     fn all<T>(each: &T) -> &[T] {
         std::slice::from_ref(each)
     }
