@@ -26,13 +26,14 @@ pub(crate) static MAX_HOLDERS: NumericConfig =
 /// How long in ms the owner of a place has to claim a grant after the message about it.
 pub(crate) static CLAIM: NumericConfig = NumericConfig::new(c"claim", 5_000, 1, LONGEST_LEASE);
 
-/// The most locks that may depend on one connection, by its places and by its sessions; a name counts once more for each kB. 0: no limit.
+/// The most locks that may depend on one connection, by its places and by its sessions; a lock counts once more for each kB of its name. 0:
+/// no limit.
 pub(crate) static MAX_PLACES: NumericConfig = NumericConfig::new(c"max-places", 10_000, 0, u32::MAX as i64);
 
 /// The most keys that one command may name.
 pub(crate) static MAX_KEYS: NumericConfig = NumericConfig::new(c"max-keys", 100, 1, 1_000);
 
-/// The shortest lease in ms that a session may have. The server renews it each time a third of it has passed.
+/// The shortest lease in ms that a session may have. The server renews a lease each time a third of it has passed.
 pub(crate) static MIN_SESSION_LEASE: NumericConfig =
     NumericConfig::new(c"min-session-lease", 1_000, 1, LONGEST_LEASE);
 
@@ -44,7 +45,7 @@ pub(crate) fn longest_lease() -> Option<Millis> {
     Some(MAX_LEASE.get()).filter(|&max| max > 0)
 }
 
-/// The longest lease in ms that is allowed now: the setting, or the longest that there can be.
+/// The longest lease in ms that is allowed now: the setting, or the longest lease that there can be.
 pub(crate) fn max_lease() -> Millis {
     longest_lease().unwrap_or(LONGEST_LEASE)
 }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `commands` parse and reply; `serving` runs the rules of `waiting` on real locks and clients; `keyspace` stores and replicates; `lock`
-//! decides what happens to one lock. `lock` and `waiting` know nothing of Redis. `server`, which all but those two may use, knows nothing
-//! of locks.
+//! decides what happens to one lock. `lock` and `waiting` know nothing of Redis. `server`, which all but `lock` and `waiting` may use,
+//! knows nothing of locks.
 
 mod commands;
 mod config;

@@ -91,7 +91,7 @@ pub(crate) static WAITS_MS: Counter = Counter::new();
 
 pub(crate) static WAITED: [Counter; WAITS.len()] = [const { Counter::new() }; WAITS.len()];
 
-/// Counts a wait that ended in a grant. A function of its own, so that a grant without a wait does not pay for it.
+/// Counts a wait that ended in a grant. It is not inlined, so that a grant without a wait does not pay for it.
 #[inline(never)]
 pub(crate) fn waited(time: i64) {
     WAITS_MS.add(time.max(0).unsigned_abs());

@@ -58,7 +58,7 @@ impl<'a> Acquire<'a> {
         let Self { key, mut asked } = self;
         let now = serving::now();
         let outcome = serving::acquire(ctx, key, &asked.ask, &mut asked.wait, now)?;
-        asked.answer(ctx, outcome, |owner, (got, until)| reply_grant(ctx, owner, got, until.left(now.start)));
+        asked.reply(ctx, outcome, |owner, (got, until)| reply_grant(ctx, owner, got, until.left(now.start)));
         Ok(())
     }
 }

@@ -76,7 +76,7 @@ impl<'a> AcquireArgs<'a> {
         if (wanted.is_some() || start.is_some()) && channel.is_none() {
             return Err(Error::Syntax);
         }
-        // A session begins when the grant is claimed, and replicas confirm the claim.
+        // With `START` there is no claim, with which a session could begin and which replicas could confirm.
         if start.is_some() && (session.is_some() || confirm.is_some()) {
             return Err(Error::Syntax);
         }
@@ -115,7 +115,7 @@ impl<'a> AcquireArgs<'a> {
     #[inline(always)]
     fn with_owner<R>(&self, body: impl FnOnce(&[u8]) -> R) -> R {
         match self.owner {
-            // The client's own bytes, so that no UUID is formatted again.
+            // These are the client's own bytes, so that no UUID is formatted again.
             Some(owner) => body(owner.bytes()),
             None => body(self.ask.owner.text().as_ref()),
         }
@@ -123,7 +123,7 @@ impl<'a> AcquireArgs<'a> {
 
     /// Replies to an acquire. `granted` writes the reply if the client has been granted what it asked for.
     #[inline(always)]
-    pub(super) fn answer<G>(&self, ctx: &Ctx<'_>, outcome: Outcome<G>, granted: impl FnOnce(&[u8], G)) {
+    pub(super) fn reply<G>(&self, ctx: &Ctx<'_>, outcome: Outcome<G>, granted: impl FnOnce(&[u8], G)) {
         match outcome {
             Outcome::Granted(got) => self.with_owner(|owner| granted(owner, got)),
             Outcome::Taken => ctx.reply_null_array(),

@@ -51,7 +51,7 @@ impl<'a> Extend<'a> {
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let now = serving::now();
         let outcome = serving::extend(ctx, self.key, &self.longer.asked(), now)?;
-        ExtendRequest::answer(ctx, outcome, now);
+        ExtendRequest::reply(ctx, outcome, now);
         Ok(())
     }
 }
@@ -90,7 +90,7 @@ impl<'a> ExtendRequest<'a> {
     }
 
     /// Replies to an extension.
-    pub(super) fn answer(ctx: &Ctx<'_>, outcome: Outcome<Deadline>, now: Now) {
+    pub(super) fn reply(ctx: &Ctx<'_>, outcome: Outcome<Deadline>, now: Now) {
         match outcome {
             Outcome::Granted(until) => ctx.reply_integer(until.left(now.start)),
             // The reply follows when replicas have confirmed the extension.

@@ -17,7 +17,8 @@ pub(super) fn count(ctx: &Ctx<'_>, name: &str, value: i64) {
 /// The number of fields that describe a waiter.
 pub(super) const WAITER: usize = 8;
 
-/// Writes an owner's name. The name is all that it takes to release the owner's lock, so it is empty if the user may not write to the key.
+/// Writes an owner's name. The name is all that it takes to release the owner's lock, so an empty text is written if the user may not write
+/// to the key.
 pub(super) fn owner(ctx: &Ctx<'_>, name: &str, owner: &Owner<'_>, may_write: bool) {
     let text = owner.text();
     field(ctx, name, if may_write { text.as_ref() } else { b"" });

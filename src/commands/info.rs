@@ -12,7 +12,7 @@ use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys}
 use crate::serving;
 use crate::waiting::{LockRef, WaiterInfo};
 
-/// The most grants, and the most waiters, that are shown. The counts cover all of them, and `LOCK.WAITS KEY` shows all waiters.
+/// The most grants, and the most waiters, that are shown. The counts cover all grants and waiters, and `LOCK.WAITS KEY` shows all waiters.
 const SHOWN: usize = 1_000;
 
 pub(crate) struct Info;

@@ -64,9 +64,8 @@ impl<'a> Macquire<'a> {
         let Self { keys, mut asked } = self;
         let now = serving::now();
         let outcome = serving::acquire(ctx, keys.as_slice(), &asked.ask, &mut asked.wait, now)?;
-        asked.answer(ctx, outcome, |owner, (all, until)| {
-            reply_grants(ctx, owner, &all, until.left(now.start))
-        });
+        asked
+            .reply(ctx, outcome, |owner, (all, until)| reply_grants(ctx, owner, &all, until.left(now.start)));
         Ok(())
     }
 }

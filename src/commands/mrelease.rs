@@ -1,6 +1,6 @@
 //! `LOCK.MRELEASE numkeys key [key ...] owner [ALL] [FENCE fence]`
 //!
-//! Replies for each lock as `LOCK.RELEASE` does, with the holds that are left; with null for a lock that the owner does not hold.
+//! Replies for each lock with the holds that are left, as `LOCK.RELEASE` does; with null for a lock that the owner does not hold.
 
 use super::parse;
 use super::release::{self, ReleaseRequest};

@@ -24,7 +24,7 @@ pub(super) const LEASE: Argument = Argument::one_of(
 )
 .optional();
 
-/// How many owners may hold the lock beside this grant, this one included.
+/// How many owners may hold the lock, the owner of this grant included.
 pub(super) const ROOM: Argument = Argument::one_of(
     c"room",
     &[
@@ -84,8 +84,8 @@ pub(super) fn value<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Arg
 }
 
 /// Stores an option. An option that is given twice, or beside another that excludes it, is an error.
-pub(super) fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
-    match slot.replace(value) {
+pub(super) fn set<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
+    match option.replace(value) {
         None => Ok(()),
         Some(_) => Err(Error::Syntax),
     }
@@ -155,7 +155,7 @@ pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     }
 }
 
-/// The room that `LIMIT` names; with `SHARED`, which has no `limit`, any.
+/// The room that `LIMIT` names. With `SHARED`, `limit` is `None`, and there is any room.
 fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
     let Some(limit) = limit else { return Ok(Room::ANY) };
     let limit = limit.integer().ok_or(Error::NotAnInteger)?;
@@ -208,7 +208,7 @@ fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
     Some(arg.bytes()).filter(|label| label.len() <= MAX_LABEL_LEN).ok_or(Error::LabelLength)
 }
 
-/// The options that few requests have. A function of its own, so that the others do not pay for it.
+/// The options that few requests have. It is not inlined, so that other requests do not pay for it.
 #[inline(never)]
 pub(super) fn extras(
     max_hold: Option<Arg<'_>>,

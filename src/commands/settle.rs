@@ -31,7 +31,7 @@ impl Command for Settle {
         let keys: Vec<Arg<'_>> = args.skip(2).collect();
         match u64::try_from(waiter).map(NonZeroU64::new) {
             Ok(waiter) => serving::settle(ctx, &keys, waiter.map(RequestId))?,
-            Err(_) => serving::settle_left(ctx, &keys)?,
+            Err(_) => serving::leave_others(ctx, &keys)?,
         }
         ctx.reply_status(c"OK");
         Ok(())

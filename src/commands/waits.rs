@@ -2,7 +2,8 @@
 //!
 //! For operators: shows who waits for any lock in any database, or for one lock, and who holds the lock that each waiter waits for. The
 //! longest wait comes first. The reply is one page, as for `SCAN`: `[cursor of the next page, [map, ...]]`; the cursor is the number of the
-//! last waiter on the page. With `TOP`, it shows the locks that are waited for most often, and the cursor says how many have been shown.
+//! last waiter on the page. With `TOP`, the reply shows the locks that are waited for most often, and the cursor says how many have been
+//! shown.
 
 use std::num::NonZeroU64;
 

@@ -1,6 +1,6 @@
 //! Every error that a client can get.
 
-mod circle;
+mod cycle;
 
 use crate::keyspace::Malformed;
 use crate::lock::ReentryError;
@@ -139,7 +139,7 @@ impl ErrorReply for Error {
                     "ERR this owner has permit number {slot}, above the LIMIT {limit} that it asks for"
                 ));
             }
-            Self::Refused(Refusal::Circle(circle)) => return circle::send(ctx, circle),
+            Self::Refused(Refusal::Cycle(cycle)) => return cycle::send(ctx, cycle),
             Self::LimitTooGreat { max } => {
                 return ctx.reply_error_text(&format!(
                     "ERR value is out of range, LIMIT must be between 1 and {max} (lock.max-holders)"

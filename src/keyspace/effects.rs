@@ -11,11 +11,11 @@
 //! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before this time |
 //!
 //! `deadline` and `time` are in ms since 1970; a deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
-//! If the fence does not tell when the grant was made, that time follows: `max-hold/made`, in ms since 1970. `fields` are those of
+//! If the fence does not tell when the grant was made, that time follows: `max-hold/made`, in ms since 1970. `fields` are the fields of
 //! `lock::FIELDS` whose values are unusual, each as `name:number`. If a field is bytes, the number is their length, and the bytes come
-//! right before the owner. The owner comes last, since it may have any bytes, as the label may. All of it is one argument, since each
-//! further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). Of a lock with many grants, an effect has
-//! only the one that has changed.
+//! right before the owner. The owner comes last, since it may have any bytes, as the label may. The words after the key are one argument,
+//! since each further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). Of a lock with many grants, an
+//! effect has only the grant that has changed.
 //!
 //! Earlier versions wrote a grant that was not plain as `=` (alone) or `+` (beside others), and then
 //! `deadline,fence,holds,max-hold,room,owner`. They wrote `room/slot` if it had a slot, and `room/slot/length` if a label of that length
@@ -60,7 +60,7 @@ pub(crate) enum Malformed {
 }
 
 impl Effect {
-    /// Reads the words of `LOCK.APPLY` after the key. `now` is called only if they have a grant.
+    /// Reads the words of `LOCK.APPLY` after the key. `now` is called only if the words have a grant.
     pub(crate) fn parse(state: Option<&[u8]>, now: impl FnOnce() -> Micros) -> Result<Self, Malformed> {
         match state {
             None => Ok(Self::Free),
@@ -118,8 +118,8 @@ fn any_grant(state: &[u8], now: impl FnOnce() -> Micros) -> Result<(Grant, Deadl
         ));
     }
     let mut full = Full::new(Owner::new(bytes).ok_or(Malformed::OwnerLength)?.into_owned(), fence);
-    let set = data.into_iter().try_for_each(|(field, datum)| field.set(&mut full, datum));
-    let grant = set.and_then(|()| full.told(now() / 1000)).ok_or(Malformed::NotAnInteger)?;
+    let set = data.into_iter().try_for_each(|(field, datum)| (field.set)(&mut full, datum));
+    let grant = set.and_then(|()| full.received(now() / 1000)).ok_or(Malformed::NotAnInteger)?;
     Ok((grant, deadline))
 }
 
@@ -153,7 +153,7 @@ fn grant(
     let (label, owner) = next()?.split_at_checked(length).ok_or(Malformed::Syntax)?;
     let owner = Owner::new(owner).ok_or(Malformed::OwnerLength)?;
     let extras = Extras::of_grant(max_hold, label);
-    let grant = Grant::told(owner, fence, holds, extras, made, now() / 1000).with_room(room);
+    let grant = Grant::received(owner, fence, holds, extras, made, now() / 1000).with_room(room);
     Ok(Some((grant.with_slot(slot), deadline)))
 }
 
@@ -209,9 +209,9 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     if !in_short {
         state.push(if alone { b'@' } else { b'&' });
     }
-    let mut add = |number: &str, end: u8| {
+    let mut add = |number: &str, separator: u8| {
         state.extend_from_slice(number.as_bytes());
-        state.push(end);
+        state.push(separator);
     };
     add(digits.format(number_of(deadline)), b',');
     add(digits.format(grant.fence().get()), b',');

@@ -1,8 +1,8 @@
 //! This server's clock of fences, and fences from elsewhere.
 //!
-//! Files, a primary, and a node that moves a slot here contain fences of grants that were really made, so each counts at once, however far
-//! it is ahead of the clock. A payload that a client sends (`RESTORE`, `MIGRATE`) may contain anything. Its fence may be ahead of the clock
-//! by no more than clocks may be wrong, and counts only once the key exists, since a refused command must change nothing.
+//! Files, a primary, and a node that moves a hash slot here contain fences of grants that were really made, so each counts at once, however
+//! far it is ahead of the clock. A payload that a client sends (`RESTORE`, `MIGRATE`) may contain anything. Its fence may be ahead of the
+//! clock by no more than clocks may be wrong, and counts only once the key exists, since a refused command must change nothing.
 
 use super::LockKey;
 use crate::lock::{Deadline, Fence, FenceClock, Micros, Value};
@@ -25,7 +25,7 @@ pub(super) fn last_fence() -> Option<Fence> {
     FENCES.with(|clock| clock.last())
 }
 
-/// Forgets all fences, as after a start, so that no input of a fuzzer depends on an earlier one.
+/// Forgets all fences, as after a start, so that no input of a fuzzer depends on an earlier input.
 #[cfg(fuzzing)]
 pub(super) fn forget_fences() {
     FENCES.with(|clock| *clock = FenceClock::new());

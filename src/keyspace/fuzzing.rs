@@ -44,7 +44,7 @@ fn said(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
     value.all(Deadline::Never).map(parts).collect()
 }
 
-/// The same as `said`, from the stream: each owner is a string, followed by the three numbers.
+/// What `said` returns, but from the stream: each owner is a string, followed by the three numbers.
 fn spelt(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
     let parts = |window: &[Item]| match window {
         [Item::Bytes(owner), Item::Number(fence), Item::Number(holds), Item::Number(max_hold)] => {
@@ -70,8 +70,8 @@ fn check(value: &Value) {
         // An effect in an append-only file has the same grant.
         let state = effects::state(grant, held.deadline, number == 0);
         match (Effect::parse(Some(&state), server::now), number) {
-            (Ok(Effect::Alone(told, end)), 0) | (Ok(Effect::Among(told, end)), 1..) => {
-                assert_eq!((&told, end), (grant, held.deadline.max(Deadline::At(0))));
+            (Ok(Effect::Alone(received, deadline)), 0) | (Ok(Effect::Among(received, deadline)), 1..) => {
+                assert_eq!((&received, deadline), (grant, held.deadline.max(Deadline::At(0))));
             }
             _ => panic!("{}", state.escape_ascii()),
         }

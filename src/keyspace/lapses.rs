@@ -28,13 +28,13 @@ struct Last {
     oldest: Option<Grant>,
     at: Micros,
     /// The iteration of the event loop. It is noted only if somebody depends on the lock, in case the process has to wait for a processor
-    /// for longer than `SAME_STEP`.
+    /// for longer than `REPORTED_WITHIN`.
     iteration: Option<LoopIteration>,
 }
 
-/// How long, in µs, the server may take between taking a value out and reporting that it has expired. Nothing happens in between. (So if a
+/// Within how many µs the server reports that a value has expired, after it has taken the value out. Nothing happens in between. (So if a
 /// lock is overwritten by a value that expires within this time, the lock counts as lapsed.)
-const SAME_STEP: Micros = 1_000;
+const REPORTED_WITHIN: Micros = 1_000;
 
 /// The shortest time in µs between two warnings: a server may evict thousands of locks a second.
 const WARNING_EVERY: Micros = 10_000_000;
@@ -67,7 +67,8 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
-    /// Counts the grants whose leases are over, without those that outlive the lapse. Returns the oldest of them and their number.
+    /// Counts the grants whose leases are over, without the grants that outlive the lapse. Returns the oldest of the counted grants, and
+    /// their number.
     pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
         let Last { count, may_outlive, oldest, .. } = &self.0;
         let (mut first, mut outliving) = (oldest.as_ref(), 0);
@@ -130,10 +131,10 @@ pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
 fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     let db = ctx.db();
     let last = LAPSES.with(|lapses| lapses.last.take())?;
-    // An earlier lock of the same name may have been overwritten by a value that then expired. It was taken out at another time.
-    let same_step = server::now() - last.at <= SAME_STEP
+    // An earlier lock of the same name may have been overwritten by a value that then expired. That lock was taken out at another time.
+    let just_now = server::now() - last.at <= REPORTED_WITHIN
         || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
-    (last.db == db && last.key == key.bytes() && same_step).then_some(last)
+    (last.db == db && last.key == key.bytes() && just_now).then_some(last)
 }
 
 /// A line for the log. It is put together by hand, since `format!` took longer than all other work when thousands of locks lapsed together.

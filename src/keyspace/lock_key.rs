@@ -2,7 +2,7 @@
 //! nothing is stored or replicated.
 
 use super::effects;
-use crate::lock::{Deadline, Fence, Grant, GrantChange, Held, Millis, Value};
+use crate::lock::{Deadline, Fence, Grant, GrantChange, Millis, Value};
 use crate::server::{Arg, Ctx, Key, WrongType};
 
 /// A key that holds a lock, or nothing.
@@ -12,8 +12,8 @@ pub(crate) struct LockKey<'a> {
     signal: Signal<'a>,
 }
 
-/// Tells `WATCH` of a changed lock when this value is dropped. The key must be closed by then, since Redis 8.6 looks the key up to do so,
-/// and deletes a key whose lease has ended.
+/// Tells `WATCH` of a changed lock when this value is dropped. The key must be closed by then, since Redis 8.6 looks up the key that it
+/// tells of, and deletes a key whose lease has ended.
 pub(crate) struct Signal<'a> {
     ctx: &'a Ctx<'a>,
     name: Arg<'a>,
@@ -30,8 +30,8 @@ impl Drop for Signal<'_> {
 }
 
 impl<'a> LockKey<'a> {
-    /// Opens a lock for a command that may change it. If the lock has lapsed, the server deletes the key first. At most one open key at a
-    /// time may have `only`.
+    /// Opens a lock for a command that may change it. If the lock has lapsed, the server deletes the key first. `only` may be set for at
+    /// most one of the keys that are open at the same time.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Key::write(ctx, name, only).map(|key| Self::of(ctx, key))
@@ -72,16 +72,16 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Whether a change to this lock is to be replicated. Call this once for each change: see `Ctx::must_replicate`.
+    /// Whether a change to this lock has to be replicated. Call this once for each change: see `Ctx::must_replicate`.
     #[inline(always)]
-    fn is_to_tell(&self, ctx: &Ctx<'_>) -> bool {
+    fn must_replicate(&self, ctx: &Ctx<'_>) -> bool {
         ctx.must_replicate() && !self.key.is_lost()
     }
 
     /// Gives the lock to this grant alone.
     #[inline(always)]
     pub(crate) fn give(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
-        if self.is_to_tell(ctx) {
+        if self.must_replicate(ctx) {
             effects::alone(ctx, self.key.name(), &grant, until);
         }
         self.store(grant, until);
@@ -100,39 +100,39 @@ impl<'a> LockKey<'a> {
     }
 
     /// Adds a holder.
-    pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, end: Deadline) {
-        if self.is_to_tell(ctx) {
-            effects::among(ctx, self.key.name(), &grant, end);
+    pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
+        if self.must_replicate(ctx) {
+            effects::among(ctx, self.key.name(), &grant, deadline);
         }
-        self.store_among(grant, end);
+        self.store_among(grant, deadline);
     }
 
     /// Stores a grant that a primary sent, beside the other holders, and replicates nothing.
-    pub(crate) fn store_among(&mut self, grant: Grant, end: Deadline) {
+    pub(crate) fn store_among(&mut self, grant: Grant, deadline: Deadline) {
         let until = self.deadline();
-        let Some(value) = self.key.value_mut() else { return self.store(grant, end) };
-        let new_until = value.put(grant, end, until);
+        let Some(value) = self.key.value_mut() else { return self.store(grant, deadline) };
+        let new_until = value.put(grant, deadline, until);
         self.move_deadline(until, new_until);
         self.signal.due = true;
     }
 
     /// Changes the grant with this fence, and its lease. Does nothing if neither would change, as after an extension to the same
     /// millisecond.
-    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: GrantChange<'_>, end: Deadline) {
+    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: GrantChange<'_>, to: Deadline) {
         let (name, until) = (self.key.name(), self.deadline());
         let Some(value) = self.key.value_mut() else { return };
-        let Some(Held { grant, deadline }) = value.with_fence(fence, || until) else { return };
-        let same = grant.is_already(change);
-        if same && deadline == end {
+        let Some(held) = value.with_fence(fence, || until) else { return };
+        let same = held.grant.is_already(change);
+        if same && held.deadline == to {
             return;
         }
         let alone = value.is_one();
-        let new_until = value.update(fence, change, end, until);
-        let told = value.with_fence(fence, || new_until).filter(|_| ctx.must_replicate());
-        match told {
-            Some(_) if alone && same => effects::lease(ctx, name, end),
-            Some(held) if alone => effects::alone(ctx, name, held.grant, end),
-            Some(held) => effects::among(ctx, name, held.grant, end),
+        let new_until = value.update(fence, change, to, until);
+        let changed = value.with_fence(fence, || new_until).filter(|_| ctx.must_replicate());
+        match changed {
+            Some(_) if alone && same => effects::lease(ctx, name, to),
+            Some(held) if alone => effects::alone(ctx, name, held.grant, to),
+            Some(held) => effects::among(ctx, name, held.grant, to),
             None => (),
         }
         self.move_deadline(until, new_until);
@@ -149,7 +149,7 @@ impl<'a> LockKey<'a> {
 
     /// Ends the grant with this fence.
     pub(crate) fn end(&mut self, ctx: &Ctx<'_>, fence: Fence) {
-        if self.is_to_tell(ctx) {
+        if self.must_replicate(ctx) {
             effects::end(ctx, self.key.name(), fence);
         }
         self.remove_one(fence);
@@ -168,12 +168,12 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// If the lock has several grants, ends those whose leases were over before `now`, `most` at most. Returns the ended grants.
+    /// If the lock has several grants, ends the grants whose leases were over before `now`, `most` at most. Returns the ended grants.
     pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis, most: usize) -> Vec<Grant> {
         let lapsed = self.lapsed(now, most);
         let is_all =
             self.key.value().is_none_or(|value| value.lapsed(self.deadline(), now).nth(most).is_none());
-        if is_all && self.is_to_tell(ctx) {
+        if is_all && self.must_replicate(ctx) {
             effects::end_lapsed(ctx, self.key.name(), now);
         }
         for grant in &lapsed {
@@ -192,7 +192,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// If the lock has several grants: those whose leases were over before `now`, `most` at most.
+    /// The grants whose leases were over before `now`, `most` at most, if the lock has several grants.
     fn lapsed(&self, now: Millis, most: usize) -> Vec<Grant> {
         let until = self.deadline();
         let Some(value) = self.key.value() else { return Vec::new() };
@@ -203,7 +203,7 @@ impl<'a> LockKey<'a> {
     /// Ends all grants.
     #[inline(always)]
     pub(crate) fn free(&mut self, ctx: &Ctx<'_>) {
-        if self.is_to_tell(ctx) {
+        if self.must_replicate(ctx) {
             effects::free(ctx, self.key.name());
         }
         self.remove();

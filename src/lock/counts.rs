@@ -2,8 +2,8 @@
 
 use super::Fence;
 
-/// Both numbers. The fence takes 53 of the 56 bits, and the number of holds the other 3. An enum around this type uses the eighth byte to
-/// tell its variants apart.
+/// A fence and a number of holds. The fence takes 53 of the 56 bits, and the holds take the other 3. An enum around this type uses the
+/// eighth byte to tell its variants apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Counts([u8; 7]);
@@ -14,7 +14,7 @@ impl Counts {
     /// Stands for no grant, since no fence is 0.
     pub(super) const NONE: Self = Self([0; 7]);
 
-    /// Packs both numbers. `None` if there are more than 7 holds.
+    /// Packs a fence and a number of holds; `None` if there are more than 7 holds.
     pub(super) fn new(fence: Fence, holds: u32) -> Option<Self> {
         if holds > Self::MOST_HOLDS {
             return None;

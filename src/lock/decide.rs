@@ -11,7 +11,7 @@ pub(crate) struct Held<'a> {
     pub(crate) deadline: Deadline,
 }
 
-/// An owner's grant of one lock, as it stands after an acquire.
+/// An owner's grant of one lock, as an acquire leaves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Got {
@@ -44,9 +44,7 @@ impl<'a> AcquireRequest<'a> {
     pub(crate) fn new(owner: Owner<'a>, lease: Millis) -> Self {
         Self { owner, lease, once: false, session: false, room: Room::ONE, slot: None, extras: None }
     }
-}
 
-impl AcquireRequest<'_> {
     pub(crate) fn to_owned(&self) -> AcquireRequest<'static> {
         AcquireRequest { owner: self.owner.clone().into_owned(), extras: self.extras.clone(), ..*self }
     }
@@ -71,7 +69,7 @@ impl AcquireRequest<'_> {
         self.rare_grant(fence, slot, now)
     }
 
-    /// Makes a grant that is not plain. A function of its own, so that a plain grant does not pay for it.
+    /// Makes a grant that is not plain. It is not inlined, so that a plain grant does not pay for it.
     #[inline(never)]
     fn rare_grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
         let extras = Extras::granted(&self.extras);
@@ -93,8 +91,8 @@ impl AcquireRequest<'_> {
                 }
                 _ => false,
             },
-            // A grant of an earlier version of the module may have no slot yet, and keeps its room. (A `SHARED` grant gets the room that
-            // the request asks for.)
+            // A grant of an earlier version of the module may have no slot yet, and keeps its room. (A `SHARED` grant gets the room of the
+            // request.)
             (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
         };
@@ -102,7 +100,7 @@ impl AcquireRequest<'_> {
     }
 
     /// The end of the lease of a grant that is made now.
-    pub(crate) fn first_deadline(&self, limits: Limits, now: Millis) -> Deadline {
+    pub(crate) fn new_deadline(&self, limits: Limits, now: Millis) -> Deadline {
         let lease = limits.max_hold.map_or(self.lease, |age| age.min(self.lease));
         let lease = self.max_hold().map_or(lease, |age| age.min(lease));
         Deadline::after(now, limits.allowed(lease))
@@ -139,7 +137,7 @@ pub(crate) enum Acquired {
     Granted { slot: Option<Slot>, deadline: Deadline },
     /// The owner holds the lock already, and now has `holds` holds, until the deadline. With `ONCE`, both may be unchanged.
     Reentered { holds: u32, slot: Option<Slot>, deadline: Deadline },
-    /// The owner re-enters, and its grant now has less room, which is enough for the other holders; or it now has a slot.
+    /// The owner re-enters. Its grant now has less room, which is enough for the other holders, or its first slot.
     Upgraded { holds: u32, slot: Option<Slot>, deadline: Deadline },
     /// There is no room beside the other holders.
     Refused,
@@ -170,12 +168,12 @@ pub(crate) fn decide_acquire(
 ) -> Result<Acquired, ReentryError> {
     if held.is_none() && others.count == 0 {
         let slot = ask.slot.map(SlotRequest::alone);
-        return Ok(Acquired::Granted { slot, deadline: ask.first_deadline(limits, now) });
+        return Ok(Acquired::Granted { slot, deadline: ask.new_deadline(limits, now) });
     }
     acquire_held(held, others, ask, limits, now)
 }
 
-/// Decides an acquire of a lock that somebody holds. A function of its own, so that a free lock does not pay for it.
+/// Decides an acquire of a lock that somebody holds. It is not inlined, so that a free lock does not pay for it.
 #[inline(never)]
 fn acquire_held(
     held: Option<Held<'_>>,
@@ -188,7 +186,7 @@ fn acquire_held(
         let most = Room::limit(limits.max_holders).unwrap_or(Room::ANY);
         let slot = ask.slot.map(|slot| slot.find(others.slots));
         return Ok(match slot != Some(None) && others.bear(ask.room.min(most)) {
-            true => Acquired::Granted { slot: slot.flatten(), deadline: ask.first_deadline(limits, now) },
+            true => Acquired::Granted { slot: slot.flatten(), deadline: ask.new_deadline(limits, now) },
             false => Acquired::Refused,
         });
     };
@@ -252,8 +250,8 @@ pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
 /// Decides an extension of an owner's grant, and returns the new deadline: `None` if the owner does not hold the lock, has another fence,
 /// or has held the lock for as long as it may.
 ///
-/// The server may keep the key of a grant that has reached its maximum age for another millisecond. The owner holds the lock until
-/// then, so an extension that leaves the end where it is succeeds.
+/// The server may keep the key of a grant that has reached its maximum age for another millisecond. The owner holds the lock until then, so
+/// an extension that does not move the end succeeds.
 pub(crate) fn decide_extend(
     held: Option<Held<'_>>,
     fence: Option<u64>,
@@ -266,8 +264,8 @@ pub(crate) fn decide_extend(
     within_age(held.grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
 }
 
-/// The end of a lease that begins now; `None` if the grant has reached its maximum age. Its last millisecond still counts, as the last
-/// millisecond of a key's TTL does.
+/// The end of a lease that begins now; `None` if the grant has reached its maximum age. The last millisecond of that age still counts, as
+/// the last millisecond of a key's TTL does.
 pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Millis) -> Option<Deadline> {
     Some(lease_from(now, lease, grant, limits))
         .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.expiry_slack)))

@@ -34,7 +34,7 @@ impl Extras {
         Self::new(Some(max_hold).filter(|age| *age > 0), Some(label).filter(|label| !label.is_empty()))
     }
 
-    /// The extras of a new grant, from those of its request.
+    /// The extras of a new grant, from the extras of its request.
     pub(super) fn granted(asked: &Option<Arc<Self>>) -> Option<Arc<Self>> {
         match asked.as_deref() {
             Some(Self { max_hold, label: Some(label) }) if label.is_empty() => Self::new(*max_hold, None),

@@ -1,5 +1,5 @@
 //! The fields of a grant beside its owner and its fence. Files, effects, digests and `LOCK.INFO` follow from this list: a new field needs a
-//! row here, and no code there.
+//! row here, and no code elsewhere.
 
 use super::{Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Room, Slot};
 
@@ -17,9 +17,9 @@ pub(crate) struct Field {
     /// The value that most grants have. It is not written.
     pub(crate) usual: Datum<'static>,
     get: fn(&Grant) -> Datum<'_>,
-    /// Sets the field of a grant; `None` if the value is out of range.
-    set: fn(&mut Full, Datum<'_>) -> Option<()>,
-    /// Whether all servers have the same value for a grant, so that it belongs in digests.
+    /// Sets the field of a grant that is being made; `None` if the value is out of range.
+    pub(crate) set: fn(&mut Full, Datum<'_>) -> Option<()>,
+    /// Whether the value belongs in digests, because all servers have the same value for a grant.
     is_agreed: bool,
     /// The value that `LOCK.INFO` shows under this name, if it shows one.
     pub(crate) shown: Option<fn(&Grant) -> Datum<'_>>,
@@ -35,11 +35,6 @@ impl Field {
         is_agreed: true,
         shown: None,
     };
-
-    /// Sets this field of a grant that is being made; `None` if the value is out of range.
-    pub(crate) fn set(&self, full: &mut Full, datum: Datum<'_>) -> Option<()> {
-        (self.set)(full, datum)
-    }
 }
 
 /// All fields, in the order in which files have them. A new field comes last.
@@ -78,7 +73,7 @@ pub(crate) const FIELDS: [Field; 6] = [
         },
         ..Field::NUMBER
     },
-    // When the grant was made, if its fence does not tell.
+    // When the grant was made, if its fence does not tell that.
     Field {
         name: "made",
         get: |grant| Datum::Number(grant.made_apart().unwrap_or(0).unsigned_abs()),

@@ -1,4 +1,4 @@
-//! Fuzzes decisions: whatever the numbers, none breaks a rule.
+//! Fuzzes decisions: whatever the numbers, no decision breaks a rule.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -34,10 +34,10 @@ pub(crate) fn decide(bytes: &[u8]) {
     let mut numbers = Numbers(bytes);
     let mut clock = FenceClock::new();
     let mut lock: Option<(Value, Deadline)> = None;
-    while step(&mut numbers, &mut clock, &mut lock).is_some() {}
+    while act(&mut numbers, &mut clock, &mut lock).is_some() {}
 }
 
-fn step(
+fn act(
     numbers: &mut Numbers<'_>,
     clock: &mut FenceClock,
     lock: &mut Option<(Value, Deadline)>,
@@ -54,7 +54,7 @@ fn step(
         Some(slot) => SlotRequest::This(slot),
         None => SlotRequest::Least,
     };
-    // As the parser has it: `SLOT` only with `LIMIT`, and not above the limit.
+    // The parser accepts `SLOT` only with `LIMIT`, and not above the limit.
     let slot = room.most().map(|most| match slot {
         SlotRequest::This(slot) if slot.get() > most => SlotRequest::Least,
         slot => slot,
@@ -81,12 +81,12 @@ fn step(
             match (decide_release(grant.as_ref(), None, what & 8 == 0), grant) {
                 (Some(Released::Kept { holds }), Some(grant)) => {
                     let (value, until) = lock.as_mut()?;
-                    let end = value.with_fence(grant.fence(), || *until)?.deadline;
-                    *until = value.update(grant.fence(), GrantChange::holds(holds), end, *until);
+                    let deadline = value.with_fence(grant.fence(), || *until)?.deadline;
+                    *until = value.update(grant.fence(), GrantChange::holds(holds), deadline, *until);
                 }
                 (Some(Released::Ended), Some(grant)) => end(lock, grant.fence())?,
                 (None, None) => (),
-                (answer, grant) => panic!("{answer:?} for {grant:?}"),
+                (decision, grant) => panic!("{decision:?} for {grant:?}"),
             }
         }
         3 => {
@@ -124,7 +124,8 @@ fn step(
             let fence = Fence::new(numbers.next()?.unsigned_abs())?;
             let holds = u32::try_from(numbers.next()?).ok().filter(|&holds| holds > 0)?;
             clock.observe(fence);
-            let grant = Grant::told(owner.into_owned(), fence, holds, Extras::new(max_hold, None), None, now);
+            let grant =
+                Grant::received(owner.into_owned(), fence, holds, Extras::new(max_hold, None), None, now);
             *lock = Some((Value::One(grant.with_room(room)), numbers.deadline()?));
         }
     }
@@ -192,7 +193,7 @@ fn take(
             assert_eq!((held.grant.slot(), ask.slot), (Some(slot), Some(SlotRequest::Least)));
             assert!(slot.get() > limit && ask.room.most() == Some(limit));
         }
-        (answer, held) => panic!("{answer:?} for {held:?}"),
+        (decision, held) => panic!("{decision:?} for {held:?}"),
     }
     Some(())
 }
@@ -223,8 +224,8 @@ fn bear_each_other(value: &Value, until: Deadline) {
         assert!(value.with_fence(held.grant.fence(), || until).is_some());
     }
     let both = |held: Held<'_>| (held.grant.room(), held.deadline);
-    let (rooms, ends): (Vec<_>, Vec<_>) = value.all(until).map(both).unzip();
+    let (rooms, deadlines): (Vec<_>, Vec<_>) = value.all(until).map(both).unzip();
     assert_eq!(Some(value.room()), rooms.into_iter().min());
-    assert_eq!(Some(value.first_end(until)), ends.iter().copied().min());
-    assert!(ends.into_iter().all(|end| end <= until));
+    assert_eq!(Some(value.first_deadline(until)), deadlines.iter().copied().min());
+    assert!(deadlines.into_iter().all(|deadline| deadline <= until));
 }

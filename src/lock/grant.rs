@@ -75,9 +75,9 @@ impl Full {
         })
     }
 
-    /// The grant, as a primary or a file describes it; `None` if its room does not allow its slot. If its time is ahead of this server's
+    /// The grant, as a primary or a file describes it; `None` if its room does not allow its slot. If it was made ahead of this server's
     /// clock by more than `SKEW`, the grant counts as made at `now`.
-    pub(crate) fn told(mut self, now: Millis) -> Option<Grant> {
+    pub(crate) fn received(mut self, now: Millis) -> Option<Grant> {
         if self.made > now.saturating_add(SKEW) {
             self.made = now;
         }
@@ -170,7 +170,7 @@ impl Grant {
 
     /// A grant as a primary or a file describes it. `made` is `None` if its fence tells when it was made. If that time is ahead of this
     /// server's clock by more than `SKEW`, the grant counts as made at `now`.
-    pub(crate) fn told(
+    pub(crate) fn received(
         owner: Owner<'_>,
         fence: Fence,
         holds: u32,
@@ -182,7 +182,7 @@ impl Grant {
         Self::new(owner, fence, holds, extras, if made > now.saturating_add(SKEW) { now } else { made })
     }
 
-    /// This grant, made at the same time as `earlier` if both have the same fence.
+    /// This grant. If `earlier` has the same fence, both count as made at the same time.
     pub(crate) fn aged_as(self, earlier: &Self) -> Self {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
@@ -190,7 +190,7 @@ impl Grant {
         self.made_at(earlier.made())
     }
 
-    /// Sets when the grant was made. A function of its own, so that most grants, which don't need it, do not pay for it.
+    /// Sets when the grant was made. It is not inlined, so that most grants, which don't need it, do not pay for it.
     #[cold]
     #[inline(never)]
     fn made_at(self, made: Millis) -> Self {
@@ -251,23 +251,23 @@ impl Grant {
         });
     }
 
-    /// Takes the grant out. A stand-in that owns no memory is left.
+    /// Takes the grant out, and leaves a stand-in that owns no memory.
     fn take(&mut self) -> Self {
         let stand_in = Repr::Uuid { counts: Counts::NONE, uuid: [0; 16] };
         Self(std::mem::replace(&mut self.0, stand_in))
     }
 
-    /// How many owners may hold the lock beside this grant, this one included.
+    /// How many owners may hold the lock, the owner of this grant included.
     pub(crate) fn room(&self) -> Room {
         self.full().map_or(Room::ONE, |full| full.room)
     }
 
-    /// The number of the permit, which no other holder has. An exclusive grant has the first, unless it had another one before.
+    /// The slot, which no other holder has. An exclusive grant has the first slot, unless it had another slot before.
     pub(crate) fn slot(&self) -> Option<Slot> {
         self.slot_apart().or(self.room().is_exclusive().then_some(Slot::FIRST))
     }
 
-    /// The number of the permit, if it does not follow from the room.
+    /// The slot, if it does not follow from the room.
     pub(crate) fn slot_apart(&self) -> Option<Slot> {
         self.full()?.slot
     }
@@ -291,7 +291,7 @@ impl Grant {
         self.counts().map_or_else(|full| full.made, |counts| counts.fence().millis())
     }
 
-    /// When the grant was made, if its fence does not tell.
+    /// When the grant was made, if its fence does not tell that.
     pub(crate) fn made_apart(&self) -> Option<Millis> {
         Some(self.made()).filter(|&made| made != self.fence().millis())
     }

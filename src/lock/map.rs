@@ -3,10 +3,10 @@
 //! Redis does the same with its sorted sets, which begin as a listpack and become a skip list. A tree's node has room for 11 entries, but
 //! most shared locks have two or three holders.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::BTreeMap;
 #[cfg(test)]
 use std::hash::{Hash, Hasher};
-use std::{mem, slice};
+use std::mem;
 
 /// The most entries of an array. A change to the array moves at most this many entries, which takes no longer than a change to a tree.
 const FEW: usize = 32;
@@ -22,29 +22,6 @@ pub(super) enum Map<K, V> {
     Many(Box<BTreeMap<K, V>>),
 }
 
-enum Iter<'a, K, V> {
-    Few(slice::Iter<'a, (K, V)>),
-    Many(btree_map::Iter<'a, K, V>),
-}
-
-impl<'a, K, V> Iterator for Iter<'a, K, V> {
-    type Item = (&'a K, &'a V);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Self::Few(few) => few.next().map(|(key, value)| (key, value)),
-            Self::Many(many) => many.next(),
-        }
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        match self {
-            Self::Few(few) => few.size_hint(),
-            Self::Many(many) => many.size_hint(),
-        }
-    }
-}
-
 impl<K, V> Map<K, V> {
     pub(super) fn len(&self) -> usize {
         match self {
@@ -53,11 +30,12 @@ impl<K, V> Map<K, V> {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        match self {
-            Self::Few(few) => Iter::Few(few.iter()),
-            Self::Many(many) => Iter::Many(many.iter()),
-        }
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+        let (few, many) = match self {
+            Self::Few(few) => (few.as_slice(), None),
+            Self::Many(many) => (&[][..], Some(many.iter())),
+        };
+        few.iter().map(|(key, value)| (key, value)).chain(many.into_iter().flatten())
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
@@ -117,25 +95,19 @@ impl<K: Ord, V> Map<K, V> {
     }
 
     pub(super) fn first(&self) -> Option<(&K, &V)> {
-        match self {
-            Self::Few(few) => few.first().map(|(key, value)| (key, value)),
-            Self::Many(many) => many.first_key_value(),
-        }
+        self.iter().next()
     }
 
     pub(super) fn last(&self) -> Option<(&K, &V)> {
-        match self {
-            Self::Few(few) => few.last().map(|(key, value)| (key, value)),
-            Self::Many(many) => many.last_key_value(),
-        }
+        self.iter().next_back()
     }
 
     /// The entry with this key, or else the last entry before it.
     pub(super) fn last_up_to(&self, key: &K) -> Option<(&K, &V)> {
         match self {
             Self::Few(few) => {
-                let end = find(few, key).map_or_else(|end| end, |at| at + 1);
-                few.get(end.checked_sub(1)?).map(|(key, value)| (key, value))
+                let after = find(few, key).map_or_else(|after| after, |at| at + 1);
+                few.get(after.checked_sub(1)?).map(|(key, value)| (key, value))
             }
             Self::Many(many) => many.range(..=key).next_back(),
         }
@@ -177,7 +149,7 @@ impl<K: Ord, V> Map<K, V> {
             }
             Self::Many(many) => {
                 let value = many.remove(key)?;
-                // Not at `FEW`, so that the map does not change its form with each entry that comes and goes.
+                // The limit is below `FEW`, so that the map does not change its form with each entry that comes and goes.
                 if many.len() <= FEW / 2 {
                     *self = Self::of(mem::take(&mut **many));
                 }
@@ -229,7 +201,7 @@ mod tests {
     use super::*;
     use crate::server::taken_by;
 
-    /// The map and the tree of the standard library have the same at this key.
+    /// Checks that the map and the tree of the standard library agree about this key.
     fn agree(map: &mut Map<u32, u8>, tree: &mut BTreeMap<u32, u8>, key: u32) -> Result<(), TestCaseError> {
         prop_assert_eq!(map.get(&key), tree.get(&key));
         prop_assert_eq!(map.get_mut(&key), tree.get_mut(&key));
@@ -238,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// The map behaves as the tree of the standard library does, through both forms and back.
+        /// The map behaves as the tree of the standard library does, while it changes its form and changes it back.
         #[test]
         fn it_is_a_map(up_and_down in vec((any::<bool>(), vec((0..80_u32, any::<u8>()), 0..120)), 1..8)) {
             let (mut map, mut tree) = (Map::default(), BTreeMap::new());
@@ -311,14 +283,14 @@ mod tests {
     #[test]
     fn it_tells_how_much_memory_it_takes() {
         for len in [33_u64, 40, 50, 64, 100, 1_000, 10_000] {
-            for (way, step) in [("up", 1), ("down", len - 1), ("across", 6_007)] {
+            for (way, stride) in [("up", 1), ("down", len - 1), ("across", 6_007)] {
                 let (map, used) = taken_by(|| {
                     let mut map = Map::default();
-                    (0..len).for_each(|number| map.insert(number * step % len, [number; 2]));
+                    (0..len).for_each(|number| map.insert(number * stride % len, [number; 2]));
                     map
                 });
-                let told = map.heap_size();
-                assert!(told.abs_diff(used) <= used / 3, "{len} {way}: {told}, not {used}");
+                let estimate = map.heap_size();
+                assert!(estimate.abs_diff(used) <= used / 3, "{len} {way}: {estimate}, not {used}");
             }
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-/// The longest owner, in bytes.
+/// The longest name of an owner, in bytes.
 pub(crate) const MAX_OWNER_LEN: usize = 128;
 
 const UUID_LEN: usize = uuid::fmt::Hyphenated::LENGTH;
@@ -13,7 +13,7 @@ const UUID_LEN: usize = uuid::fmt::Hyphenated::LENGTH;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner<'a> {
     /// A UUID of 36 lower-case characters, as the crate `uuid` writes it. Any other spelling of a UUID is a `Name`: it is another byte
-    /// string, so another owner.
+    /// string, and so another owner.
     Uuid([u8; 16]),
     /// Any other name.
     Name(Cow<'a, [u8]>),
@@ -90,7 +90,7 @@ fn canonical_uuid(name: &[u8]) -> Option<[u8; 16]> {
     if [name[8], name[13], name[18], name[23]] != *b"----" {
         return None;
     }
-    // All digits are in one array, without an early exit, so that the compiler can handle many of them at a time.
+    // All digits are in one array, without an early exit, so that the compiler can handle many digits at a time.
     let mut digits = [0; 32];
     digits[..8].copy_from_slice(&name[..8]);
     digits[8..12].copy_from_slice(&name[9..13]);

@@ -6,39 +6,39 @@ use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Ro
 
 /// The grants of one lock. To add, find or end a grant takes logarithmic time, unless the TTL of the key has been moved (see `align`).
 ///
-/// The ends of leases are stored relative to one another: the latest stored end stands for the end of the key's TTL (see `end_by`).
+/// The ends of leases are stored relative to one another: the latest stored end stands for the end of the key's TTL (see `deadline_by`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Several {
     /// The oldest grant comes first, since fences rise.
     grants: Map<Fence, (Grant, Deadline)>,
     owners: Map<Owner<'static>, Fence>,
-    ends: Map<(Deadline, Fence), ()>,
+    deadlines: Map<(Deadline, Fence), ()>,
     /// How many grants have each room.
     rooms: Map<Room, usize>,
     slots: Slots,
 }
 
 /// The end of a lease after the latest of all leases has been moved from `latest` to `until`.
-fn moved(end: Deadline, latest: Deadline, until: Deadline) -> Deadline {
-    match (end, latest, until) {
-        (_, latest, until) if latest == until => end,
+fn moved(deadline: Deadline, latest: Deadline, until: Deadline) -> Deadline {
+    match (deadline, latest, until) {
+        (_, latest, until) if latest == until => deadline,
         (_, _, Deadline::Never) => Deadline::Never,
-        (Deadline::At(end), Deadline::At(latest), Deadline::At(until)) => {
-            Deadline::At(end.saturating_add(until.saturating_sub(latest)))
+        (Deadline::At(at), Deadline::At(latest), Deadline::At(until)) => {
+            Deadline::At(at.saturating_add(until.saturating_sub(latest)))
         }
-        // Either the latest lease or this one had no end, and has one now.
-        (end, Deadline::Never, until) => end.min(until),
+        // Either the latest lease or this lease had no end before, and has an end now.
+        (deadline, Deadline::Never, until) => deadline.min(until),
         (Deadline::Never, ..) => until,
     }
 }
 
 impl Several {
     /// One grant with the end of its lease. A second grant fits without an allocation.
-    pub(super) fn of(grant: Grant, end: Deadline) -> Self {
-        let (grants, owners, ends) = (Map::for_two(), Map::for_two(), Map::for_two());
-        let mut several = Self { grants, owners, ends, ..Self::default() };
-        several.put(grant, end);
+    pub(super) fn of(grant: Grant, deadline: Deadline) -> Self {
+        let (grants, owners, deadlines) = (Map::for_two(), Map::for_two(), Map::for_two());
+        let mut several = Self { grants, owners, deadlines, ..Self::default() };
+        several.put(grant, deadline);
         several
     }
 
@@ -48,12 +48,12 @@ impl Several {
 
     /// The latest stored end of all leases, to which the key's TTL is to be set.
     pub(super) fn until(&self) -> Deadline {
-        self.ends.last().map_or(Deadline::Never, |((end, _), ())| *end)
+        self.deadlines.last().map_or(Deadline::Never, |((deadline, _), ())| *deadline)
     }
 
     /// The end of a lease, from its stored end and the key's TTL, which is `until`.
-    fn end_by(&self, end: Deadline, until: Deadline) -> Deadline {
-        moved(end, self.until(), until)
+    fn deadline_by(&self, deadline: Deadline, until: Deadline) -> Deadline {
+        moved(deadline, self.until(), until)
     }
 
     /// Moves all stored ends by as much as the TTL of the key has been moved.
@@ -62,14 +62,15 @@ impl Several {
         if latest == until {
             return;
         }
-        self.grants.change_all(|(_, end)| *end = moved(*end, latest, until));
-        // The index is rebuilt as a whole, since the order stays the same. That takes a fraction of the time of single insertions.
-        let ends = self.ends.iter().map(|((end, fence), ())| ((moved(*end, latest, until), *fence), ()));
-        self.ends = ends.collect();
+        self.grants.change_all(|(_, deadline)| *deadline = moved(*deadline, latest, until));
+        // The order stays the same, so the index is rebuilt as a whole. That takes a fraction of the time of single insertions.
+        let deadlines =
+            self.deadlines.iter().map(|((at, fence), ())| ((moved(*at, latest, until), *fence), ()));
+        self.deadlines = deadlines.collect();
     }
 
     pub(super) fn all(&self, until: Deadline) -> impl Iterator<Item = Held<'_>> {
-        self.grants.values().map(move |(grant, end)| Held { grant, deadline: self.end_by(*end, until) })
+        self.grants.values().map(move |(grant, at)| Held { grant, deadline: self.deadline_by(*at, until) })
     }
 
     pub(super) fn seen_by(&self, owner: &Owner<'_>, until: Deadline) -> (Option<Held<'_>>, Others<'_>) {
@@ -90,18 +91,18 @@ impl Several {
     }
 
     pub(super) fn with_fence(&self, fence: Fence, until: Deadline) -> Option<Held<'_>> {
-        let (grant, end) = self.grants.get(&fence)?;
-        Some(Held { grant, deadline: self.end_by(*end, until) })
+        let (grant, deadline) = self.grants.get(&fence)?;
+        Some(Held { grant, deadline: self.deadline_by(*deadline, until) })
     }
 
-    pub(super) fn first_end(&self, until: Deadline) -> Deadline {
-        self.ends.first().map_or(until, |((end, _), ())| self.end_by(*end, until))
+    pub(super) fn first_deadline(&self, until: Deadline) -> Deadline {
+        self.deadlines.first().map_or(until, |((deadline, _), ())| self.deadline_by(*deadline, until))
     }
 
     pub(super) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
-        let ends = self.ends.iter().map(|(end, ())| *end);
-        let over = move |(end, _): &(Deadline, Fence)| self.end_by(*end, until) < Deadline::At(now);
-        ends.take_while(over).map(|(_, fence)| fence)
+        let deadlines = self.deadlines.iter().map(|(deadline, ())| *deadline);
+        let over = move |(at, _): &(Deadline, Fence)| self.deadline_by(*at, until) < Deadline::At(now);
+        deadlines.take_while(over).map(|(_, fence)| fence)
     }
 
     pub(super) fn room(&self) -> Room {
@@ -112,8 +113,8 @@ impl Several {
         UsedSlots::Several(&self.slots)
     }
 
-    /// Adds a grant beside the others. It replaces an earlier grant of its owner.
-    pub(super) fn put(&mut self, grant: Grant, end: Deadline) {
+    /// Adds a grant beside the other grants. It replaces an earlier grant of its owner.
+    pub(super) fn put(&mut self, grant: Grant, deadline: Deadline) {
         let owner = grant.owner().into_owned();
         let earlier = self.owners.get(&owner).copied().and_then(|fence| self.end(fence));
         let grant = match &earlier {
@@ -122,8 +123,8 @@ impl Several {
         };
         // No two grants have the same fence, whatever a file says.
         self.end(grant.fence());
-        // No two grants have the same slot, either. The slot of an exclusive grant that only follows from its room is not noted. Such a
-        // grant has no other beside it, except in an altered file, and there its end must not free the slot of another.
+        // No two grants have the same slot, either. A slot that only follows from an exclusive room is not noted: such a grant is alone,
+        // except in an altered file, where its end must not free the slot of another grant.
         let grant = match grant.slot_apart() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {
@@ -136,23 +137,23 @@ impl Several {
             Some(count) => *count += 1,
             None => self.rooms.insert(grant.room(), 1),
         }
-        self.ends.insert((end, grant.fence()), ());
+        self.deadlines.insert((deadline, grant.fence()), ());
         self.owners.insert(owner, grant.fence());
-        self.grants.insert(grant.fence(), (grant, end));
+        self.grants.insert(grant.fence(), (grant, deadline));
     }
 
     /// Changes the grant with this fence, if there is one.
-    pub(super) fn update(&mut self, fence: Fence, change: GrantChange<'_>, end: Deadline) {
+    pub(super) fn update(&mut self, fence: Fence, change: GrantChange<'_>, deadline: Deadline) {
         if let Some(mut grant) = self.end(fence) {
             grant.change(change);
-            self.put(grant, end);
+            self.put(grant, deadline);
         }
     }
 
     /// Removes and returns the grant with this fence.
     pub(super) fn end(&mut self, fence: Fence) -> Option<Grant> {
-        let (grant, end) = self.grants.remove(&fence)?;
-        self.ends.remove(&(end, fence));
+        let (grant, deadline) = self.grants.remove(&fence)?;
+        self.deadlines.remove(&(deadline, fence));
         self.owners.remove(&grant.owner().into_owned());
         if let Some(slot) = grant.slot_apart() {
             self.slots.remove(slot);
@@ -180,7 +181,7 @@ impl Several {
     pub(super) fn maps_agree(&self) -> bool {
         let with_a_room = self.rooms.values().sum();
         let with_a_slot = self.grants.values().filter(|(grant, _)| grant.slot_apart().is_some()).count();
-        [self.owners.len(), self.ends.len(), with_a_room] == [self.count(); 3]
+        [self.owners.len(), self.deadlines.len(), with_a_room] == [self.count(); 3]
             && self.slots.count() == with_a_slot
     }
 
@@ -189,7 +190,7 @@ impl Several {
         let owners = self.grants.values().map(|(grant, _)| grant.heap_size() + grant.owner().heap_size());
         let maps = self.grants.heap_size()
             + self.owners.heap_size()
-            + self.ends.heap_size()
+            + self.deadlines.heap_size()
             + self.rooms.heap_size();
         owners.sum::<usize>() + maps + self.slots.heap_size()
     }

@@ -1,5 +1,5 @@
-//! The numbers of permits. Each holder with `LIMIT n` has one, from 1 to n, and no two have the same. An exclusive grant is the only
-//! permit: its number is 1, unless it had another one before.
+//! The numbers of permits. Each holder with `LIMIT n` has a number, from 1 to n, and no two holders have the same number. An exclusive
+//! grant has the number 1, unless it had another number before.
 
 use std::num::NonZeroU32;
 
@@ -55,7 +55,7 @@ impl SlotRequest {
         }
     }
 
-    /// The slot that the request gets beside holders that have these slots; `None` if another holder has the slot that it asks for.
+    /// The slot that the request gets beside holders that have these slots; `None` if another holder has the requested slot.
     pub(crate) fn find(self, used: UsedSlots<'_>) -> Option<Slot> {
         match self {
             Self::Least => used.least_free(),
@@ -91,8 +91,8 @@ impl UsedSlots<'_> {
     }
 }
 
-/// The slots of several holders, as runs of numbers: the first of each run with its last. So the least free slot is found at once, however
-/// many there are.
+/// The slots of several holders, as runs of numbers: the first number of each run, with the last. So the least free slot is found at once,
+/// however many slots are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Slots(Map<Slot, Slot>);

@@ -20,15 +20,19 @@ const _: () = assert!(size_of::<Value>() == 24);
 impl Value {
     /// Whether one grant holds the lock.
     pub(crate) fn is_one(&self) -> bool {
-        matches!(self, Self::One(_))
+        self.several().is_none()
     }
 
-    /// The number of holders, including those whose leases are over.
-    pub(crate) fn count(&self) -> usize {
+    fn several(&self) -> Option<&Several> {
         match self {
-            Self::One(_) => 1,
-            Self::Several(several) => several.count(),
+            Self::One(_) => None,
+            Self::Several(several) => Some(several),
         }
+    }
+
+    /// The number of holders, including holders whose leases are over.
+    pub(crate) fn count(&self) -> usize {
+        self.several().map_or(1, Several::count)
     }
 
     /// All grants, the oldest first, each with the end of its lease.
@@ -47,7 +51,7 @@ impl Value {
         self.all(until).filter(move |held| one || held.deadline >= Deadline::At(now))
     }
 
-    /// The grant of an owner, and the grants of the others. `until` is called only if the owner has a grant.
+    /// The grant of an owner, and the other holders. `until` is called only if it is needed.
     #[inline(always)]
     pub(crate) fn seen_by(
         &self,
@@ -87,37 +91,27 @@ impl Value {
         }
     }
 
-    /// The end of the lease of the grant with this fence; `None` if the lease is over by `now`. If the lock has only one grant, its lease
+    /// The end of the lease of the grant with this fence; `None` if the lease is over by `now`. If the lock has only one grant, the lease
     /// ends with the key's TTL, which is `until`.
-    pub(crate) fn end_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
-        let end = self.with_fence(fence, || until)?.deadline;
-        Some(end).filter(|end| self.is_one() || *end >= Deadline::At(now))
+    pub(crate) fn deadline_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
+        let deadline = self.with_fence(fence, || until)?.deadline;
+        Some(deadline).filter(|deadline| self.is_one() || *deadline >= Deadline::At(now))
     }
 
     /// The end of the lease that ends first.
-    pub(crate) fn first_end(&self, until: Deadline) -> Deadline {
-        match self {
-            Self::One(_) => until,
-            Self::Several(several) => several.first_end(until),
-        }
+    pub(crate) fn first_deadline(&self, until: Deadline) -> Deadline {
+        self.several().map_or(until, |several| several.first_deadline(until))
     }
 
-    /// Whether one of several leases has no end of its own, whatever the TTL of the key is.
+    /// Whether one of several leases has no end, whatever the TTL of the key is.
     pub(crate) fn is_endless(&self) -> bool {
-        match self {
-            Self::One(_) => false,
-            Self::Several(several) => several.until() == Deadline::Never,
-        }
+        self.several().is_some_and(|several| several.until() == Deadline::Never)
     }
 
-    /// If there are several grants: those whose leases were over before `now`, in the order of their ends. (If there is only one grant, the
-    /// server finds the end of its lease.)
+    /// The grants whose leases were over before `now`, in the order of their ends, if there are several grants. (If there is only one
+    /// grant, the server ends its lease.)
     pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
-        let several = match self {
-            Self::One(_) => None,
-            Self::Several(several) => Some(several.lapsed(until, now)),
-        };
-        several.into_iter().flatten()
+        self.several().into_iter().flat_map(move |several| several.lapsed(until, now))
     }
 
     /// How many owners may hold the lock now: the least room of all grants.
@@ -136,23 +130,23 @@ impl Value {
         }
     }
 
-    /// Adds a grant beside the others. It replaces an earlier grant of its owner. Returns the end to which the TTL is to be set.
-    pub(crate) fn put(&mut self, grant: Grant, end: Deadline, until: Deadline) -> Deadline {
+    /// Adds a grant beside the other grants. It replaces an earlier grant of its owner. Returns the end to which the TTL is to be set.
+    pub(crate) fn put(&mut self, grant: Grant, deadline: Deadline, until: Deadline) -> Deadline {
         match self {
             Self::One(held) if held.owner() == grant.owner() => {
                 *held = grant.aged_as(held);
-                end
+                deadline
             }
             Self::One(held) => {
                 let mut several = Several::of(held.clone(), until);
-                several.put(grant, end);
+                several.put(grant, deadline);
                 let until = several.until();
                 *self = Self::Several(Box::new(several));
                 until
             }
             Self::Several(several) => {
                 several.align(until);
-                several.put(grant, end);
+                several.put(grant, deadline);
                 several.until()
             }
         }
@@ -163,18 +157,18 @@ impl Value {
         &mut self,
         fence: Fence,
         change: GrantChange<'_>,
-        end: Deadline,
+        deadline: Deadline,
         until: Deadline,
     ) -> Deadline {
         match self {
             Self::One(grant) if grant.fence() == fence => {
                 grant.change(change);
-                end
+                deadline
             }
             Self::One(_) => until,
             Self::Several(several) => {
                 several.align(until);
-                several.update(fence, change, end);
+                several.update(fence, change, deadline);
                 several.until()
             }
         }

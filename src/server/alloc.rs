@@ -28,7 +28,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Aligning<A> {
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if layout.align() <= ALIGNED {
-            // SAFETY: `alloc` got the block from there.
+            // SAFETY: `alloc` got the block from this allocator.
             unsafe { self.0.dealloc(block, layout) };
         } else {
             // SAFETY: `alloc` made the block with this layout.
@@ -52,7 +52,7 @@ impl<A: GlobalAlloc> Aligning<A> {
         if start.is_null() {
             return start;
         }
-        // `skip` is at least `ALIGNED`, since the start and the alignment are both multiples of that.
+        // `skip` is at least `ALIGNED`, since the start and the alignment are both multiples of `ALIGNED`.
         let skip = layout.align() - start.addr() % layout.align();
         // SAFETY: `outer` is larger than `layout` by the alignment, and `skip` is not more than that, so all of the layout fits behind it.
         let block = unsafe { start.add(skip) };
@@ -65,7 +65,7 @@ impl<A: GlobalAlloc> Aligning<A> {
     /// `alloc_within` made the block, with this layout.
     unsafe fn dealloc_within(&self, block: *mut u8, layout: Layout) {
         let Some(outer) = around(layout) else { return };
-        // SAFETY: `alloc_within` has written the start there.
+        // SAFETY: `alloc_within` has written the start in front of the block.
         let start = unsafe { block.cast::<*mut u8>().wrapping_sub(1).read() };
         // SAFETY: `start` is the block that `alloc_within` got for `outer`.
         unsafe { self.0.dealloc(start, outer) };
@@ -101,7 +101,7 @@ mod tests {
 
         unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
             assert_eq!(self.0.lock().unwrap().remove(&block.addr()), Some(layout));
-            // SAFETY: `alloc` got the block from there.
+            // SAFETY: `alloc` got the block from this allocator.
             unsafe { System.dealloc(block.sub(8), with_prefix(layout)) };
         }
     }

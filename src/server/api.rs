@@ -7,8 +7,8 @@
 macro_rules! api {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         let () = $crate::server::required::Required::$function;
-        // SAFETY: the server fills the table of functions when it loads the module, and `load` refuses to load it if a function of the list
-        // is absent, before any of them is called. The function's own conditions are the caller's to meet.
+        // SAFETY: the server fills the table of functions when it loads the module, and `load` refuses the module if a function of the list
+        // is absent, before it calls any of these functions. The function's own conditions are the caller's to meet.
         (match ::redis_module::raw::$function {
             Some(function) => function,
             None => ::std::hint::unreachable_unchecked(),

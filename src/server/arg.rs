@@ -63,7 +63,7 @@ impl<'a> Arg<'a> {
         if start.is_null() {
             return &[];
         }
-        // SAFETY: the server answered the string's own buffer of `len` bytes, which nobody changes while it lives.
+        // SAFETY: the server returned the string's own buffer of `len` bytes, which nobody changes while it lives.
         unsafe { slice::from_raw_parts(start.cast(), len) }
     }
 

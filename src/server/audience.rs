@@ -2,7 +2,7 @@
 //! another node of the cluster.
 //!
 //! Preparing an effect takes about a third of the instructions of an acquire and a release, and the server would throw the effect away if
-//! nobody listens. The module API does not tell whether anybody does, so this file finds out. The answer "nobody" must be right, since an
+//! nobody listens. The module API does not tell whether anybody does, so this file finds out. The result "nobody" must be right, since an
 //! effect that is not replicated is lost. Somebody begins to listen
 //!
 //! - with a fork: a first replica, or an append-only file that is turned on, needs the effects after the fork of the child that writes its
@@ -11,7 +11,7 @@
 //!
 //! The server reports both as events before the next command runs (the second through `events`, since a module has one callback for each
 //! event). Everything else is looked up now and then, and only to find that nobody listens any more. In a cluster somebody always listens,
-//! since slots may be moving.
+//! since hash slots may be moving.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -24,12 +24,12 @@ use super::section::Section;
 use super::{Ctx, since_boot};
 
 /// How often, in ms, the server's cron checks whether somebody still listens.
-const LOOK_AGAIN: i64 = 250;
+const CHECK_EVERY: i64 = 250;
 
 /// When to check next, in ms since boot.
-static NEXT_LOOK: AtomicI64 = AtomicI64::new(i64::MAX);
+static NEXT_CHECK: AtomicI64 = AtomicI64::new(i64::MAX);
 
-/// Nobody listens: this is certain.
+/// Set while it is certain that nobody listens.
 static NOBODY: AtomicBool = AtomicBool::new(false);
 
 /// Whether somebody may listen.
@@ -37,25 +37,25 @@ fn listens() -> bool {
     !NOBODY.load(Ordering::Relaxed)
 }
 
-/// Starts to watch whether anybody listens. If the server lacks the event for it, `listens` always answers yes.
+/// Starts to watch whether anybody listens. If the server lacks the event for it, `listens` always returns `true`.
 pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
     let fork = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FORK_CHILD, dataver: 1 };
     // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data.
     let status = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, fork, Some(forked))) };
     if status == raw::REDISMODULE_OK as c_int {
-        look_later();
+        check_later();
     }
 }
 
-fn look_later() {
-    NEXT_LOOK.store(since_boot().saturating_add(LOOK_AGAIN), Ordering::Relaxed);
+fn check_later() {
+    NEXT_CHECK.store(since_boot().saturating_add(CHECK_EVERY), Ordering::Relaxed);
 }
 
 /// Notes that somebody may listen from now on.
 pub(super) fn begin() {
-    // Outside the guard, so that no effect is lost if something panics.
+    // This is outside the guard, so that no effect is lost if something panics.
     if NOBODY.swap(false, Ordering::Relaxed) {
-        guard(c"audience", look_later);
+        guard(c"audience", check_later);
     }
 }
 
@@ -72,9 +72,9 @@ unsafe extern "C" fn forked(
 
 /// Called by the server's cron: checks whether somebody listens, if a check is due.
 pub(super) fn on_duty(ctx: &Ctx<'_>) {
-    if listens() && NEXT_LOOK.load(Ordering::Relaxed) <= since_boot() {
+    if listens() && NEXT_CHECK.load(Ordering::Relaxed) <= since_boot() {
         guard(c"look", || {
-            look_later();
+            check_later();
             let nobody = !ctx.may_persist_or_replicate() && replicas_or_backlog(ctx) == Some(0);
             NOBODY.store(nobody, Ordering::Relaxed);
         });

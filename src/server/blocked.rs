@@ -1,7 +1,7 @@
-//! Blocked clients: the server sends no reply to their command until the module answers them, their time is up, or they go away.
+//! Blocked clients: the server sends no reply to their command until the module unblocks them, their time is up, or they go away.
 //!
 //! A client is blocked on a key, not plainly, since the server then sends it away by itself when this server is demoted (`-UNBLOCKED`) or
-//! loses the key's slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. It does not use the
+//! loses the key's hash slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. It does not use the
 //! "readiness" of the key, for which the server would ask every waiter in turn.
 
 use std::ffi::{c_int, c_void};
@@ -18,29 +18,29 @@ const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
 /// Callbacks for blocked clients. Each client has a number, which the code that blocked it chose.
 pub(crate) trait BlockedEvents {
-    /// The client was unblocked by `Blocked::unblock`, or by an operator as if its time were up (`CLIENT UNBLOCK ... TIMEOUT`): reply to it
-    /// now.
-    fn answer(ctx: &Ctx<'_>, number: NonZeroU64);
+    /// The client was unblocked by `BlockedClient::unblock`, or by an operator as if its time were up (`CLIENT UNBLOCK ... TIMEOUT`): reply
+    /// to the client now.
+    fn reply(ctx: &Ctx<'_>, number: NonZeroU64);
 
     /// The client went away, or the server has sent it away with an error of its own. No reply can reach it.
     fn departed(number: NonZeroU64);
 
     /// The server is done with this client. `gone` tells that the client had gone before: its connection closed, or the server sent it
     /// away.
-    fn ended(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool);
+    fn finished(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool);
 
-    /// The last callback for this client, after `ended`, even if that panicked. Its handle is invalid from now on.
+    /// The last callback for this client, after `finished`, even if that panicked. Its handle is invalid from now on.
     fn freed(number: NonZeroU64);
 }
 
 /// The handle of a blocked client. It is valid until `BlockedEvents::freed` is called with the client's number.
 #[derive(Clone, Copy)]
-pub(crate) struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
+pub(crate) struct BlockedClient(NonNull<raw::RedisModuleBlockedClient>);
 
 // SAFETY: only callbacks use the pointer, and they run one at a time under the server's lock.
-unsafe impl Send for Blocked {}
+unsafe impl Send for BlockedClient {}
 
-impl Blocked {
+impl BlockedClient {
     /// Blocks the client of the running command on a key of this name until it is unblocked. Returns `None` if the server refuses.
     ///
     /// Callers ask `Ctx::may_block` first: inside a transaction the server would send an error and leak the handle.
@@ -53,7 +53,7 @@ impl Blocked {
             api!(RedisModule_BlockClientOnKeys(
                 ctx.raw(),
                 Some(key_ready),
-                Some(answer::<E>),
+                Some(reply::<E>),
                 Some(freed::<E>),
                 0,
                 &raw mut key,
@@ -69,7 +69,7 @@ impl Blocked {
         Some(Self(client))
     }
 
-    /// Has `BlockedEvents::answer` called for the client: before this function returns or, on some servers, before the event loop sleeps.
+    /// Has `BlockedEvents::reply` called for the client: before this function returns or, on some servers, before the event loop sleeps.
     /// Does nothing for a client that is gone.
     pub(crate) fn unblock(self) {
         // SAFETY: the handle is valid until `freed`, and its owner forgets it then.
@@ -103,26 +103,25 @@ unsafe extern "C" fn key_ready(
 
 /// # Safety
 /// Called by the server for a client that `new` blocked.
-unsafe extern "C" fn answer<E: BlockedEvents>(
+unsafe extern "C" fn reply<E: BlockedEvents>(
     ctx: *mut raw::RedisModuleCtx,
     _argv: *mut *mut raw::RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    let answered = guard(c"reply", || {
+    let replied = guard(c"reply", || {
         // SAFETY: the server gave the context to this callback.
         let number = unsafe { number_in(ctx) };
         // SAFETY: as above.
         let ctx = unsafe { Ctx::new(ctx) };
-        number.map(|number| E::answer(&ctx, number))
+        number.map(|number| E::reply(&ctx, number))
     });
-    if answered.is_none() {
+    if replied.is_none() {
         guard(c"error-reply", || {
             // SAFETY: as above.
             let ctx = unsafe { Ctx::new(ctx) };
             ctx.reply_error(c"ERR internal error");
         });
-        // The answer panicked, so the client does not know of its grant: the client counts as gone.
-        // SAFETY: as above.
+        // The reply panicked, so the client does not know of its grant: the client counts as gone. SAFETY: as above.
         guard(c"disconnect", || unsafe { number_in(ctx) }.map(E::departed));
     }
     raw::REDISMODULE_OK as c_int
@@ -146,15 +145,15 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
         let gone = unsafe { api!(RedisModule_BlockedClientDisconnected(ctx)) } != 0;
         // SAFETY: as above.
         let ctx = unsafe { Ctx::new(ctx) };
-        number(private).map(|number| E::ended(&ctx, number, gone))
+        number(private).map(|number| E::finished(&ctx, number, gone))
     });
     guard(c"free-client", || number(private).map(E::freed));
 }
 
-/// Whether an answer has reached a client for certain, when the server is done with that client. `unblocked`: the answer was given because
-/// of `Blocked::unblock`.
-pub(crate) fn answer_arrived(client: u64, unblocked: bool) -> bool {
-    client_exists(client) && !(unblocked && kind::keeps_answers())
+/// Whether a reply has reached a client for certain, when the server is done with that client. `unblocked`: the reply was made because of
+/// `BlockedClient::unblock`.
+pub(crate) fn reply_arrived(client: u64, unblocked: bool) -> bool {
+    client_exists(client) && !(unblocked && kind::keeps_replies())
 }
 
 /// Whether a connection with this id is open.

@@ -12,7 +12,7 @@ use super::{Ctx, OwnString};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Called {
     Done,
-    /// Another server of the cluster serves the key's slot; or the slot is moving there, and the key has moved already.
+    /// Another server of the cluster serves the key's hash slot; or the hash slot is moving there, and the key has moved already.
     Elsewhere,
     /// The server or the command refused.
     Refused,
@@ -78,7 +78,7 @@ impl Drop for Reply {
 
 impl Ctx<'_> {
     /// Runs one of the module's commands under all the conditions that the server sets for a write (enough replicas, a disk that works,
-    /// slots that are served here, ...).
+    /// hash slots that are served here, ...).
     pub(crate) fn call_write(&self, command: &CStr, words: &[&[u8]]) -> Called {
         let strings: Vec<_> = words.iter().map(|word| OwnString::new(word)).collect();
         let raw: Vec<_> = strings.iter().map(|string| string.arg().raw()).collect();
@@ -118,18 +118,20 @@ impl Ctx<'_> {
         Reply::new(reply).is_some_and(|reply| !contains(reply.text(), b"no user"))
     }
 
-    /// Whether the key's slot is moving to this server of the cluster, so that locks that clients have taken with `ASKING` are here
+    /// Whether the key's hash slot is moving to this server of the cluster, so that locks that clients have taken with `ASKING` are here
     /// already. Costs as much as `CLUSTER NODES`.
-    pub(crate) fn slot_arrives(&self, key: &[u8]) -> bool {
+    pub(crate) fn hash_slot_arrives(&self, key: &[u8]) -> bool {
         let (cluster, format) = (c"CLUSTER".as_ptr(), c"Ecb".as_ptr());
         let keyslot = c"KEYSLOT".as_ptr();
         // SAFETY: the context is valid (see `new`); the format names a text that ends in NUL and one buffer, and they follow.
-        let slot =
+        let hash_slot =
             unsafe { api!(RedisModule_Call(self.raw(), cluster, format, keyslot, key.as_ptr(), key.len())) };
         // SAFETY: as above; the format names a text that ends in NUL.
         let nodes = unsafe { api!(RedisModule_Call(self.raw(), cluster, c"Ec".as_ptr(), c"NODES".as_ptr())) };
-        match (Reply::new(slot), Reply::new(nodes)) {
-            (Some(slot), Some(nodes)) => arrives(slot.integer(), &String::from_utf8_lossy(nodes.text())),
+        match (Reply::new(hash_slot), Reply::new(nodes)) {
+            (Some(hash_slot), Some(nodes)) => {
+                arrives(hash_slot.integer(), &String::from_utf8_lossy(nodes.text()))
+            }
             _ => false,
         }
     }
@@ -139,10 +141,10 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|found| found == part)
 }
 
-/// Whether `CLUSTER NODES` says that this node imports the slot: `[slot-<-node]` at the end of its own line.
-fn arrives(slot: i64, nodes: &str) -> bool {
+/// Whether `CLUSTER NODES` says that this node imports the hash slot: `[slot-<-node]` at the end of its own line.
+fn arrives(hash_slot: i64, nodes: &str) -> bool {
     let mut own = nodes.lines().filter(|line| line.contains("myself"));
-    let imports = format!("[{slot}-<-");
+    let imports = format!("[{hash_slot}-<-");
     own.any(|line| line.split(' ').any(|word| word.starts_with(&imports)))
 }
 

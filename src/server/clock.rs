@@ -7,9 +7,9 @@ use super::kind;
 
 /// Microseconds since 1970.
 ///
-/// If the server has it (7.2 and later), this is the time that the server read when the command began. The server uses it to tell whether a
-/// key has expired, and it saves reading the clock again. (Valkey 9 counts the processor's ticks, and reads the clock about once a
-/// millisecond, so it notices a change of the clock only then.)
+/// If the server has it (7.2 and later), this is the time that the server read when the command began. The server uses this time to tell
+/// whether a key has expired, and using it saves reading the clock again. (Valkey 9 counts the processor's ticks, and reads the clock about
+/// once a millisecond, so it notices a change of the clock only then.)
 pub(crate) fn now() -> i64 {
     // SAFETY: the table of functions is only written while the module loads; the function takes nothing.
     if let Some(cached) = unsafe { raw::RedisModule_CachedMicroseconds } {

@@ -59,7 +59,7 @@ unsafe extern "C" fn call<C: Command>(
         }
     });
     if done.is_none() {
-        // A guard of its own, since the reply may be what panicked.
+        // This has a guard of its own, since the reply may be what panicked.
         guard(c"error-reply", || ctx.reply_error(c"ERR internal error"));
     }
     raw::REDISMODULE_OK as i32

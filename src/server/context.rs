@@ -140,7 +140,7 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Runs `body` with this database selected, and then selects the earlier one again, since in a command that is the client's. Returns
+    /// Runs `body` with this database selected, and then selects the earlier database again, which in a command is the client's. Returns
     /// `None` if there is no such database.
     pub(crate) fn in_db<R>(&self, db: i32, body: impl FnOnce() -> R) -> Option<R> {
         struct Back<'a>(&'a Ctx<'a>, i32);
@@ -222,9 +222,9 @@ impl Ctx<'_> {
         self.flags() & SENDERS != 0
     }
 
-    /// Whether the client that sent the running command has a connection. A client for which a script or another module runs the command
-    /// has none. (`client_exists` is not used: Valkey 9 says that any client that runs a command exists, and crashes when asked for the
-    /// address of a client without a connection.)
+    /// Whether the client that sent the running command has a connection. It has none if a script or another module runs the command.
+    /// (`client_exists` is not used: Valkey 9 says that any client that runs a command exists, and crashes when asked for the address of a
+    /// client without a connection.)
     pub(crate) fn is_connected(&self) -> bool {
         !self.is_script() && self.user_of(self.client_id()).is_some()
     }

@@ -50,7 +50,7 @@ pub(crate) enum Change {
     Delete,
 }
 
-/// An argument, an option, or several that belong together.
+/// An argument, an option, or several arguments that belong together.
 pub(crate) struct Argument {
     pub(super) name: &'static CStr,
     pub(super) kind: Kind,

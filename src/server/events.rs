@@ -186,7 +186,7 @@ unsafe extern "C" fn on_duty<E: KeyspaceEvents>(
     _subevent: u64,
     data: *mut c_void,
 ) {
-    // SAFETY: the server gave it to this callback.
+    // SAFETY: the server gave the context to this callback.
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleCronLoopInfo>() };

@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The name of the callback that is to panic; empty: none. A mutex, since some callbacks run on other threads.
+/// The name of the callback that is to panic; empty: none. It is a mutex, since some callbacks run on other threads.
 static ARMED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 /// The name of the callback that is to panic next, to be read or set.

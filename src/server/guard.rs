@@ -1,4 +1,4 @@
-//! Keeps panics out of the server: one that crossed the C boundary would end the process.
+//! Keeps panics out of the server: a panic that crossed the C boundary would end the process.
 
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -8,7 +8,7 @@ use super::LogLevel;
 use super::log::log;
 
 thread_local! {
-    /// The message and the place of this thread's last panic.
+    /// The message and the place in the source of this thread's last panic.
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }
 

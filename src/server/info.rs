@@ -8,10 +8,10 @@ use redis_module::raw;
 use super::guard::guard;
 use super::{Ctx, detached};
 
-/// Writes the module's sections of `INFO`.
+/// A function that writes the module's sections of `INFO`.
 pub(crate) type WriteInfo = fn(&mut InfoWriter);
 
-/// Writes sections and fields. The server puts the module's name before the name of each.
+/// Writes sections and fields. The server puts the module's name before their names.
 pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);
 
 impl InfoWriter {

@@ -30,8 +30,8 @@ impl<'a, T: NativeType> Key<'a, T> {
         Self::open(ctx, name, raw::REDISMODULE_READ, false)
     }
 
-    /// Opens a key for writing. The server deletes an expired key first, with its own event and replication. At most one open key at a time
-    /// may have `only`.
+    /// Opens a key for writing. The server deletes an expired key first, with its own event and replication. `only` may be set for at most
+    /// one of the keys that are open at the same time.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE, only)
@@ -83,7 +83,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         self.name
     }
 
-    /// Whether somebody else has taken the value out of the keyspace. (A key that is absent and open for reading looks the same.)
+    /// Whether somebody else has taken the value out of the keyspace. (This is also true of an absent key that is open for reading.)
     #[inline(always)]
     pub(crate) fn is_lost(&self) -> bool {
         self.open.key.get().is_null()

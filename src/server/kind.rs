@@ -16,12 +16,12 @@ static REDIS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the server keeps the reply to an unblocked client until it is done with the client, and drops the reply if the client was sent
 /// away in between. Valkey does. Redis sends the reply at once, or has it made only then.
-pub(super) fn keeps_answers() -> bool {
+pub(super) fn keeps_replies() -> bool {
     VALKEY.load(Ordering::Relaxed)
 }
 
-/// Whether the server may delete a key when the last millisecond of its TTL begins, and not only when it is over. (Redis does since
-/// `activeExpireCycleTryExpire` was tidied up for 8.0: `now < t` keeps the key, where it was `now <= t`.)
+/// Whether the server may delete a key when the last millisecond of its TTL begins, and not only when that millisecond is over. (Redis does
+/// since `activeExpireCycleTryExpire` was tidied up for 8.0: `now < t` keeps the key, where it was `now <= t`.)
 pub(super) fn expires_early() -> bool {
     // Previews of 8.0 have the version 7.9.
     REDIS.load(Ordering::Relaxed) >= number((7, 9))
@@ -29,7 +29,7 @@ pub(super) fn expires_early() -> bool {
 
 /// How the server finds the keys of a command if they have no fixed places.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lookup {
+pub(super) enum GetKeys {
     /// The server finds the keys by the description of the command.
     Described,
     /// The server calls the command itself to ask for its keys (only in a cluster).
@@ -38,23 +38,23 @@ pub(super) enum Lookup {
     Unsafe,
 }
 
-/// How this server finds such keys. Only clusters call the command, before they redirect a client: Valkey, and Redis until it went by the
-/// description (seen in 8.6; 8.2 and 8.4 were not tried). Since Valkey 8, and after Redis 8.0, the call comes from the threads that read
-/// from clients.
-pub(super) fn lookup(ctx: &Ctx<'_>) -> Lookup {
+/// How this server finds the keys of a command without fixed places. Only clusters call the command, before they redirect a client: Valkey,
+/// and Redis until it went by the description (seen in 8.6; 8.2 and 8.4 were not tried). Since Valkey 8, and after Redis 8.0, the call
+/// comes from the threads that read from clients.
+pub(super) fn get_keys(ctx: &Ctx<'_>) -> GetKeys {
     let redis = REDIS.load(Ordering::Relaxed);
     if !ctx.is_cluster() || redis >= number((8, 5)) {
-        return Lookup::Described;
+        return GetKeys::Described;
     }
     let old = (1..number((8, 1))).contains(&redis);
     // A server whose CONFIG command is renamed does not tell.
     let alone = || ctx.setting(c"io-threads").is_some_and(|threads| threads == "1");
-    if old || alone() { Lookup::Asked } else { Lookup::Unsafe }
+    if old || alone() { GetKeys::Asked } else { GetKeys::Unsafe }
 }
 
 /// Finds out the kind of server. Returns the module options that Redis' own header does not name: Valkey wants to know whether a module can
-/// handle a slot that is imported beside the data set in use (`HANDLE_ATOMIC_SLOT_MIGRATION`). Without this option, Valkey 9 moves no slot
-/// at all.
+/// handle a hash slot that is imported beside the data set in use (`HANDLE_ATOMIC_SLOT_MIGRATION`). Without this option, Valkey 9 moves no
+/// hash slot at all.
 pub(super) fn options(ctx: &Ctx<'_>) -> c_int {
     const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
     let server = Section::read(ctx, c"server");

@@ -1,13 +1,13 @@
-//! Tells whether two moments belong to one step of the event loop, however long the process had to wait for a processor in between.
+//! Tells whether two moments belong to one iteration of the event loop, however long the process had to wait for a processor in between.
 
 use std::mem::MaybeUninit;
 
-/// How often the calling thread has gone to sleep by itself. An event loop does so between steps, and never within one.
+/// How often the calling thread has gone to sleep by itself. An event loop sleeps between iterations, and never within an iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoopIteration(i64);
 
 impl LoopIteration {
-    /// The present iteration. (A busy event loop may run many steps without sleeping.)
+    /// The present iteration. (A busy event loop may run many iterations without sleeping.)
     pub(crate) fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the kernel writes to this place, which is ours and large enough.

@@ -58,7 +58,7 @@ mod user;
 #[cfg(not(any(test, fuzzing)))]
 pub(crate) use alloc::Aligning;
 pub(crate) use arg::{Arg, Args, OwnString};
-pub(crate) use blocked::{Blocked, BlockedEvents, answer_arrived, client_exists};
+pub(crate) use blocked::{BlockedClient, BlockedEvents, client_exists, reply_arrived};
 pub(crate) use call::Called;
 pub(crate) use cell::ServerCell;
 pub(crate) use clock::{lease_start, now, ran, since_boot, ticks};

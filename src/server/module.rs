@@ -7,7 +7,7 @@ use super::{CommandSpec, EventSpec, NumericConfig, TypeSpec};
 
 /// Everything that a module adds to the server.
 pub(crate) struct Module {
-    /// The server puts it before the names of settings and of sections of `INFO`.
+    /// The module's name, which the server puts before the names of settings and of sections of `INFO`.
     pub(crate) name: &'static CStr,
     /// The version that `MODULE LIST` shows.
     pub(crate) version: i32,

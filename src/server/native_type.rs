@@ -88,15 +88,15 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         aux_load: Some(load_aux::<T>),
         aux_save_triggers: raw::REDISMODULE_AUX_BEFORE_RDB as c_int,
         aux_save2: Some(save_aux::<T>),
-        // Left out, since it always writes something: the file would need the module forever.
+        // `aux_save` is left out, since it always writes something: the file would need the module forever.
         aux_save: None,
         free_effort: Some(free_effort::<T>),
-        // `free_effort` is enough. This one only gets the database in addition.
+        // `free_effort` is enough: `free_effort2` only gets the database in addition.
         free_effort2: None,
         unlink2: Some(unlinked::<T, E>),
         // Superseded by `unlink2`.
         unlink: None,
-        // No `copy`, so the server refuses `COPY`, which would give one grant two holders.
+        // Without `copy`, the server refuses `COPY`, which would give one grant two holders.
         copy: None,
         copy2: None,
         defrag: Some(defrag::<T>),
@@ -219,7 +219,7 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     }
 }
 
-/// Reports a value that somebody else took out. A function of its own, so that the module's own deletions do not pay for it.
+/// Reports a value that somebody else took out. It is not inlined, so that the module's own deletions do not pay for it.
 ///
 /// # Safety
 ///
@@ -364,7 +364,7 @@ impl Digest {
     }
 
     /// Ends a sequence of elements whose order matters.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end_sequence(&mut self) {
         // SAFETY: as in `bytes`.
         unsafe { api!(RedisModule_DigestEndSequence(self.0)) };
     }

@@ -37,7 +37,7 @@ impl OpenKey {
         Self { key: Cell::new(ptr::null_mut()), value: Cell::new(ptr::null_mut()) }
     }
 
-    /// Returns an `OpenKey` in use for this key and its value, which may be null.
+    /// Returns an unused `OpenKey`, with this key and its value, which may be null.
     #[inline(always)]
     pub(super) fn take(only: bool, key: *mut raw::RedisModuleKey, value: *mut c_void) -> &'static Self {
         let open = if only { &ONLY } else { another() };

@@ -46,35 +46,35 @@ impl RdbReader {
     }
 
     /// Whether a client sent the value (`RESTORE`), so that it may be anything. Otherwise it comes from a file, a primary, or the node from
-    /// which a slot is imported. (A replica that clients may write to can't tell clients from its primary, and treats all values as its
-    /// primary's.)
+    /// which a hash slot is imported. (A replica that clients may write to can't tell clients from its primary, and treats all values as
+    /// its primary's.)
     pub(crate) fn is_from_client(&self) -> bool {
-        const TOLD: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING
+        const FROM_ELSEWHERE: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING
             | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING
             | raw::REDISMODULE_CTX_FLAGS_SLAVE;
         // SAFETY: without a context the server returns its own flags, and none of a client.
         let flags = unsafe { api!(RedisModule_GetContextFlags(std::ptr::null_mut())) }.cast_unsigned();
-        flags & TOLD == 0 && !self.slot_arrives()
+        flags & FROM_ELSEWHERE == 0 && !self.hash_slot_arrives()
     }
 
-    /// Whether the key is in a slot that is imported in one step, by `RESTORE` (Redis 8.4 and later). Only then can a key be made in a slot
-    /// that is not this node's, since clients are redirected to the node that has the slot. (In the older way, key by key, clients send
+    /// Whether the key is in a hash slot that is imported in one go, by `RESTORE` (Redis 8.4 and later). Only then can a key be made in a
+    /// hash slot that is not this node's, since clients are redirected to the node that has it. (In the older way, key by key, clients send
     /// `RESTORE`. Valkey 9 runs the commands of an append-only file.)
-    fn slot_arrives(&self) -> bool {
+    fn hash_slot_arrives(&self) -> bool {
         // SAFETY: the table of functions is only written while the module loads.
-        let slot_of = unsafe { raw::RedisModule_ClusterKeySlot };
+        let hash_slot_of = unsafe { raw::RedisModule_ClusterKeySlot };
         // SAFETY: as above.
         let is_ours = unsafe { raw::RedisModule_ClusterCanAccessKeysInSlot };
-        let (Some(slot_of), Some(is_ours)) = (slot_of, is_ours) else { return false };
+        let (Some(hash_slot_of), Some(is_ours)) = (hash_slot_of, is_ours) else { return false };
         // SAFETY: as in `unsigned`; the server returns the name of the key, or null.
         let key = unsafe { api!(RedisModule_GetKeyNameFromIO(self.0)) };
         if key.is_null() {
             return false;
         }
         // SAFETY: the string is the server's own, and outlives the callback.
-        let slot = unsafe { slot_of(key.cast_mut()) }.cast_signed();
+        let hash_slot = unsafe { hash_slot_of(key.cast_mut()) }.cast_signed();
         // SAFETY: the function takes any number.
-        unsafe { is_ours(slot) == 0 }
+        unsafe { is_ours(hash_slot) == 0 }
     }
 
     /// The context of the callback, which belongs to no client.

@@ -6,7 +6,7 @@ use std::ptr;
 use redis_module::raw;
 
 use super::definition::{Argument, Definition, Keys, Kind};
-use super::kind::{self, Lookup};
+use super::kind::{self, GetKeys};
 use super::log::log;
 use super::{CommandSpec, Ctx, LogLevel, Module};
 
@@ -14,15 +14,15 @@ use super::{CommandSpec, Ctx, LogLevel, Module};
 pub(super) fn commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result<(), String> {
     let category = Some(module.category).filter(|category| make_category(ctx, category));
     // SAFETY: the server gave us the context for the time of loading.
-    let lookup = kind::lookup(&unsafe { Ctx::new(ctx) });
+    let get_keys = kind::get_keys(&unsafe { Ctx::new(ctx) });
     for command in module.commands {
         let name = command.definition.name.to_string_lossy();
-        if lookup == Lookup::Unsafe && matches!(command.definition.key.keys, Keys::Counted) {
+        if get_keys == GetKeys::Unsafe && matches!(command.definition.key.keys, Keys::Counted) {
             let why = "a cluster with io-threads may crash when clients send it";
             log(ctx, LogLevel::Warning, &format!("{name} is left out: {why}"));
             continue;
         }
-        register(ctx, command, lookup, module.category, category)?;
+        register(ctx, command, get_keys, module.category, category)?;
     }
     Ok(())
 }
@@ -45,19 +45,19 @@ fn make_category(ctx: *mut raw::RedisModuleCtx, name: &CStr) -> bool {
 fn register(
     ctx: *mut raw::RedisModuleCtx,
     command: &CommandSpec,
-    lookup: Lookup,
+    get_keys: GetKeys,
     own: &CStr,
     made: Option<&CStr>,
 ) -> Result<(), String> {
     let definition = command.definition;
     let name = definition.name.to_string_lossy();
-    let (first, last, step) = match definition.key.keys {
+    let (first, last, keystep) = match definition.key.keys {
         Keys::First => (1, 1, 1),
         Keys::FromSecond => (2, -1, 1),
         // `describe` tells the server these keys, and the command itself does when asked.
         Keys::Counted | Keys::After(_) => (0, 0, 0),
     };
-    let asked = lookup == Lookup::Asked && matches!(definition.key.keys, Keys::Counted | Keys::After(_));
+    let asked = get_keys == GetKeys::Asked && matches!(definition.key.keys, Keys::Counted | Keys::After(_));
     let more: &[u8] = if asked { b" getkeys-api" } else { b"" };
     let flags = CString::new([definition.flags.to_bytes(), more].concat()).unwrap_or_default();
     // SAFETY: the server gave us the context for the time of loading, and copies name and flags.
@@ -69,7 +69,7 @@ fn register(
             flags.as_ptr(),
             first,
             last,
-            step
+            keystep
         ))
     };
     if status != raw::REDISMODULE_OK as c_int {

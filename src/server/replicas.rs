@@ -12,8 +12,8 @@ use super::{Arg, Ctx, detached};
 
 /// A callback for reports of replicas.
 pub(crate) trait AckEvents {
-    /// A replica has reported how far it is. The server notes the report right after this. It can be looked up once the commands that have
-    /// already arrived are done.
+    /// A replica has reported how far it is. The server notes the report right after this. The report can be looked up once the commands
+    /// that have already arrived are done.
     fn acked();
 }
 
@@ -72,9 +72,9 @@ impl Acks {
     /// Begins to listen to replicas. Returns `None` if the server refuses.
     pub(crate) fn listen<E: AckEvents>() -> Option<Self> {
         // SAFETY: the context is valid as long as the module is loaded.
-        let filter =
-            unsafe { api!(RedisModule_RegisterCommandFilter(detached::context(), Some(look::<E>), 0)) };
-        NonNull::new(filter).map(Self)
+        let registered =
+            unsafe { api!(RedisModule_RegisterCommandFilter(detached::context(), Some(filter::<E>), 0)) };
+        NonNull::new(registered).map(Self)
     }
 }
 
@@ -87,7 +87,7 @@ impl Drop for Acks {
 
 /// # Safety
 /// Called by the server, with a command that is about to run.
-unsafe extern "C" fn look<E: AckEvents>(command: *mut raw::RedisModuleCommandFilterCtx) {
+unsafe extern "C" fn filter<E: AckEvents>(command: *mut raw::RedisModuleCommandFilterCtx) {
     guard(c"command-filter", || {
         // SAFETY: the command is the server's; the server returns null for an argument that is not there.
         let word = |place| unsafe { api!(RedisModule_CommandFilterArgGet(command, place)) };

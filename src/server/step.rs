@@ -7,7 +7,7 @@
 //! - `Step::open_again` opens keys once more if something happened while they were opened;
 //! - an open key whose value somebody else takes out is lost from that moment on (`OpenKey`): it looks absent, and is not changed;
 //! - code that decides something new asks `is_disturbed` first;
-//! - no step begins within another one.
+//! - no step begins within another step.
 //!
 //! The server tells the module of each lock that leaves the keyspace before it frees the value (`NativeType`). It also tells of expired
 //! keys, swapped databases and flushes (`events`), but of flushes only when the values are gone.
@@ -47,8 +47,8 @@ unsafe impl Sync for Now {}
 pub(crate) struct Step(());
 
 impl Step {
-    /// Begins a step, before it opens keys. Returns `None` if a step runs already, which means that another module called this one in the
-    /// middle of it.
+    /// Begins a step, before it opens keys. Returns `None` if a step runs already, which means that another module called this module in
+    /// the middle of a step.
     #[inline(always)]
     pub(crate) fn begin() -> Option<Self> {
         if NOW.phase.get() != Phase::Idle {
@@ -58,8 +58,8 @@ impl Step {
         Some(Self(()))
     }
 
-    /// Opens keys again after the step was disturbed while they were opened. The earlier ones must not be used any more. Returns `None` if
-    /// the step is disturbed each time.
+    /// Opens keys again after the step was disturbed while they were opened. The keys that were opened before must not be used any more.
+    /// Returns `None` if the step is disturbed each time.
     #[cold]
     #[inline(never)]
     pub(crate) fn open_again<K, E>(&self, mut open: impl FnMut() -> Result<K, E>) -> Result<Option<K>, E> {
@@ -98,15 +98,15 @@ pub(super) fn disturb() {
 #[inline(always)]
 pub(super) fn delete(value: *mut c_void, body: impl FnOnce()) {
     /// Clears `ours`, even if `body` panics: another value may get this address next.
-    struct End;
-    impl Drop for End {
+    struct Clear;
+    impl Drop for Clear {
         #[inline(always)]
         fn drop(&mut self) {
             NOW.ours.set(ptr::null());
         }
     }
     NOW.ours.set(value);
-    let _end = End;
+    let _clear = Clear;
     body();
 }
 

@@ -10,7 +10,7 @@ use crate::config;
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
-use crate::server::{Blocked, Ctx};
+use crate::server::{BlockedClient, Ctx};
 use crate::waiting::{self, Caller, Holder, LockAccess, LockId, RequestId, WaitLimits};
 
 /// The client of the running command.
@@ -33,14 +33,14 @@ impl Caller<OpenLock<'_>> for Client<'_> {
         }
     }
 
-    fn block(&mut self, lock: &OpenLock<'_>, request: RequestId) -> Option<Blocked> {
+    fn block(&mut self, lock: &OpenLock<'_>, request: RequestId) -> Option<BlockedClient> {
         let parked_on = companion(lock.key(), self.0.is_cluster());
-        Blocked::new::<Telling>(self.0, &parked_on, request.0)
+        BlockedClient::new::<Telling>(self.0, &parked_on, request.0)
     }
 
     fn holders(&mut self, _lock: &OpenLock<'_>, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {
-        let look = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now, most);
-        holders::peek(self.0, id, look).unwrap_or_default()
+        let read = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now, most);
+        holders::peek(self.0, id, read).unwrap_or_default()
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>
 }
 
 /// Refuses `SYNC` to a client that can't get a reply later, when replicas have confirmed something.
-pub(super) fn may_be_told_later(ctx: &Ctx<'_>) -> Result<(), Error> {
+pub(super) fn may_reply_later(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.may_block() {
         Ok(())
     } else if ctx.is_replica() {

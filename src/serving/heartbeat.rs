@@ -1,4 +1,4 @@
-//! The grace of this server, and the heartbeat, which tells whether the process stood still. The rules are in `waiting::grace`.
+//! The grace of this server, and the heartbeat, which tells whether the process was frozen. The rules are in `waiting::grace`.
 
 use std::ffi::CStr;
 
@@ -8,8 +8,9 @@ use crate::lock::{Limits, Millis};
 use crate::server::{Ctx, ServerCell, Timer, TimerTask, fire, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
-/// How often the heart beats, in ms: in the server's cron, which usually runs ten times a second, or by a timer if the cron runs too rarely.
-/// The cron checks that timer: timers depend on the wall clock, and if that is set back, a timer does not fire until the clock has caught up.
+/// How often the heart beats, in ms: in the server's cron, which usually runs ten times a second, or by a timer if the cron runs too
+/// rarely. The cron checks that timer: timers depend on the wall clock, and if it is set back, a timer does not fire until it has caught
+/// up.
 const BEAT: Millis = 250;
 
 static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());
@@ -66,7 +67,7 @@ fn set_next() {
     });
 }
 
-/// How long nothing new is granted, and no lease is made longer.
+/// How long nothing new is granted, and how long no lease is made longer.
 pub(super) fn grace_left() -> GraceLeft {
     let grants = config::FAILOVER_GRACE.get();
     if grants == 0 {
@@ -90,7 +91,7 @@ pub(super) fn limits() -> Limits {
 }
 
 /// How long, in ms, the module must not hand locks over by timer; 0: it may. After this server was away, the server may still count
-/// replicas as good that are gone. (Commands are the server's to refuse.)
+/// replicas as good that are gone. (The server itself refuses commands.)
 pub(super) fn replicas_uncounted(ctx: &Ctx<'_>) -> Millis {
     let now = moment();
     let left = GRACE.with(|grace| grace.replicas_uncounted(now));

@@ -1,10 +1,10 @@
-//! Looks up the holders of a lock that somebody waits for, without a command on its key. Leaves no trace.
+//! Looks up the holders of a lock that somebody waits for, without a command on its key, and leaves no trace.
 
 use super::table::TABLE;
 use crate::keyspace::LockKey;
-use crate::lock::{Deadline, Grant, Held, Now, Owner};
+use crate::lock::{Deadline, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::LockId;
+use crate::waiting::{self, Holder, LockId};
 
 /// The holders of a lock that somebody waits for.
 #[derive(Default)]
@@ -23,30 +23,28 @@ pub(crate) struct HolderInfo {
     pub(crate) client: Option<u64>,
 }
 
-/// The holders of a lock in any database. `most` limits those in `first`.
+/// The holders of a lock in any database; `most` at most in `first`.
 pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
     let (count, held) = peek(ctx, id, |lock| holders(lock, most, now)).unwrap_or_default();
     TABLE.with(|table| {
         let client = |grant: &Grant| table.session_client(id.to_ref(), grant.fence());
-        let with_client = |(grant, deadline)| HolderInfo { client: client(&grant), grant, deadline };
+        let with_client = |Holder { grant, deadline }| HolderInfo { client: client(&grant), grant, deadline };
         let first: Vec<HolderInfo> = held.into_iter().map(with_client).collect();
         let reserved_for = if first.is_empty() { table.reserved_for(id.to_ref()) } else { None };
         Holders { count, first, reserved_for }
     })
 }
 
-/// Calls `look` on a lock in any database. Returns `None` if its key holds another type.
-pub(super) fn peek<R>(ctx: &Ctx<'_>, id: &LockId, look: impl FnOnce(&LockKey<'_>) -> R) -> Option<R> {
-    let peek = |key: Arg<'_>| LockKey::peek(ctx, key).ok().map(|lock| look(&lock));
+/// Calls `read` on a lock in any database. Returns `None` if its key holds another type.
+pub(super) fn peek<R>(ctx: &Ctx<'_>, id: &LockId, read: impl FnOnce(&LockKey<'_>) -> R) -> Option<R> {
+    let peek = |key: Arg<'_>| LockKey::peek(ctx, key).ok().map(|lock| read(&lock));
     ctx.in_db(id.db, || ctx.with_string(&id.key, peek)).flatten()
 }
 
-/// The number of holders, and the oldest grants, `most` at most.
-fn holders(lock: &LockKey<'_>, most: usize, now: Now) -> (usize, Vec<(Grant, Deadline)>) {
-    let Some(value) = lock.value() else { return (0, Vec::new()) };
-    let (until, millis) = (lock.deadline(), now.millis());
-    let held = value.alive(until, millis).take(most);
-    let held: Vec<_> = held.map(|Held { grant, deadline }| (grant.clone(), deadline)).collect();
+/// The number of holders, and the holders with the oldest grants, `most` at most.
+fn holders(lock: &LockKey<'_>, most: usize, now: Now) -> (usize, Vec<Holder>) {
+    let (value, until, now) = (lock.value(), lock.deadline(), now.millis());
     // Lapsed grants stay until a timer ends them, which takes long while clients are paused.
-    (value.count().saturating_sub(value.lapsed(until, millis).count()), held)
+    let count = value.map_or(0, |value| value.count().saturating_sub(value.lapsed(until, now).count()));
+    (count, waiting::holders(value, until, now, most))
 }

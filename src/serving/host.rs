@@ -7,14 +7,14 @@ use super::table::{BUDGET, TABLE, now};
 use super::{heartbeat, messages};
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now, Owner};
-use crate::server::{Blocked, Called, Ctx, ServerCell, client_exists, ticks};
+use crate::server::{BlockedClient, Called, Ctx, ServerCell, client_exists, ticks};
 use crate::waiting::{
     self, Budget, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
 };
 
 /// The command that a timer runs for a handover, so that the server applies the checks of every write: enough replicas, a disk that works,
-/// a slot that is served here. Its arguments are the number of a waiter, and all locks that it waits for; or 0, and one lock; or -1, and
-/// the other locks that an owner has given up with one (`LEFT_BY`).
+/// a hash slot that is served here. Its arguments are the number of a waiter, and all locks that it waits for; or 0, and one lock; or -1,
+/// and the other locks that an owner has given up together with one lock (`LEFT_BY`).
 pub(crate) const SETTLE: &CStr = c"lock.settle";
 
 /// The owner that gives up several locks in the running command.
@@ -24,8 +24,8 @@ pub(super) fn left_by() -> Option<Owner<'static>> {
     LEFT_BY.with(Option::take)
 }
 
-/// Settles the other locks that an owner has given up together with one.
-pub(super) fn settle_left(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
+/// Settles the other locks that an owner has given up together with one lock.
+pub(super) fn leave_others(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
     let keys = ids.iter().map(|id| id.key.as_ref());
     let words: Vec<&[u8]> = std::iter::once(b"-1".as_slice()).chain(keys).collect();
@@ -49,9 +49,9 @@ impl<'a> Server<'a> {
 }
 
 impl Environment for Server<'_> {
-    type Client = Blocked;
+    type Client = BlockedClient;
 
-    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
+    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
         TABLE.with(body)
     }
 
@@ -105,7 +105,7 @@ impl Host for Server<'_> {
         let words: Vec<&[u8]> = std::iter::once(waiter).chain(keys).collect();
         match self.ctx.call_write(SETTLE, &words) {
             Called::Done => Settled::Done,
-            Called::Elsewhere if self.ctx.slot_arrives(&first.key) => Settled::Arriving,
+            Called::Elsewhere if self.ctx.hash_slot_arrives(&first.key) => Settled::Arriving,
             Called::Elsewhere => Settled::Elsewhere,
             Called::Refused => Settled::Refused,
         }
@@ -124,17 +124,17 @@ impl Host for Server<'_> {
         }
     }
 
-    fn lease_end(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn deadline_of(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
         if !self.ctx.select_db(id.db) {
             return None;
         }
         self.ctx.with_string(&id.key, |key| {
             let lock = LockKey::read(self.ctx, key).ok()?;
-            lock.value()?.end_of(fence, lock.deadline(), now)
+            lock.value()?.deadline_of(fence, lock.deadline(), now)
         })
     }
 
-    fn unblock(&mut self, client: Blocked) {
+    fn unblock(&mut self, client: BlockedClient) {
         client.unblock();
     }
 

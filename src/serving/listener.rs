@@ -1,5 +1,5 @@
-//! The listener for the server's events. The keyspace may be in the middle of a change, so it only notes the event and sets a timer, and
-//! touches no key.
+//! The listener for the server's events. The keyspace may be in the middle of a change, so the listener only notes the event and sets a
+//! timer, and touches no key.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -9,7 +9,9 @@ use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
 use crate::lock::{Grant, Millis, Value};
-use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys};
+use crate::server::{
+    Arg, BlockedClient, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys,
+};
 use crate::waiting::{self, LockRef, WaitTable};
 
 /// The listener for all events.
@@ -21,8 +23,8 @@ static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
-        // A lapse matters if a session of the lock may outlive it, or if somebody is to be told of it.
-        let matters = |table: &mut WaitTable<Blocked>| {
+        // A lapse matters if a session of the lock may outlive the lapse, or if somebody is to be told of the lapse.
+        let matters = |table: &mut WaitTable<BlockedClient>| {
             let overdue = table.overdue_sessions(at, now().millis());
             (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)
         };
@@ -34,7 +36,7 @@ impl ValueEvents<Value> for ServerEvents {
     }
 
     fn sent(ctx: &Ctx<'_>) {
-        // If the server accepts the value, the event `restored` follows: it must find us listening.
+        // If the server accepts the value, the event `restored` follows, so the module must listen by then.
         listen(ctx);
     }
 
@@ -44,8 +46,8 @@ impl ValueEvents<Value> for ServerEvents {
 }
 
 /// Asks the server for events about changed keys, from now on. The module needs them for two things that it does not learn otherwise:
-/// somebody cuts a lease short on which a waiter or a session depends, or a client's payload becomes a key. So the module never asks for
-/// them on a server on which nobody waits.
+/// somebody cuts a lease short on which a waiter or a session depends, or a client's payload becomes a key. So the module does not ask for
+/// them before somebody waits, a session begins, or a client sends a payload.
 pub(super) fn listen(ctx: &Ctx<'_>) {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if !LISTENING.swap(true, Ordering::Relaxed) {

@@ -5,7 +5,7 @@
 //! - `tell`: replies to blocked clients; `messages`: published messages.
 //! - `host`, `tick`: the work that falls due between commands, and its timers.
 //! - `notices`: lines in the log about long waits and lapses.
-//! - `heartbeat`: the grace, and whether this server stood still.
+//! - `heartbeat`: the grace, and whether this server was frozen.
 //! - `listener`: the server's events about keys, connections and its own role.
 //! - `views`, `holders`: what commands and `INFO` show; `table`: the table of waiters and the budget.
 
@@ -28,6 +28,6 @@ mod views;
 pub(crate) use holders::{HolderInfo, Holders, holders_of};
 pub(crate) use host::SETTLE;
 pub(crate) use listener::ServerEvents;
-pub(crate) use steps::{acquire, break_, extend, leave, release, settle, settle_left};
+pub(crate) use steps::{acquire, break_, extend, leave, leave_others, release, settle};
 pub(crate) use table::now;
 pub(crate) use views::{grace, longest_held, most_work, outliving, view};

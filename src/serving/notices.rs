@@ -1,5 +1,5 @@
 //! Lines that an operator finds in the log: who has waited long, and for whom; lapses that somebody waited for; and refused payloads of
-//! clients. The log gets only a few of each a second.
+//! clients. The log gets only a few lines of each kind in a second.
 
 use super::holders::{HolderInfo, Holders, holders_of};
 use super::table::{TABLE, now};
@@ -12,7 +12,7 @@ static WAITS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static LAPSES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
-/// After a lease of a lock was over: the number of the lock's waiters, and the level of the line about the lapse.
+/// The number of a lock's waiters, and the level of the line about a lapse of that lock.
 pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
     match TABLE.with(|table| table.locks.lock(at).waiters()) {
         0 => (0, LogLevel::Verbose),
@@ -27,21 +27,19 @@ pub(super) fn of_refusal() -> LogLevel {
     if may { LogLevel::Warning } else { LogLevel::Verbose }
 }
 
-/// Logs who has waited long since the last call, and how many lines were left out.
+/// Logs the waits that have become long since the last call, and how many lines were left out.
 pub(super) fn write_down(ctx: &Ctx<'_>) {
     let now = now();
-    match config::LOG_WAIT.get() {
-        0 => (),
-        limit => long_waits(ctx, limit, now),
+    if let limit @ 1.. = config::LOG_WAIT.get() {
+        long_waits(ctx, limit, now);
     }
     for (rate, what) in [
         (&WAITS, "long waits"),
         (&LAPSES, "lapses that somebody waited for"),
         (&REFUSALS, "refused payloads"),
     ] {
-        match rate.with(|rate| rate.untold(now.millis())) {
-            0 => (),
-            more => ctx.log(LogLevel::Notice, &format!("{more} more {what} in the last seconds")),
+        if let more @ 1.. = rate.with(|rate| rate.unreported(now.millis())) {
+            ctx.log(LogLevel::Notice, &format!("{more} more {what} in the last seconds"));
         }
     }
 }

@@ -8,7 +8,7 @@ use super::table::{BUDGET, TABLE, now};
 use crate::error::Error;
 use crate::keyspace::{self, LockKey, Signal};
 use crate::lock::{Deadline, Fence, Grant, GrantChange, Limits, Millis, Now, Value};
-use crate::server::{self, Arg, Blocked, Ctx, Step, client_exists};
+use crate::server::{self, Arg, BlockedClient, Ctx, Step, client_exists};
 use crate::stats;
 use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, LockRef, WaitTable};
 
@@ -17,7 +17,7 @@ pub(crate) struct OpenLock<'a> {
     lock: LockKey<'a>,
     /// The name of the key; `None` until it has been asked of the server.
     name: Cell<Option<&'a [u8]>>,
-    /// The last answer of `idle`; `None` before the first.
+    /// The last result of `idle`; `None` before the first.
     idle: Option<bool>,
     /// The command has several locks open.
     among_others: bool,
@@ -115,10 +115,10 @@ impl Closed<'_> {
 }
 
 impl Environment for OpenLock<'_> {
-    type Client = Blocked;
+    type Client = BlockedClient;
 
-    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
-        // `body` may make an idle lock busy, so a cached answer of yes is dropped. An answer of no may stay until the step is over.
+    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
+        // `body` may make an idle lock busy, so a cached `true` is dropped. A cached `false` may stay until the step is over.
         self.idle = self.idle.filter(|idle| !idle);
         self.lent = true;
         TABLE.with(body)
@@ -240,7 +240,7 @@ impl<'a> LockAccess for OpenLock<'a> {
     }
 }
 
-/// Looks the lock up in the table of waiters. A function of its own, so that a step pays one comparison if nobody waits for any lock.
+/// Looks the lock up in the table of waiters. It is not inlined, so that a step pays one comparison if nobody waits for any lock.
 #[inline(never)]
 fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
     let at = LockRef { db: ctx.db(), key: key.bytes() };

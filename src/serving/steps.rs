@@ -57,7 +57,7 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) 
         channel.address = callers::may_be_notified(ctx, &channel.address)?;
     }
     if wait.confirm.is_some() {
-        callers::may_be_told_later(ctx)?;
+        callers::may_reply_later(ctx)?;
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bo
     let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
         // If the server refuses this, a timer does it.
-        host::settle_left(ctx, owner, &others);
+        host::leave_others(ctx, owner, &others);
     }
     Ok(any)
 }
@@ -92,7 +92,7 @@ pub(crate) fn extend<'a, K: LockNames<'a>>(
     now: Now,
 ) -> Result<Outcome<Deadline>, Error> {
     if longer.confirm.is_some() {
-        callers::may_be_told_later(ctx)?;
+        callers::may_reply_later(ctx)?;
     }
     step(ctx, keys, |locks| Ok(waiting::extend(locks, &mut Client(ctx), longer, now)?))
 }
@@ -102,7 +102,7 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
     step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
 }
 
-/// Runs `LOCK.SETTLE` for one lock, or for all locks that a waiter waits for. Refused if no timer runs it.
+/// Runs `LOCK.SETTLE` for one lock, or for all locks that a waiter waits for. It is refused if no timer runs it.
 pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>) -> Result<(), Error> {
     if !tick::is_running() {
         return Err(Error::NotAClientCommand);
@@ -137,8 +137,8 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
     }
 }
 
-/// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with one.
-pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
+/// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with one lock.
+pub(crate) fn leave_others(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
     let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
     // If a key holds another type, a timer handles it.
     let leave = |locks: &mut OpenLocks<'_>| {

@@ -1,4 +1,4 @@
-//! The replies to blocked clients, and what happens when such a client goes.
+//! The replies to blocked clients, and what happens when such a client goes away.
 
 use std::num::NonZeroU64;
 
@@ -8,7 +8,7 @@ use super::tick;
 use crate::error::Error;
 use crate::lock::Got;
 use crate::reply::{reply_grant, reply_grants};
-use crate::server::{BlockedEvents, Ctx, ErrorReply, answer_arrived};
+use crate::server::{BlockedEvents, Ctx, ErrorReply, reply_arrived};
 use crate::stats;
 use crate::waiting::{self, Answer, Refusal, RequestId, RequestedLock, RequestedLocks};
 
@@ -16,7 +16,7 @@ use crate::waiting::{self, Answer, Refusal, RequestId, RequestedLock, RequestedL
 pub(super) struct Telling;
 
 impl BlockedEvents for Telling {
-    fn answer(ctx: &Ctx<'_>, number: NonZeroU64) {
+    fn reply(ctx: &Ctx<'_>, number: NonZeroU64) {
         let now = now();
         let Some(told) = waiting::tell(&mut Server::new(ctx), RequestId(number), now) else { return };
         match told.answer {
@@ -53,8 +53,8 @@ impl BlockedEvents for Telling {
         tick::arm();
     }
 
-    fn ended(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool) {
-        waiting::ended(&mut Server::new(ctx), RequestId(number), gone, answer_arrived);
+    fn finished(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool) {
+        waiting::finished(&mut Server::new(ctx), RequestId(number), gone, reply_arrived);
     }
 
     fn freed(number: NonZeroU64) {

@@ -1,4 +1,4 @@
-//! The timers: one does the work that is due, one tells waiters of their grants, and one looks how far replicas are.
+//! The timers: one does the work that is due, one tells waiters of their grants, and one checks how far replicas are.
 //!
 //! The first two are separate, so that a handover sets only one timer, of 0 ms: the timer for due work stays set while leases only move to
 //! later times. (With one timer for both, a handover took 47,100 instructions of the server, not 39,600.)
@@ -6,8 +6,8 @@
 //! Waiters are told by a timer, and not in the step that makes the grant: the server's `UnblockClient` sends the reply, but keeps the
 //! client blocked until the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` in between would send a second reply; on
 //! others a timeout would swallow the first. A timer of 0 ms fires after the commands that have already arrived and right before the server
-//! sends replies, or a millisecond later if another timer is due first. (With threads for input, commands that these have read meanwhile
-//! come in between: see `waiting::ended`.)
+//! sends replies, or a millisecond later if another timer is due first. (With threads for input, commands that such a thread has read
+//! meanwhile come in between: see `waiting::finished`.)
 
 use std::ffi::CStr;
 
@@ -22,11 +22,11 @@ struct Tick {
     /// The timer for the work that is due next.
     due_work: Option<Set>,
     /// The timer that tells waiters, and how many runs of the cron it has outlasted.
-    answers: Option<(Timer, u8)>,
+    outbox: Option<(Timer, u8)>,
     /// Waiters are being told now. (A timer that is set while another timer runs fires a millisecond later, and so do all timers that are
     /// set until then.)
-    answering: bool,
-    /// The timer that looks how far replicas are, and the listener for their reports. Both are there only while somebody waits for
+    sending: bool,
+    /// The timer that checks how far replicas are, and the listener for their reports. Both are there only while somebody waits for
     /// replicas.
     replicas: Option<Set>,
     acks: Option<Acks>,
@@ -55,14 +55,14 @@ impl Set {
 /// If a timer is more than this many ms late, the wall clock has been set back.
 const LATE: Millis = 250;
 
-/// Work that is due later than in this many ms gets its timer from the server's cron, which runs at least once a second. The server keeps its
-/// timers in a tree, where the timer of a handover costs 5,000 instructions less if it is the only one.
+/// Work that is due later than in this many ms gets its timer from the server's cron, which runs at least once a second. The server keeps
+/// its timers in a tree, where the timer of a handover costs 5,000 instructions less if it is the only one.
 const SOON: Millis = 2_500;
 
 static TICK: ServerCell<Tick> = ServerCell::new(Tick {
     due_work: None,
-    answers: None,
-    answering: false,
+    outbox: None,
+    sending: false,
     replicas: None,
     acks: None,
     later: None,
@@ -70,7 +70,7 @@ static TICK: ServerCell<Tick> = ServerCell::new(Tick {
 });
 
 impl Tick {
-    /// Whether the timer that is set would fire too late for what is due then.
+    /// Whether the timer that is set would fire too late for work that is due at this time.
     fn is_too_late(&self, due: Millis) -> bool {
         self.due_work.as_ref().is_none_or(|set| set.at > due) && self.later.is_none_or(|later| later > due)
     }
@@ -82,12 +82,12 @@ impl Tick {
             self.acks = if syncs { Acks::listen::<Replicas>() } else { None };
         }
         if TABLE.with(|table| table.replication.is_to_ask()) {
-            self.look_at_replicas(0);
+            self.poll_replicas(0);
         }
     }
 
-    /// Sets the timer that looks how far replicas are, in this many ms, unless it is set already.
-    fn look_at_replicas(&mut self, delay: Millis) {
+    /// Sets the timer that checks how far replicas are, in this many ms, unless it is set already.
+    fn poll_replicas(&mut self, delay: Millis) {
         if self.replicas.is_none() {
             self.replicas = Some(Set::new::<Replicas>(delay, server::now() / 1000));
         }
@@ -97,7 +97,7 @@ impl Tick {
 /// Sets the timers for the work that is due next, unless they are already set for that time or earlier.
 pub(super) fn arm() {
     // The code that is running calls this function again when it has finished.
-    if TICK.with(|tick| tick.running || tick.answering) {
+    if TICK.with(|tick| tick.running || tick.sending) {
         return;
     }
     #[cfg(debug_assertions)]
@@ -112,8 +112,8 @@ pub(super) fn arm() {
         if syncs || tick.acks.is_some() {
             tick.see_to_replicas(syncs);
         }
-        if answered && tick.answers.is_none() {
-            tick.answers = Some((Timer::after::<Answers>(0), 0));
+        if answered && tick.outbox.is_none() {
+            tick.outbox = Some((Timer::after::<Outbox>(0), 0));
         }
         let Some(next) = next.filter(|&next| tick.is_too_late(next)) else { return };
         let now = server::now() / 1000;
@@ -146,7 +146,7 @@ pub(super) fn on_duty() {
             *turns += 1;
             *turns > 2
         };
-        if let Some((late, _)) = tick.answers.take_if(has_outlasted) {
+        if let Some((late, _)) = tick.outbox.take_if(has_outlasted) {
             late.stop();
         }
         if let Some(late) = tick.replicas.take_if(is_late) {
@@ -154,7 +154,7 @@ pub(super) fn on_duty() {
         }
         if tick.acks.is_some() {
             // A report of a replica may have been missed.
-            tick.look_at_replicas(0);
+            tick.poll_replicas(0);
         }
     });
     arm();
@@ -165,29 +165,29 @@ pub(super) fn is_running() -> bool {
     TICK.with(|tick| tick.running)
 }
 
-fn answer(ctx: &Ctx<'_>) {
+fn send(ctx: &Ctx<'_>) {
     BUDGET.with(Budget::begin_turn);
-    TICK.with(|tick| tick.answering = true);
-    waiting::answer(&mut Server::new(ctx));
-    TICK.with(|tick| tick.answering = false);
+    TICK.with(|tick| tick.sending = true);
+    waiting::send_due(&mut Server::new(ctx));
+    TICK.with(|tick| tick.sending = false);
 }
 
-struct Answers;
+struct Outbox;
 
-impl TimerTask for Answers {
+impl TimerTask for Outbox {
     const NAME: &'static CStr = c"answers";
 
     fn run(ctx: &Ctx<'_>) {
-        TICK.with(|tick| tick.answers = None);
-        answer(ctx);
+        TICK.with(|tick| tick.outbox = None);
+        send(ctx);
         // There may be more to tell, or a grant that nobody received may go to the next waiter.
         arm();
     }
 
     fn run_again() {
         TICK.with(|tick| {
-            tick.answering = false;
-            tick.answers = Some((Timer::after::<Self>(AFTER_PANIC), 0));
+            tick.sending = false;
+            tick.outbox = Some((Timer::after::<Self>(AFTER_PANIC), 0));
         });
     }
 }
@@ -196,7 +196,7 @@ struct Replicas;
 
 impl AckEvents for Replicas {
     fn acked() {
-        TICK.with(|tick| tick.look_at_replicas(0));
+        TICK.with(|tick| tick.poll_replicas(0));
     }
 }
 
@@ -207,17 +207,17 @@ impl TimerTask for Replicas {
         TICK.with(|tick| tick.replicas = None);
         BUDGET.with(Budget::begin_turn);
         let again = waiting::confirm(&mut Server::new(ctx), now());
-        answer(ctx);
+        send(ctx);
         if let Some(delay) = again {
-            TICK.with(|tick| tick.look_at_replicas(delay));
+            TICK.with(|tick| tick.poll_replicas(delay));
         }
         arm();
     }
 
     fn run_again() {
         TICK.with(|tick| {
-            (tick.answering, tick.replicas) = (false, None);
-            tick.look_at_replicas(AFTER_PANIC);
+            (tick.sending, tick.replicas) = (false, None);
+            tick.poll_replicas(AFTER_PANIC);
         });
     }
 }

@@ -6,15 +6,15 @@ use super::host::Server;
 use super::table::{BUDGET, TABLE};
 use crate::keyspace::LockKey;
 use crate::lock::{Millis, Now};
-use crate::server::{Blocked, Ctx};
+use crate::server::{BlockedClient, Ctx};
 use crate::waiting::{self, Holder, LockRef, WaitTable};
 
 /// Runs `body` on the table of waiters, to show what it has.
-pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
+pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
     TABLE.with(body)
 }
 
-/// The holders of a lock whose leases are over, but whose sessions outlive that because this server stood still.
+/// The holders of a lock whose leases are over, but whose sessions outlive the leases because this server was frozen.
 pub(crate) fn outliving(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now) -> Vec<Holder> {
     let at = LockRef { db: ctx.db(), key: lock.name().bytes() };
     waiting::outliving(&mut Server::new(ctx), at, lock.value(), lock.deadline(), now)

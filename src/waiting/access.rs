@@ -3,7 +3,7 @@
 //!
 //! No model tests the code behind these methods, so they are few, and none of them decides anything.
 
-use super::detect::{Circle, Holder};
+use super::detect::{Cycle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
 use crate::lock::{
     Deadline, Fence, Grant, GrantChange, Held, Limits, Micros, Millis, Now, Others, Owner, ReentryError,
@@ -33,7 +33,7 @@ pub(crate) trait Environment {
 
 /// One lock, open for one step of a command or a timer.
 pub(crate) trait LockAccess: Environment {
-    /// The name of the lock. It outlives a borrow of the lock, so that no step has to clone it.
+    /// The name of the lock. It outlives a borrow of the lock, so that no step has to clone the name.
     type Key: Copy + AsRef<[u8]>;
 
     fn db(&self) -> i32;
@@ -59,8 +59,8 @@ pub(crate) trait LockAccess: Environment {
     /// Ends one of several grants, and notes the event `why`.
     fn end(&mut self, fence: Fence, why: LockEvent);
 
-    /// If the lock has several grants, ends those whose leases were over before `now`, `most` at most, and notes each lapse. Returns the
-    /// fences of the ended grants.
+    /// If the lock has several grants, ends the grants whose leases were over before `now`, `most` at most, and notes each lapse. Returns
+    /// the fences of the ended grants.
     fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence>;
 
     /// Ends all grants.
@@ -82,8 +82,8 @@ pub(crate) trait LockAccess: Environment {
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
-    /// The most locks for which places that still have to claim a grant of this lock may wait in all. At this number, no further place is
-    /// given a grant that its owner has already.
+    /// The most locks, in all, that the places with an unclaimed grant of this lock may wait for. At this number, no further place is given
+    /// a grant that its owner has already.
     fn most_unclaimed(&self) -> u32 {
         32
     }
@@ -104,7 +104,7 @@ pub(crate) trait LockAccess: Environment {
         self.here(|table, at| table.locks.change(at, body))
     }
 
-    /// The grant of an owner and the end of its lease, if the owner holds the lock; and the grants of the others.
+    /// The grant of an owner and the end of its lease, if the owner holds the lock; and the other holders.
     #[inline(always)]
     fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others<'_>) {
         match self.value() {
@@ -118,7 +118,7 @@ pub(crate) trait LockAccess: Environment {
         self.value()?.with_fence(fence, || self.deadline())
     }
 
-    /// Whether there is a grant with this fence. The end of its lease, which is a look-up of its own, is not asked for.
+    /// Whether there is a grant with this fence. This saves looking up the end of the lease.
     fn has_fence(&self, fence: Fence) -> bool {
         self.value().is_some_and(|value| value.with_fence(fence, || Deadline::Never).is_some())
     }
@@ -142,7 +142,7 @@ pub(crate) trait Caller<S: LockAccess> {
     /// Blocks the client under this number. Returns `None` if the server refuses.
     fn block(&mut self, lock: &S, request: RequestId) -> Option<S::Client>;
 
-    /// The holders of another lock, which the command does not name, `most` at most, for reading. `lock` stays open meanwhile.
+    /// Reads the holders of another lock, which the command does not name, `most` at most. `lock` stays open meanwhile.
     fn holders(&mut self, lock: &S, id: &LockId, now: Millis, most: usize) -> Vec<Holder>;
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct WaitLimits {
 
 /// The server between commands, when due work is done and waiters are told.
 pub(crate) trait Host: Environment {
-    /// Whether the work that is due has to wait, and why.
+    /// Why the work that is due has to wait, if it has to.
     fn rest(&mut self, now: Now) -> Deferral;
 
     /// How long, in µs, this turn has lasted.
@@ -168,15 +168,15 @@ pub(crate) trait Host: Environment {
     /// Whether this turn has used up its budget (see `budget`).
     fn is_turn_over(&mut self) -> bool;
 
-    /// Settles a lock by a command, so that the server applies the checks of every write. With `waiter`, settles all locks that it waits
-    /// for.
+    /// Settles a lock by a command, so that the server applies the checks of every write. With `waiter`, settles all locks that this waiter
+    /// waits for.
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled;
 
-    /// Settles a lock whose slot is moving to this server, where no command finds the lock yet.
+    /// Settles a lock whose hash slot is moving to this server, where no command finds the lock yet.
     fn settle_arriving(&mut self, id: &LockId);
 
     /// The end of the lease of the grant with this fence; `None` if the grant does not hold the lock at `now`.
-    fn lease_end(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
+    fn deadline_of(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
 
     /// Has the server call back for a blocked client, in this call or soon, so that the client is told.
     fn unblock(&mut self, client: Self::Client);
@@ -194,13 +194,13 @@ pub(crate) trait Host: Environment {
 /// How far a server and its replicas are in the stream of replication.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replicas {
-    /// How much this server has written.
+    /// How many bytes this server has written.
     pub(crate) written: Offset,
     /// The offset that each replica has acknowledged last.
     pub(crate) replicas: Vec<Offset>,
 }
 
-/// Whether and why the work that is due has to wait.
+/// Why the work that is due has to wait, if it has to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
     /// The work does not have to wait.
@@ -215,9 +215,9 @@ pub(crate) enum Deferral {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done,
-    /// The lock's slot is moving to this server, and only the locks that clients have taken with `ASKING` are here.
+    /// The lock's hash slot is moving to this server, and only the locks that clients have taken with `ASKING` are here.
     Arriving,
-    /// The lock is in a slot that another server serves.
+    /// The lock is in a hash slot that another server serves.
     Elsewhere,
     /// The server refused the write.
     Refused,
@@ -250,11 +250,11 @@ pub(crate) enum LockEvent {
     Refused,
     /// The owner has released its last hold.
     Released,
-    /// A grant was taken back, since its client went away before it was told.
+    /// A grant was taken back, since its client went away before it was told of the grant.
     TakenBack,
     /// The connection that kept the grant alive has closed.
     SessionEnded,
-    /// A lease ran out: one of several, or one that a connection kept alive.
+    /// A lease ran out: one of several leases, or the lease of a grant that a connection kept alive.
     Lapsed,
     /// A wait was refused or ended, since it would never have been served.
     Deadlocked,
@@ -275,8 +275,8 @@ pub(crate) enum Refusal {
     MaxPlaces,
     /// The client would wait for an owner that waits for this client's owner.
     Deadlock,
-    /// The wait would never end, since it closes a circle.
-    Circle(Circle),
+    /// The wait would never end, since it closes a cycle.
+    Cycle(Cycle),
     /// Nothing new is granted for this many ms.
     Grace(Millis),
     /// No lease can be set for this many ms.

@@ -33,20 +33,20 @@ pub(crate) fn acquire<B: LocksAccess>(
     acquire_any(locks, caller, ask, wait, now)
 }
 
-/// The fast path of an acquire: most acquires are of one lock that is free and idle. Returns `None` if this lock is not.
+/// The fast path of an acquire: most acquires are of one lock that is free and idle. Returns `None` if this lock is not free and idle.
 #[inline(always)]
 fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -> Option<Granted> {
     if lock.value().is_some() || lock.grace().grants > 0 || !lock.idle() {
         return None;
     }
-    let until = ask.first_deadline(lock.limits(), now.start);
+    let until = ask.new_deadline(lock.limits(), now.start);
     let fence = lock.next_fence(now)?;
     let slot = ask.slot.map(SlotRequest::alone);
     let decision = Decision { kind: GrantKind::Alone, holds: 1, room: ask.room, slot, until };
     Some(grant::<false, S>(lock, ask, Planned { fence, decision }, now))
 }
 
-/// Handles every acquire but those on the fast path. A function of its own, so that the fast path does not pay for it.
+/// Handles every acquire that is not on the fast path. It is not inlined, so that the fast path does not pay for it.
 #[inline(never)]
 fn acquire_any<B: LocksAccess>(
     locks: &mut B,
@@ -74,16 +74,16 @@ fn acquire_any<B: LocksAccess>(
             blocked => blocked,
         },
     };
-    let (granted, first_end) = carry_out::<false, B>(locks, ask, &planned, now);
+    let (granted, first_deadline) = carry_out::<false, B>(locks, ask, &planned, now);
     if let Some(blocked) = blocked {
-        tell_when_confirmed(locks, caller.id(), blocked, ask, wait, (&granted, first_end), now);
+        tell_when_confirmed(locks, caller.id(), blocked, ask, wait, (&granted, first_deadline), now);
         return Ok(Outcome::Waits);
     }
     let got = locks.with(&granted, |lock, granted| {
         keep(lock, caller.id(), ask, wait, granted, now);
         granted.got
     });
-    Ok(Outcome::Granted((got, first_end)))
+    Ok(Outcome::Granted((got, first_deadline)))
 }
 
 /// Notes the channel on which the owner hears what becomes of a grant of the running command, and the connection that keeps the grant
@@ -99,7 +99,7 @@ fn keep<S: LockAccess>(
 ) {
     let (fence, until) = (granted.got.fence, granted.until);
     if ask.once && !lock.idle() {
-        // The owner knows of its hold.
+        // The owner is being told of its hold.
         lock.here(|table, at| table.share_hold(at, fence));
     }
     if let Some(channel) = &wait.channel {

@@ -9,12 +9,12 @@
 const WORK: u32 = 2_000;
 
 /// The work of looking up a lock, a holder or a waiter.
-pub(super) const LOOK: u32 = 1;
+pub(super) const LOOKUP: u32 = 1;
 
 /// The work of ending a grant of which nothing else is known.
 pub(super) const END: u32 = 1;
 
-/// The most grants that a step ends at that price.
+/// The most grants that a step ends, if nothing else is known of them.
 pub(super) const MOST_ENDED: u32 = WORK / END;
 
 /// The work of making or changing a grant, or of telling a waiter: replicas, files and listeners hear of it.

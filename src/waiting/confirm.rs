@@ -15,8 +15,8 @@ use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};
 /// How long in ms to wait before trying again to ask replicas.
 const AGAIN: Millis = 2;
 
-/// Keeps the client of the running command blocked, and has it told of its grants once replicas have confirmed them. A function of its own,
-/// so that an acquire without `SYNC` does not pay for it.
+/// Keeps the client of the running command blocked, and has it told of its grants once replicas have confirmed them. It is not inlined, so
+/// that an acquire without `SYNC` does not pay for it.
 #[cold]
 #[inline(never)]
 pub(super) fn tell_when_confirmed<B: LocksAccess>(
@@ -45,7 +45,7 @@ pub(super) fn tell_when_confirmed<B: LocksAccess>(
     share_holds(locks, request, ask, granted);
 }
 
-/// Keeps a blocked client waiting for its answer until replicas have confirmed that.
+/// Keeps a client blocked until replicas have confirmed its answer.
 pub(super) fn hold_answer<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -59,7 +59,7 @@ pub(super) fn hold_answer<B: LocksAccess>(
     });
 }
 
-/// Looks how far the replicas are. If enough of them have confirmed a client's grants, has the client told. Also asks the replicas about
+/// Checks how far the replicas are. If enough replicas have confirmed a client's grants, has the client told. Also asks the replicas about
 /// new grants. The server calls this when a replica has reported how far it is, when there is something new to ask and no question is open,
 /// and now and then. Returns in how many ms to call again, if there is more to do. (A report of a replica leads to a call in any case.)
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
@@ -72,9 +72,9 @@ pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     while let Some(confirmed) = host.table(|table| table.next_confirmed(&seen.replicas)) {
         if let Confirmed::Answer(request, locks) = confirmed {
             // The grant may have been broken, deleted or moved meanwhile.
-            let end = |lock: &RequestedLock| host.lease_end(&lock.id, lock.fence()?, now.millis());
-            let ends: Option<Vec<Deadline>> = locks.all().iter().map(end).collect();
-            let until = ends.and_then(|ends| ends.into_iter().min());
+            let deadline = |lock: &RequestedLock| host.deadline_of(&lock.id, lock.fence()?, now.millis());
+            let deadlines: Option<Vec<Deadline>> = locks.all().iter().map(deadline).collect();
+            let until = deadlines.and_then(|deadlines| deadlines.into_iter().min());
             host.table(|table| table.answer_confirmed(request, until));
         }
         if host.used() >= TURN {

@@ -16,7 +16,7 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
         let lease = host.limits().allowed(told.ask.lease);
         for (id, fence) in &told.binds {
             let (fence, client) = (*fence, told.client_id);
-            if let Some(until) = host.lease_end(id, fence, now.millis()) {
+            if let Some(until) = host.deadline_of(id, fence, now.millis()) {
                 host.table(|table| {
                     sessions::bind(table, id.to_ref(), client, fence, lease, until, now.millis());
                     table.sessions().confirm(id.to_ref(), fence, told.confirm);
@@ -72,7 +72,7 @@ fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) 
 /// Called when the server is done with a waiter. `gone`: the connection closed, or an operator sent the waiter away. If it is gone, the
 /// grant that the waiter was told of is taken back, unless `arrived` says that the answer reached the client. `arrived` is called with the
 /// id of the connection, and with whether the answer was given because it was due.
-pub(crate) fn ended<A: Environment>(
+pub(crate) fn finished<A: Environment>(
     env: &mut A,
     request: RequestId,
     gone: bool,

@@ -7,15 +7,7 @@ use super::leases::lease_moved;
 use super::lock_set::LocksAccess;
 use super::settle::settle_for;
 use super::table::{Answer, Arrival, Confirm, WaitKind};
-use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, GrantChange, Millis, Now, Owner};
-
-/// The new lease of a grant.
-#[derive(Clone, Copy, Debug)]
-struct Extension {
-    fence: Fence,
-    holds: u32,
-    until: Deadline,
-}
+use crate::lock::{self, AcquireRequest, Deadline, Got, GrantChange, Millis, Now, Owner};
 
 /// The request of an extension.
 #[derive(Clone, Copy, Debug)]
@@ -46,31 +38,32 @@ pub(crate) fn extend<B: LocksAccess>(
             blocked => blocked,
         },
     };
-    let first_end = B::all(&extensions).iter().map(|extension| extension.until).min();
-    let until = first_end.unwrap_or(Deadline::Never);
-    locks.with(&extensions, |lock, extension| set(lock, *extension, now));
+    let first_deadline = B::all(&extensions).iter().map(|(_, until)| *until).min();
+    let until = first_deadline.unwrap_or(Deadline::Never);
+    locks.with(&extensions, |lock, (got, until)| set(lock, *got, *until, now));
     let Some((request, client)) = blocked else { return Ok(Outcome::Granted(until)) };
     let ExtendRequest { owner, lease, confirm, .. } = *longer;
     let owner = owner.borrowed().into_owned();
     let ask = AcquireRequest { once: true, ..AcquireRequest::new(owner, lease) };
     let (way, client_id) = (WaitKind::Blocked(client), caller.id());
     let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm };
-    let got = locks.with(&extensions, |_, &Extension { fence, holds, .. }| Got { fence, holds, slot: None });
+    let got = locks.with(&extensions, |_, (got, _)| *got);
     hold_answer(locks, request, arrival, &got, Answer::Extended { until });
     Ok(Outcome::Waits)
 }
 
-/// Decides an extension, and changes nothing. The error says why the lease can't be set.
+/// Decides an extension, and changes nothing. Returns the grant and its new deadline. The error says why the lease can't be set.
 fn may_extend<S: LockAccess>(
     lock: &mut S,
     longer: &ExtendRequest<'_>,
     now: Now,
-) -> Result<Extension, Refusal> {
+) -> Result<(Got, Deadline), Refusal> {
     let ExtendRequest { owner, fence, lease, .. } = *longer;
     let limits = lock.limits();
     let held = lock.seen_by(owner).0.ok_or(Refusal::NotHeld)?;
     let until = lock::decide_extend(Some(held), fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
-    let (fence, holds, room) = (held.grant.fence(), held.grant.holds(), held.grant.room());
+    let got = Got { fence: held.grant.fence(), holds: held.grant.holds(), slot: None };
+    let room = held.grant.room();
     if !limits.may_lengthen {
         return Err(Refusal::GraceOfLeases(lock.grace().leases));
     }
@@ -81,11 +74,10 @@ fn may_extend<S: LockAccess>(
     {
         return Err(Refusal::GraceOfLeases(grace));
     }
-    Ok(Extension { fence, holds, until })
+    Ok((got, until))
 }
 
-fn set<S: LockAccess>(lock: &mut S, extension: Extension, now: Now) {
-    let Extension { fence, holds, until } = extension;
+fn set<S: LockAccess>(lock: &mut S, Got { fence, holds, .. }: Got, until: Deadline, now: Now) {
     lock.update(fence, GrantChange::NONE, until);
     if !lock.idle() {
         // The owner must know of at least one hold, since it extends the grant.

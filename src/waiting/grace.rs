@@ -2,9 +2,9 @@
 //!
 //! Replication is asynchronous, so a grant may be lost when its primary is lost. Without a grace, the new primary would give the lock to
 //! another owner within the first owner's lease; so it first lets that lease run out. A primary that was frozen needs a grace, too: in the
-//! meantime another server may have granted locks that this one believes to be free.
+//! meantime another server may have granted locks that this server believes to be free.
 //!
-//! A heartbeat tells whether the process stood still. It notes the time since boot, which goes on while the process does not, and the time
+//! A heartbeat tells whether the process was frozen. It notes the time since boot, which goes on while the process does not, and the time
 //! for which this thread ran. A command that keeps the server busy for seconds runs; a process that is stopped, or stuck in a page fault or
 //! a disk write, does not. Each new grant checks this too, since after a freeze everything is due at once, and the heartbeat may not come
 //! first.
@@ -16,13 +16,13 @@
 use super::access::GraceLeft;
 use crate::lock::Millis;
 
-/// If a free lock has a queue, how often, in ms, to check whether the grace is over. The setting may change meanwhile.
+/// How often, in ms, to check whether the grace is over, if a free lock has a queue. The setting may change meanwhile.
 pub(super) const LOOK_AGAIN: Millis = 100;
 
 /// How long, in ms, until the server has counted its good replicas again: it does so once a second.
 const REPLICAS_COUNTED: Millis = 1100;
 
-/// If a process stood still, or did not check the time, for more than this many ms, it was away.
+/// A process was away if it was frozen, or did not check the time, for more than this many ms.
 pub(super) const AWAY: Millis = 1000;
 
 /// A moment on two clocks that nobody sets, in ms.
@@ -37,7 +37,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     /// How many ms since `earlier` the thread did not run.
-    fn stood_still(self, earlier: Self) -> Millis {
+    fn frozen(self, earlier: Self) -> Millis {
         (self.since_boot - earlier.since_boot) - (self.ran - earlier.ran)
     }
 }
@@ -80,7 +80,7 @@ impl Grace {
             if now.since_boot - last.since_boot > AWAY {
                 self.back = Some(now.since_boot);
             }
-            if now.stood_still(last) > AWAY {
+            if now.frozen(last) > AWAY {
                 self.since = now.since_boot;
             }
         }
@@ -110,14 +110,14 @@ mod tests {
 
     const LENGTH: GraceLength = GraceLength { grants: 10_000, longest_lease: Some(7_000) };
 
-    /// A server that has served for an hour stands still for `stood_still` ms, is then busy for `busy` ms, and has been back for `later`
-    /// ms. Returns for how long it makes no grants, for how long it makes no lease longer, and for how long it does not count replicas.
-    fn left(stood_still: Millis, busy: Millis, later: Millis) -> (Millis, Millis, Millis) {
+    /// A server that has served for an hour is frozen for `frozen` ms, is then busy for `busy` ms, and has been back for `later` ms.
+    /// Returns for how long it makes no grants, for how long it makes no lease longer, and for how long it does not count replicas.
+    fn left(frozen: Millis, busy: Millis, later: Millis) -> (Millis, Millis, Millis) {
         let mut grace = Grace::new();
         grace.begin(Moment { since_boot: 0, ran: 0 });
         let now = |ms| Moment { since_boot: ms, ran: ms };
         (0..=3_600_000).step_by(250).for_each(|ms| grace.beat(now(ms)));
-        let back = Moment { since_boot: 3_600_000 + stood_still + busy, ran: 3_600_000 + busy };
+        let back = Moment { since_boot: 3_600_000 + frozen + busy, ran: 3_600_000 + busy };
         grace.beat(back);
         let now = Moment { since_boot: back.since_boot + later, ran: back.ran + later };
         let GraceLeft { grants, leases } = grace.left(now, LENGTH);
@@ -131,7 +131,7 @@ mod tests {
         // An old primary may live on for as long as the grace exceeds the longest lease.
         assert_eq!(left(0, AWAY + 1, 0), (3_000, 3_000, REPLICAS_COUNTED));
         assert_eq!(left(AWAY, 1, 0), (3_000, 3_000, REPLICAS_COUNTED));
-        // A server that stood still may have been replaced.
+        // A server that was frozen may have been replaced.
         assert_eq!(left(AWAY + 1, 0, 0), (10_000, 3_000, REPLICAS_COUNTED));
         assert_eq!(left(AWAY + 1, 500, 100), (9_900, 2_900, REPLICAS_COUNTED - 100));
         assert_eq!(left(AWAY + 1, 0, 1_000), (9_000, 2_000, 100));

@@ -22,8 +22,8 @@ pub(super) struct Granted {
     pub(super) is_new: bool,
 }
 
-/// Gives each grant its fence: all new grants of the request get the same. Returns `None` if there are no more fences; nothing has been
-/// granted then.
+/// Gives each grant its fence: all new grants of the request get the same fence. Returns `None` if there are no more fences; nothing has
+/// been granted then.
 #[inline(always)]
 pub(super) fn plan<B: LocksAccess>(
     locks: &mut B,
@@ -50,16 +50,16 @@ pub(super) fn carry_out<const WAITED: bool, B: LocksAccess>(
     planned: &B::Each<Planned>,
     now: Now,
 ) -> (B::Each<Granted>, Deadline) {
-    let mut first_end = Deadline::Never;
+    let mut first_deadline = Deadline::Never;
     let granted = locks.with(planned, |lock, planned| {
         let granted = grant::<WAITED, _>(lock, ask, *planned, now);
-        first_end = first_end.min(granted.until);
+        first_deadline = first_deadline.min(granted.until);
         granted
     });
-    (granted, first_end)
+    (granted, first_deadline)
 }
 
-/// Grants one lock. No other code does so, except for `sessions::revive`, which gives back a grant.
+/// Grants one lock. No other code makes grants, except for `sessions::revive`, which gives a grant back.
 #[inline(always)]
 pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     lock: &mut S,
@@ -85,7 +85,7 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
         }
     } else {
         if slot.is_some() {
-            look_at_those_of_its_owner(lock, fence);
+            recheck_waits_of_owner(lock, fence);
         }
         let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: ask.label() };
         lock.update(fence, change, until);
@@ -97,18 +97,18 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     Granted { got: Got { fence, holds, slot }, until, is_new }
 }
 
-/// When a grant gets its first slot, has the lock looked at: other waits of the same owner may want another slot, which they can't get any
-/// more, and must be told.
+/// When a grant gets its first slot, has the lock looked at: other waits of the same owner may want another slot. They can't get it any
+/// more, and must be told so.
 #[inline(never)]
-fn look_at_those_of_its_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
+fn recheck_waits_of_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     let is_first = lock.with_fence(fence).is_some_and(|held| held.grant.slot().is_none());
     if is_first && !lock.idle() {
         lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
 }
 
-/// Grants a waiter all locks that it waits for, and has it told. Returns its grant of each; `None` if there are no more fences, in which
-/// case held locks can still be released.
+/// Grants a waiter all locks that it waits for, and has it told. Returns its grant of each lock; `None` if there are no more fences, in
+/// which case held locks can still be released.
 pub(super) fn grant_to_waiter<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -117,10 +117,10 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     now: Now,
 ) -> Option<B::Each<Granted>> {
     let planned = plan(locks, decisions, now)?;
-    let (granted, first_end) = carry_out::<true, B>(locks, ask, &planned, now);
+    let (granted, until) = carry_out::<true, B>(locks, ask, &planned, now);
     let all = locks.with(&granted, |_, granted| granted.got);
     let first = locks.first();
-    if let Some(waited) = first.table(|table| table.grant(request, B::all(&all), first_end, now)) {
+    if let Some(waited) = first.table(|table| table.grant(request, B::all(&all), until, now)) {
         first.note(LockEvent::Waited(waited));
     }
     share_holds(locks, request, ask, &granted);

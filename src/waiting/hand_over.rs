@@ -1,7 +1,7 @@
 //! Hands a lock over: from one owner to the next waiter, or to several waiters that fit together.
 
 use super::access::{Environment, LockAccess, LockEvent};
-use super::budget::{CHANGE, LOOK};
+use super::budget::{CHANGE, LOOKUP};
 use super::grace;
 use super::grant::grant_to_waiter;
 use super::lock_set::LocksAccess;
@@ -9,8 +9,8 @@ use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
 
-/// The most waiters of a holder's own that its re-entries pass over in one step, because these waiters want what the holder can't have yet.
-/// The holder's other waiters wait until one of these is served, or until they are at the head of the queue.
+/// The most of its own waiters that a holder's re-entries pass over in one step: waiters that want what the holder can't have yet. Its
+/// other waiters wait until one of these is served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
 /// Ends the grant with this fence, for the reason `why`. The next waiters get its room in the same step.
@@ -21,15 +21,16 @@ pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent,
         return;
     }
     lock.note(why);
-    if lock.idle() {
-        lock.free();
-        return;
+    if !lock.idle() {
+        forget(lock, fence, why);
+        if grant_heads(lock, true, now()) {
+            return;
+        }
     }
-    forget(lock, fence, why);
-    hand_on(lock, now());
+    lock.free();
 }
 
-/// Ends one of several grants. A function of its own, so that a lock with one grant does not pay for it.
+/// Ends one of several grants. It is not inlined, so that a lock with one grant does not pay for it.
 #[inline(never)]
 fn pass_on_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
     end_one(lock, fence, why);
@@ -46,8 +47,8 @@ fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     }
 }
 
-/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, the room is not handed over until they have been
-/// looked at.
+/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, the room is not handed over until the step has
+/// looked at them.
 pub(super) fn end_with_others<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: Now) {
     match lock.value().is_some_and(Value::is_one) {
         true => pass_on(lock, fence, why, || now),
@@ -66,16 +67,7 @@ pub(super) fn pass_on_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl
             forget(lock, fence, why);
         }
     }
-    if lock.idle() {
-        lock.free();
-    } else {
-        hand_on(lock, now());
-    }
-}
-
-/// Gives the lock to the next waiters, or frees it. All grants that are still in its key have ended.
-fn hand_on<S: LockAccess>(lock: &mut S, now: Now) {
-    if !grant_heads(lock, true, now) {
+    if lock.idle() || !grant_heads(lock, true, now()) {
         lock.free();
     }
 }
@@ -90,7 +82,7 @@ fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
 /// The result of serving a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Served {
-    /// The waiter has all its locks, at least one of them by a new grant.
+    /// The waiter has all its locks, at least one by a new grant.
     Granted,
     /// The waiter has re-entered grants that its owner had; or it can never have what it waits for, and is told so.
     Answered,
@@ -106,7 +98,7 @@ pub(super) fn serve<B: LocksAccess>(
     standing: Standing,
     now: Now,
 ) -> Served {
-    // A waiter for several locks is tried with all of them open.
+    // A waiter for several locks is tried with all these locks open.
     if !B::SEVERAL && locks.first().here(|table, at| table.waiters.defer_to_try(at, request)) {
         return Served::Waits;
     }
@@ -133,8 +125,8 @@ pub(super) fn serve<B: LocksAccess>(
     }
 }
 
-/// Decides whether and how a waiter is granted this lock now. Otherwise it still waits, for its turn or for one of several locks; or it is
-/// told that it can never have the lock.
+/// Decides how a waiter is granted this lock now. The error says that the waiter still waits, for its turn or for one of several locks; or
+/// that it is to be told that it can never have the lock.
 #[inline(always)]
 fn may_have<S: LockAccess>(
     lock: &mut S,
@@ -156,7 +148,7 @@ fn may_have<S: LockAccess>(
     may_have_again(lock, request, verdict, now)
 }
 
-/// Acts on the verdict about a waiter whose owner already holds the lock. A function of its own, so that a handover does not pay for it.
+/// Acts on the verdict about a waiter whose owner already holds the lock. It is not inlined, so that a handover does not pay for it.
 #[inline(never)]
 fn may_have_again<S: LockAccess>(
     lock: &mut S,
@@ -226,7 +218,7 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
         let is_over = over && !granted;
         match serve(lock, request, &ask, Standing::First { over: is_over }, now) {
             Served::Waits => {
-                // The waiters behind this one still wait, but other waiters of an owner that holds the lock may fit.
+                // The waiters behind this waiter still wait, but other waiters of an owner that holds the lock may fit.
                 if !is_over {
                     reenter(lock, &ask.owner, now);
                 }
@@ -263,7 +255,7 @@ pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     }
 }
 
-/// Has a holder's own waiters re-enter at once, wherever they are in the queue. A waiter that wants less room than the other holders leave
+/// Has a holder's own waiters re-enter at once, wherever they are in the queue. A waiter that wants less room than the other holders need
 /// goes ahead of the queue. If there are many waiters, the rest re-enters in the next step.
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
     let (mut seen, mut passed) = (None, 0);
@@ -281,12 +273,13 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
             return;
         } else if serve(lock, request, &ask, Standing::Queued(request), now) == Served::Waits {
             passed += 1;
-            lock.spend(LOOK);
+            lock.spend(LOOKUP);
             continue;
         } else {
             lock.pay(CHANGE);
             if passed > 0 {
-                // The owner may have got a slot now. A waiter that was passed over may never fit with this slot, so all are served again.
+                // The owner may have got a slot now. A waiter that was passed over may never fit with this slot, so all waiters are served
+                // again.
                 (seen, passed) = (None, 0);
             }
         }
@@ -302,5 +295,5 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
 /// Gives up a place whose connection has closed, in the queues of all its locks.
 fn drop_closed<S: LockAccess>(lock: &mut S, request: RequestId) {
     let locks = lock.table(|table| table.give_up(request));
-    lock.pay(LOOK.saturating_mul(locks));
+    lock.pay(LOOKUP.saturating_mul(locks));
 }

@@ -41,7 +41,7 @@ fn conflicts(verdicts: &[Verdict]) -> impl Iterator<Item = (usize, &Conflict)> {
     verdicts.iter().enumerate().filter_map(|(number, verdict)| Some((number, verdict.as_ref().err()?)))
 }
 
-/// Puts the client into the queues of all these locks, or refuses it if it doesn't want to wait or can't wait.
+/// Puts the client into the queues of all these locks, or refuses the client if it doesn't want to wait or can't wait.
 pub(super) fn wait<B: LocksAccess, G>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -80,7 +80,7 @@ fn may_wait<B: LocksAccess>(
     if timeout.is_some() {
         may_upgrade(locks, verdicts)?;
         if wait.detect && conflicts(verdicts).all(|(_, conflict)| !conflict.unsettled) {
-            may_end(locks, caller, ask, wait, now)?;
+            refuse_cycle(locks, caller, ask, wait, now)?;
         }
     }
     Ok(timeout)
@@ -117,7 +117,7 @@ fn may_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<()
 }
 
 /// Refuses a wait that could never end.
-fn may_end<B: LocksAccess>(
+fn refuse_cycle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
     ask: &AcquireRequest<'_>,
@@ -126,12 +126,12 @@ fn may_end<B: LocksAccess>(
 ) -> Result<(), Refusal> {
     let blocks = wait.channel.is_none();
     let place = known_place(locks, ask).filter(|_| !blocks).map(|(request, _)| request);
-    let Some(circle) = detect::circle(locks, caller, ask, blocks, place, now) else { return Ok(()) };
+    let Some(cycle) = detect::cycle(locks, caller, ask, blocks, place, now) else { return Ok(()) };
     locks.first().note(LockEvent::Deadlocked);
-    Err(Refusal::Circle(circle))
+    Err(Refusal::Cycle(cycle))
 }
 
-/// The owner's place for the same locks, for which the client asks again, and the connection on which it asked last.
+/// The place that the owner has already for these locks, and the connection on which it asked last.
 fn known_place<B: LocksAccess>(locks: &mut B, ask: &AcquireRequest<'_>) -> Option<(RequestId, u64)> {
     if !ask.once {
         return None;
@@ -216,7 +216,7 @@ pub(super) fn may_keep<B: LocksAccess>(
     may_hang(locks, caller.id(), new, most)
 }
 
-/// Refuses a place or a session if too many locks would depend on the connection. `new` is the weight of its locks.
+/// Refuses a place or a session if too many locks would depend on the connection. `new` is the weight of the new locks.
 fn may_hang<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
     let hang = |table: &mut WaitTable<_>| table.connections.weight_of(client).saturating_add(new);
     if new > 0 && locks.first().table(hang) > most { Err(Refusal::MaxPlaces) } else { Ok(()) }
@@ -239,7 +239,7 @@ fn enter<B: LocksAccess>(
     stuck: usize,
     now: Now,
 ) {
-    // Where others wait, settling the lock has seen to that.
+    // If others wait for the lock, its timer was set when it was settled.
     let is_known = locks.each(|lock| !lock.idle() && lock.entry(|entry| entry.waiters() > 0));
     locks.here_all(|table, all| table.join(all, B::SEVERAL, stuck, request, arrival));
     locks.with(&is_known, |lock, is_known| {

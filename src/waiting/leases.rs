@@ -22,14 +22,14 @@ pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Dead
 }
 
 /// Sets a timer for the lease that ends first, and notes since when the lock is held. If there are several grants, a timer is set even if
-/// nobody waits: the session of one grant does not watch the leases of the others. A function of its own, so that a lock that nobody waits
-/// for does not pay for it.
+/// nobody waits: the session of one grant does not watch the leases of the others. It is not inlined, so that a lock that nobody waits for
+/// does not pay for it.
 #[inline(never)]
 pub(super) fn look_when_one_ends<S: LockAccess>(lock: &mut S, now: Now) {
     let held = lock.value().map(|value| {
         let until = lock.deadline();
         let oldest = value.all(until).next().map_or(0, |held| held.grant.age(now.millis()));
-        (value.is_one(), value.first_end(until), oldest)
+        (value.is_one(), value.first_deadline(until), oldest)
     });
     if lock.idle() {
         return;

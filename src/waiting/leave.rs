@@ -11,7 +11,7 @@ use crate::lock::{Now, Owner};
 pub(crate) struct GivenUp {
     /// Whether the owner gave up a place or an unclaimed grant.
     pub(crate) any: bool,
-    /// The other locks that the owner had been granted together with this one. It has lost them too: see `leave_others`.
+    /// The other locks that the owner had been granted together with this lock. It has lost them too: see `leave_others`.
     pub(crate) others: Vec<LockId>,
 }
 

@@ -50,7 +50,7 @@ pub(crate) trait LocksAccess {
         each
     }
 
-    /// The first lock, for work that concerns all of them.
+    /// The first lock, for work that concerns all locks.
     #[inline(always)]
     fn first(&mut self) -> &mut Self::One {
         self.lock(0)

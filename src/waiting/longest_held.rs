@@ -4,21 +4,21 @@ use super::access::Environment;
 use super::table::LockId;
 use crate::lock::Millis;
 
-/// The most locks that are looked at for one answer.
-const LOOKS: usize = 200;
+/// The most locks that one query looks at.
+const MOST: usize = 200;
 
-/// Of all locks with waiters, the longest time, in ms, for which one has been held; 0 if none is held. `look` returns when a lock's oldest
-/// grant was made. The answer is exact, unless more than `LOOKS` locks that had been held for longer have changed hands since the last
-/// query. In that case it is the longest time of the locks that were looked at, and the next query goes on from there.
+/// Of all locks with waiters, the longest time, in ms, for which one has been held; 0 if none is held. `oldest` returns when a lock's
+/// oldest grant was made. The result is exact, unless more than `MOST` locks that had been held for longer have changed hands since the
+/// last query. In that case it is the longest time of the locks that were looked at, and the next query goes on from there.
 pub(crate) fn longest_held<A: Environment>(
     env: &mut A,
     now: Millis,
-    mut look: impl FnMut(&mut A, &LockId) -> Option<Millis>,
+    mut oldest: impl FnMut(&mut A, &LockId) -> Option<Millis>,
 ) -> Millis {
     let mut longest = 0;
-    for _ in 0..LOOKS {
+    for _ in 0..MOST {
         let Some((noted, id)) = env.table(|table| table.locks.longest_held()) else { break };
-        let held = look(env, &id);
+        let held = oldest(env, &id);
         longest = held.map_or(longest, |since| longest.max(now.saturating_sub(since)));
         let since = held.unwrap_or(now);
         if since <= noted {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum Action {
         Join(u8),
         Leave(usize),
         /// A new owner is granted the lock, whoever had it before.
@@ -117,13 +117,13 @@ mod tests {
         Ask,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn action() -> impl Strategy<Value = Action> {
         prop_oneof![
-            3 => (0..8u8).prop_map(Step::Join),
-            2 => (0..8usize).prop_map(Step::Leave),
-            3 => (0..8u8).prop_map(Step::Grant),
-            1 => (0..8u8).prop_map(Step::Free),
-            2 => Just(Step::Ask),
+            3 => (0..8u8).prop_map(Action::Join),
+            2 => (0..8usize).prop_map(Action::Leave),
+            3 => (0..8u8).prop_map(Action::Grant),
+            1 => (0..8u8).prop_map(Action::Free),
+            2 => Just(Action::Ask),
         ]
     }
 
@@ -131,16 +131,16 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_answer_is_exact(steps in vec(step(), 0..60)) {
+        fn the_result_is_exact(actions in vec(action(), 0..60)) {
             let mut world = World::new();
-            for (now, step) in (1..).zip(steps) {
-                match step {
-                    Step::Join(lock) => world.join(lock, now),
-                    Step::Leave(which) if which < world.waiting.len() => world.leave(which),
-                    Step::Leave(_) => (),
-                    Step::Grant(lock) => _ = world.held.insert(lock, now),
-                    Step::Free(lock) => _ = world.held.remove(&lock),
-                    Step::Ask => prop_assert_eq!(world.longest_held(now), world.truth(now)),
+            for (now, action) in (1..).zip(actions) {
+                match action {
+                    Action::Join(lock) => world.join(lock, now),
+                    Action::Leave(which) if which < world.waiting.len() => world.leave(which),
+                    Action::Leave(_) => (),
+                    Action::Grant(lock) => _ = world.held.insert(lock, now),
+                    Action::Free(lock) => _ = world.held.remove(&lock),
+                    Action::Ask => prop_assert_eq!(world.longest_held(now), world.truth(now)),
                 }
             }
             while !world.waiting.is_empty() {

@@ -4,11 +4,11 @@
 //! all that is known in memory; the other files decide, with locks open. The principles:
 //!
 //! - A lock with a queue is never free after the step that freed it, unless it is reserved. Code that ends a grant calls `pass_on`. Code
-//!   that finds a lock free though it has a queue (the lock lapsed, or was deleted, flushed or overwritten) calls `settle`, and does so
-//!   before anything else, so that no newcomer slips in.
+//!   that finds a lock free though it has a queue (the lock lapsed, or was deleted, flushed or overwritten) calls `settle` before anything
+//!   else, so that no newcomer slips in.
 //! - A request is for a set of locks, usually a set of one (`lock_set`): a rule is written once, for any set. `verdict` decides about each
-//!   lock, and changes nothing; then `grant` grants all of them, or none. `hand_over` serves a waiter.
-//! - A waiter for several locks is in the queues of all of them, under one number (`RequestId`). If it is next in a queue, the lock is
+//!   lock, and changes nothing; then `grant` grants all locks, or none. `hand_over` serves a waiter.
+//! - A waiter for several locks is in the queues of all these locks, under one number (`RequestId`). If it is next in a queue, the lock is
 //!   reserved for it. A step on one lock opens no other lock: it notes that the request is to be tried, and a timer settles all its locks
 //!   in one step.
 //! - With `SYNC`, a client is told of its grant only when enough replicas have it (`confirm`).
@@ -55,8 +55,8 @@ pub(crate) use access::{
 pub(crate) use acquire::{Grants, acquire};
 pub(crate) use budget::{Budget, CHANGE};
 pub(crate) use confirm::confirm;
-pub(crate) use departures::{ended, tell};
-pub(crate) use detect::{Circle, Holder, Link, holders};
+pub(crate) use departures::{finished, tell};
+pub(crate) use detect::{Cycle, Holder, Link, holders};
 pub(crate) use extend::{ExtendRequest, extend};
 pub(crate) use grace::{Grace, GraceLength, Moment};
 pub(crate) use join::{Outcome, WaitOptions};
@@ -65,7 +65,7 @@ pub(crate) use lock_set::LocksAccess;
 pub(crate) use longest_held::longest_held;
 pub(crate) use rate_limit::RateLimit;
 pub(crate) use release::{ReleaseRequest, break_, release};
-pub(crate) use run_due::{answer, run_due};
+pub(crate) use run_due::{run_due, send_due};
 pub(crate) use sessions::{outlives, outliving};
 pub(crate) use settle::settle;
 pub(crate) use table::{

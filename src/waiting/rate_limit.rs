@@ -1,4 +1,4 @@
-//! Limits how many lines of one kind the log gets in a second, and counts those that were left out.
+//! Limits how many lines of one kind the log gets in a second, and counts the lines that were left out.
 
 use crate::lock::Millis;
 
@@ -14,20 +14,20 @@ pub(crate) struct RateLimit {
     /// How many lines were left out in this second.
     left_out: u64,
     /// How many lines were left out in earlier seconds, and have not been reported.
-    untold: u64,
+    unreported: u64,
 }
 
 impl RateLimit {
     pub(crate) const fn new() -> Self {
-        Self { second: 0, taken: 0, left_out: 0, untold: 0 }
+        Self { second: 0, taken: 0, left_out: 0, unreported: 0 }
     }
 
     /// How many more lines this second may have.
     pub(crate) fn left(&mut self, now: Millis) -> usize {
         let second = now.div_euclid(1000);
         if second != self.second {
-            let untold = self.untold + self.left_out;
-            *self = Self { second, taken: 0, left_out: 0, untold };
+            let unreported = self.unreported + self.left_out;
+            *self = Self { second, taken: 0, left_out: 0, unreported };
         }
         MOST - self.taken
     }
@@ -49,9 +49,9 @@ impl RateLimit {
     }
 
     /// How many lines were left out in earlier seconds. Each is reported only once.
-    pub(crate) fn untold(&mut self, now: Millis) -> u64 {
+    pub(crate) fn unreported(&mut self, now: Millis) -> u64 {
         self.left(now);
-        std::mem::take(&mut self.untold)
+        std::mem::take(&mut self.unreported)
     }
 }
 
@@ -65,10 +65,10 @@ mod tests {
         let taken = (0..25).filter(|_| limit.take(5_100)).count();
         assert_eq!((taken, limit.left(5_900)), (MOST, 0));
         limit.leave_out(4);
-        assert_eq!(limit.untold(5_999), 0);
+        assert_eq!(limit.unreported(5_999), 0);
         assert!(limit.take(6_000));
-        assert_eq!((limit.left(6_000), limit.untold(6_000), limit.untold(6_000)), (MOST - 1, 19, 0));
-        assert_eq!(limit.untold(9_000), 0);
+        assert_eq!((limit.left(6_000), limit.unreported(6_000), limit.unreported(6_000)), (MOST - 1, 19, 0));
+        assert_eq!(limit.unreported(9_000), 0);
     }
 
     /// No call comes for some seconds.
@@ -78,7 +78,7 @@ mod tests {
         for second in 1..=3 {
             (0..MOST + 2).for_each(|_| _ = limit.take(second * 1000));
         }
-        assert_eq!(limit.untold(4_000), 6);
+        assert_eq!(limit.unreported(4_000), 6);
     }
 
     /// If the clock is set back, another second begins.
@@ -87,6 +87,6 @@ mod tests {
         let mut limit = RateLimit::new();
         (0..MOST + 1).for_each(|_| _ = limit.take(50_000));
         assert!(limit.take(-1));
-        assert_eq!(limit.untold(-1), 1);
+        assert_eq!(limit.unreported(-1), 1);
     }
 }

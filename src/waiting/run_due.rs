@@ -5,7 +5,7 @@
 //! turns, in order. A command in between sees the true state, since it settles its own lock first.
 
 use super::access::{Deferral, Host, Settled};
-use super::budget::{CHANGE, LOOK};
+use super::budget::{CHANGE, LOOKUP};
 use super::departures::tell_place;
 use super::table::{AT_A_TIME, Lane, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
@@ -28,7 +28,7 @@ const WHILE_REFUSED: Millis = 100;
 /// Closed connections and flushed databases come first, since that is quickly done, and much follows from it. Then six kinds of work take
 /// turns: a session is renewed; a lock is looked at that is due at once; a lock is looked at whose time has come; a waiter for several
 /// locks is tried; a wait times out; and somebody is told. Each kind is done in order. If a turn stops early, the next turn begins with the
-/// kind whose turn it is. So however little a turn does, between two pieces of one kind there is at most one piece of each other kind.
+/// next kind. So however little a turn does, between two pieces of one kind there is at most one piece of each other kind.
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Deferral::Until(then) = rest {
@@ -36,7 +36,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     }
     loop {
         let work = host.table(|table| table.clear_up());
-        host.spend(LOOK.saturating_mul(work as u32));
+        host.spend(LOOKUP.saturating_mul(work as u32));
         if work == 0 || host.used() >= TURN / 2 || host.is_turn_over() {
             break;
         }
@@ -54,7 +54,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
                 timeouts += u64::from(ended == Some(true));
                 ended.is_some()
             }
-            _ => answers < ANSWERS && answer_next(host, &mut answers),
+            _ => answers < ANSWERS && send_next(host, &mut answers),
         };
         without = if done { 0 } else { without + 1 };
         kind = (kind + 1) % KINDS;
@@ -74,9 +74,9 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
 }
 
 /// Tells waiters of their grants, or that their waits have ended, and holders what has become of their grants, as far as one turn allows.
-pub(crate) fn answer<H: Host>(host: &mut H) {
+pub(crate) fn send_due<H: Host>(host: &mut H) {
     let mut answers = 0;
-    while answers < ANSWERS && answer_next(host, &mut answers) && !is_over(host) {}
+    while answers < ANSWERS && send_next(host, &mut answers) && !is_over(host) {}
 }
 
 /// Whether this turn has used up its time or its budget.
@@ -86,7 +86,7 @@ fn is_over<H: Host>(host: &mut H) -> bool {
 
 /// Sends the next answer or message. Returns whether there was one. A grant whose message nobody received is given up, and goes to the next
 /// waiter.
-fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
+fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
     let Some(tell) = host.table(|table| table.next_answer()) else { return false };
     host.spend(CHANGE);
     match tell {
@@ -156,7 +156,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
         // This server is a replica: the primary does the work, and this server only drops what it knows.
         Deferral::Replica => {
             let sent_away = host.table(|table| table.demoted_at(id));
-            host.spend(LOOK.saturating_mul(sent_away as u32));
+            host.spend(LOOKUP.saturating_mul(sent_away as u32));
             (sent_away == AT_A_TIME).then_some(1)
         }
         _ => settle_by_command(host, id),
@@ -187,21 +187,21 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
         let sent_away = table.send_away(id.to_ref());
         (sent_away, table.locks.lock(id.to_ref()).waiters())
     });
-    host.spend(LOOK.saturating_mul(sent_away as u32));
+    host.spend(LOOKUP.saturating_mul(sent_away as u32));
     match left {
         _ if sent_away == AT_A_TIME => Some(1),
         0 => None,
-        // The server sends blocked clients away when the slot has moved.
+        // The server sends blocked clients away when the hash slot has moved.
         _ => Some(WHILE_REFUSED),
     }
 }
 
-/// Does the due work for a lock whose slot is moving to this server, if a connection keeps a grant of it alive here. Otherwise the lock
-/// counts as moved away. Returns in how many ms to look again, if waiters are left.
+/// Does the due work for a lock whose hash slot is moving to this server, if a connection keeps a grant of it alive here. Otherwise the
+/// lock counts as moved away. Returns in how many ms to look again, if waiters are left.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    // If the lease is over, reading the key deletes it. Then a session may outlive the lease, so `has_expired` is asked afterwards.
+    // If the lease is over, reading the key deletes the key. Then a session may outlive the lease, so `has_expired` is asked afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
-    let alive = sessions.into_iter().any(|fence| host.lease_end(id, fence, Millis::MIN).is_some());
+    let alive = sessions.into_iter().any(|fence| host.deadline_of(id, fence, Millis::MIN).is_some());
     if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {
         host.settle_arriving(id);
         return None;

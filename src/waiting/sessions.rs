@@ -49,7 +49,7 @@ pub(super) fn bind<C: Copy>(
     }
 }
 
-/// Binds a grant to a waiter's connection even though its lease is over, if a session of another connection outlives the end of the lease
+/// Binds a grant to a waiter's connection even though the lease is over, if a session of another connection outlives the end of the lease
 /// and has not given the grant back yet (see `outlives`). The session then passes to the waiter's connection, and still gives the grant
 /// back.
 pub(super) fn bind_overdue<A: Environment>(
@@ -70,7 +70,7 @@ pub(super) fn bind_overdue<A: Environment>(
 }
 
 /// Called when the server has deleted a lock because its lease is over. Returns whether the session of `grant` outlives the deletion. It
-/// does if its renewal was due before and this server has stood still since, so that nobody else can have been granted the lock. The next
+/// does if its renewal was due before and this server has been frozen since, so that nobody else can have been granted the lock. The next
 /// step on the lock, for which a timer is set, gives the grant back (`revive`).
 pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
     let outlives = overdue(env, at, grant, now).is_some();
@@ -92,7 +92,7 @@ fn going_on<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: 
     goes_on.then(|| renewed(env, grant, session, now)).flatten()
 }
 
-/// Renews the lapsed lease of one of several grants, if its session's renewal was overdue because this server stood still. Returns whether
+/// Renews the lapsed lease of one of several grants, if its session's renewal was overdue because this server was frozen. Returns whether
 /// the grant goes on.
 pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now) -> bool {
     if lock.idle() {

@@ -1,7 +1,7 @@
 //! Settles a lock: brings it up to date after whatever has happened to it.
 
 use super::access::{LockAccess, LockEvent};
-use super::budget::{CHANGE, END, LOOK, MOST_ENDED, scan};
+use super::budget::{CHANGE, END, LOOKUP, MOST_ENDED, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
 use super::sessions;
@@ -35,7 +35,7 @@ pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     is_settled
 }
 
-/// Settles a lock that has an entry in the table. A function of its own, so that an idle lock pays only for the check.
+/// Settles a lock that has an entry in the table. It is not inlined, so that an idle lock pays only for the check.
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.pay(0) {
@@ -101,8 +101,8 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     fence_of(lock) == Some(fence)
 }
 
-/// If a lock has several grants, ends those whose leases are over, unless their sessions outlive the end of the lease. Their room is left
-/// for the next waiters. Returns whether all of them have been ended.
+/// If a lock has several grants, ends the grants whose leases are over, unless their sessions outlive the end of the lease. Their room is
+/// left for the next waiters. Returns whether all such grants have been ended.
 pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let Some(value) = lock.value().filter(|value| !value.is_one()) else { return true };
     let mut lapsed: Vec<Fence> =
@@ -130,11 +130,11 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 /// Drops what is known of grants that are not in the key any more, and has their holders told. If there are many, the next step drops the
 /// rest. Returns whether all have been dropped.
 fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
-    let (mut seen, mut looked, mut all) = (None, 0, true);
+    let (mut seen, mut checked, mut all) = (None, 0, true);
     while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
         debug_assert!(seen < Some(fence), "{fence:?} comes after {seen:?}");
         seen = Some(fence);
-        looked += 1;
+        checked += 1;
         if !lock.has_fence(fence) {
             lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
             if !lock.pay(CHANGE) {
@@ -143,7 +143,7 @@ fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
             }
         }
     }
-    lock.spend(scan(looked));
+    lock.spend(scan(checked));
     all
 }
 
@@ -166,7 +166,7 @@ fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
     }
     for owner in holders_or_waiters(lock) {
         reenter(lock, &owner, now);
-        lock.pay(LOOK);
+        lock.pay(LOOKUP);
     }
     true
 }
@@ -231,12 +231,12 @@ fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
 /// Settles one session. Returns whether there was anything to do.
 fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bool {
     let fence = session.fence;
-    let Some(held) = lock.with_fence(fence) else {
+    let Some(until) = lock.with_fence(fence).map(|held| held.deadline) else {
         lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
         return true;
     };
     // Somebody may have shortened the lease, so that it ends before the next renewal.
-    let renew = session.renew_at <= now.millis() || held.deadline < Deadline::At(session.renew_at);
+    let renew = session.renew_at <= now.millis() || until < Deadline::At(session.renew_at);
     // The server reports each connection that closes. But without this check, one missed report would renew a lease forever.
     if session.over || renew && !lock.is_open(session.client) {
         // The session passes to a waiter that is still to be told of this grant, if there is one. (Some servers report a closed connection
@@ -253,22 +253,18 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     } else if let Some(moved) =
         lock.here(|table, at| table.sessions().take_unconfirmed_renewal(at, fence, now.millis()))
     {
-        set_back(lock, session, moved, now);
+        set_back(lock, session, until, moved, now);
     } else if renew {
         let limits = lock.limits();
         let lease = limits.allowed(session.lease);
-        let Some(held) = lock.with_fence(fence) else {
-            debug_assert!(false, "a grant ends by a step on its lock alone");
-            return true;
-        };
-        let moved = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
+        let held = lock.with_fence(fence);
+        let to = held.map_or(until, |held| lock::lengthen(held, lease, limits, now.start));
+        let moved = Moved { from: until, to };
         // In the lease's last millisecond it is too late to ask replicas.
-        let is_last = held.deadline <= Deadline::At(now.millis());
-        let waits = lock.here(|table, at| {
-            table.locks.lock(at).awaits_renewal(fence) || is_last && table.locks.lock(at).is_synced(fence)
-        });
+        let is_last = until <= Deadline::At(now.millis());
+        let waits = lock.entry(|entry| entry.awaits_renewal(fence) || is_last && entry.is_synced(fence));
         if !waits {
-            lock.update(fence, GrantChange::NONE, moved.to);
+            lock.update(fence, GrantChange::NONE, to);
         }
         let renew_at = sessions::next_renewal(lease, now.millis());
         lock.here(|table, at| {
@@ -283,14 +279,9 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     true
 }
 
-/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. The session tries again,
-/// unless the lease is over without the renewal.
-fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: Now) {
-    let Some(held) = lock.with_fence(session.fence) else {
-        debug_assert!(false, "a grant ends by a step on its lock alone");
-        return;
-    };
-    let mut until = held.deadline;
+/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since, which now ends at `until`. The
+/// session tries again, unless the lease is over without the renewal.
+fn set_back<S: LockAccess>(lock: &mut S, session: Session, mut until: Deadline, moved: Moved, now: Now) {
     if until == moved.to {
         until = moved.from;
         if until < Deadline::At(now.millis()) {

@@ -1,4 +1,4 @@
-//! Serves a waiter for several locks, with all of them open.
+//! Serves a waiter for several locks, with all these locks open.
 
 use super::access::{Environment, LockAccess};
 use super::hand_over::{Served, grant_heads, reenter, serve};
@@ -8,7 +8,8 @@ use super::table::RequestId;
 use super::verdict::Standing;
 use crate::lock::Now;
 
-/// Settles all locks that a waiter waits for, and grants it all of them if possible. Otherwise notes one lock that keeps it waiting.
+/// Settles all locks that a waiter waits for, and grants it all of them if possible. Otherwise notes one lock that keeps the waiter
+/// waiting.
 pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId, now: Now) {
     let (aside, was_due) = locks.first().table(|table| {
         let was_due = table.is_any_overdue(request, now.millis());

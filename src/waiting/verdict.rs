@@ -137,7 +137,7 @@ fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Opti
     }
 }
 
-/// Refuses a request if somebody waits ahead of it. A function of its own, so that an idle lock does not pay for it.
+/// Refuses a request if somebody waits ahead of it. It is not inlined, so that an idle lock does not pay for it.
 #[inline(never)]
 fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<(), Option<Millis>> {
     let (head, reserved) =

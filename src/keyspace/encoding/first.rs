@@ -8,9 +8,8 @@
 //! | holds | 1 to 2^32 - 1 |
 //! | max-hold | the greatest age that the grant may reach, in ms; 0: no limit of its own |
 //!
-//! The wider form 1 has one grant, and after it the time at which it was made, in ms since 1970, for a grant whose fence does not tell
-//! that. The wider form 2 is for grants with room for several holders:
-//! form 2 is for grants with room for several:
+//! The wider form 1 has one grant, and after it the time at which it was made, in ms since 1970, for a grant whose fence does not tell this
+//! time. The wider form 2 is for grants with room for several holders:
 //!
 //! | field | what |
 //! |---|---|
@@ -18,8 +17,8 @@
 //! | endless | 1: the latest lease has no end; else 0 |
 //! | owner, fence, holds, max-hold | as above, for each grant, the oldest first |
 //! | made | when the grant was made, in ms since 1970; 0: the fence tells it |
-//! | room | how many may hold the lock beside this grant, itself included; 0: any number |
-//! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
+//! | room | how many owners may hold the lock, the owner of this grant included; 0: any number |
+//! | end | by how many ms its lease is shorter than the latest; if the latest has no end, the end in ms since 1970, or 0: none |
 //!
 //! The wider form 3 is for grants of which one has a slot or a label. It is form 2 with two fields more at the end of each grant:
 //!
@@ -28,7 +27,7 @@
 //! | slot | the number of its permit; 0: none, or the one that its room says. No two are the same, and none is above the room, unless the grant has become exclusive |
 //! | label | its bytes, 0 to 128 |
 
-use super::ends::end_of;
+use super::deadlines::deadline_of;
 use super::grants::{Grants, fence, truncated};
 use crate::keyspace::effects;
 use crate::lock::{Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, Value};
@@ -80,7 +79,7 @@ impl Parts {
     fn grant(self, made: Option<Millis>, room: Room, label: &[u8]) -> Grant {
         let Self { owner, fence, holds, max_hold } = self;
         let extras = Extras::of_grant(max_hold, label);
-        Grant::told(owner, fence, holds, extras, made, server::now() / 1000).with_room(room)
+        Grant::received(owner, fence, holds, extras, made, server::now() / 1000).with_room(room)
     }
 }
 
@@ -98,10 +97,10 @@ fn several(rdb: &mut RdbReader, has_more: bool) -> Result<Value, String> {
         let room = rdb.unsigned().map_err(truncated)?;
         let room =
             i64::try_from(room).ok().and_then(effects::room).ok_or_else(|| format!("room for {room}"))?;
-        let end = rdb.unsigned().map_err(truncated)?;
-        let end = end_of(end, endless).ok_or_else(|| format!("the end {end}"))?;
+        let deadline = rdb.unsigned().map_err(truncated)?;
+        let deadline = deadline_of(deadline, endless).ok_or_else(|| format!("the end {deadline}"))?;
         let (slot, label) = if has_more { (slot(rdb, room)?, label(rdb)?) } else { (None, Vec::new()) };
-        grants.add(parts.grant(made, room, &label).with_slot(slot), end)?;
+        grants.add(parts.grant(made, room, &label).with_slot(slot), deadline)?;
     }
     let value = grants.value(endless)?;
     if value.count() as u64 == count { Ok(value) } else { Err("two grants of one owner".into()) }

@@ -1,6 +1,6 @@
 //! Puts the grants of a lock together, as they are read one after the other. Grants that can't hold a lock together are an error.
 
-use super::ends::latest;
+use super::deadlines::latest;
 use crate::lock::{Deadline, Fence, Grant, Value};
 use crate::server::{RdbReader, Truncated};
 
@@ -14,20 +14,20 @@ pub(super) struct Grants {
 }
 
 impl Grants {
-    pub(super) fn add(&mut self, grant: Grant, end: Deadline) -> Result<(), String> {
+    pub(super) fn add(&mut self, grant: Grant, deadline: Deadline) -> Result<(), String> {
         self.count += 1;
         let fence = grant.fence();
         if self.last.replace(fence) >= Some(fence) {
             return Err(format!("the fence {} behind another", fence.get()));
         }
         let Some((value, until)) = &mut self.value else {
-            self.value = Some((Value::One(grant), end));
+            self.value = Some((Value::One(grant), deadline));
             return Ok(());
         };
         if let Some(twice) = grant.slot_apart().filter(|slot| value.slots().has(*slot)) {
             return Err(format!("the slot {} twice", twice.get()));
         }
-        *until = value.put(grant, end, *until);
+        *until = value.put(grant, deadline, *until);
         Ok(())
     }
 

@@ -19,14 +19,14 @@
 //! server is down. It is left out ten minutes after the grant (`CLOCKS_DIFFER`), so that a file without locks can be loaded without the
 //! module.
 
-mod ends;
+mod deadlines;
 mod first;
 mod grants;
 mod packed;
 
 use std::ffi::CStr;
 
-use ends::latest;
+use deadlines::latest;
 use grants::{Grants, fence, truncated};
 use packed::{Unpacked, pack, unpack};
 
@@ -89,7 +89,7 @@ impl NativeType for Value {
                 }
             }
         }
-        digest.end();
+        digest.end_sequence();
     }
 
     fn save_aux(rdb: &mut RdbWriter) {
@@ -133,8 +133,8 @@ fn load(rdb: &mut RdbReader) -> Result<Value, String> {
     let mut grants = Grants::default();
     loop {
         let bytes = rdb.bytes().map_err(truncated)?;
-        let Unpacked { grant, end, endless, more } = unpack(&bytes, server::now() / 1000)?;
-        grants.add(grant, end)?;
+        let Unpacked { grant, deadline, endless, more } = unpack(&bytes, server::now() / 1000)?;
+        grants.add(grant, deadline)?;
         if !more {
             return grants.value(endless);
         }

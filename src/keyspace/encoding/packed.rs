@@ -1,19 +1,19 @@
 //! A grant in one string of bytes: see the table in `mod.rs`.
 
-use super::ends::{end_of, number_of};
+use super::deadlines::{deadline_of, number_of};
 use crate::lock::{Datum, Deadline, FIELDS, Fence, Full, Grant, Held, Millis, Owner};
 
 const UUID: u64 = 1;
 const MORE: u64 = 1 << 1;
 const ENDLESS: u64 = 1 << 2;
-const END: u64 = 1 << 3;
+const DEADLINE: u64 = 1 << 3;
 /// The bit of the first field. The bits of the other fields follow it.
 const FIRST: u32 = 4;
 
 /// A grant that has been read.
 pub(super) struct Unpacked {
     pub(super) grant: Grant,
-    pub(super) end: Deadline,
+    pub(super) deadline: Deadline,
     pub(super) endless: bool,
     /// Whether another grant follows.
     pub(super) more: bool,
@@ -22,17 +22,17 @@ pub(super) struct Unpacked {
 /// Writes a grant. `endless`: the latest of all leases that are written has no end.
 pub(super) fn pack(Held { grant, deadline }: Held<'_>, endless: bool, more: bool) -> Vec<u8> {
     let owner = grant.owner();
-    let end = number_of(deadline, endless);
+    let deadline = number_of(deadline, endless);
     let is_uuid = matches!(owner, Owner::Uuid(_));
-    let flags = [(is_uuid, UUID), (more, MORE), (endless, ENDLESS), (end > 0, END)];
+    let flags = [(is_uuid, UUID), (more, MORE), (endless, ENDLESS), (deadline > 0, DEADLINE)];
     let flags = flags.into_iter().filter_map(|(is_set, flag)| is_set.then_some(flag));
     let fields = grant.unusual().map(|(number, _, _)| 1 << (FIRST + number as u32));
     let mut bytes = Vec::with_capacity(64);
     push(&mut bytes, flags.chain(fields).sum());
     let [fence @ .., _] = grant.fence().get().to_le_bytes();
     bytes.extend(fence);
-    if end > 0 {
-        push(&mut bytes, end);
+    if deadline > 0 {
+        push(&mut bytes, deadline);
     }
     for (_, _, datum) in grant.unusual() {
         match datum {
@@ -61,8 +61,8 @@ pub(super) fn unpack(bytes: &[u8], now: Millis) -> Result<Unpacked, String> {
     let fence = u64::from_le_bytes([a, b, c, d, e, f, g, 0]);
     let fence = Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))?;
     let endless = flags & ENDLESS > 0;
-    let end = if flags & END > 0 { rest.number()? } else { 0 };
-    let end = end_of(end, endless).ok_or_else(|| format!("the end {end}"))?;
+    let deadline = if flags & DEADLINE > 0 { rest.number()? } else { 0 };
+    let deadline = deadline_of(deadline, endless).ok_or_else(|| format!("the end {deadline}"))?;
     let mut data = Vec::new();
     let has = |number: usize| flags >> (FIRST + number as u32) & 1 > 0;
     for field in FIELDS.iter().enumerate().filter_map(|(number, field)| has(number).then_some(field)) {
@@ -82,10 +82,10 @@ pub(super) fn unpack(bytes: &[u8], now: Millis) -> Result<Unpacked, String> {
     let owner = owner.ok_or_else(|| format!("an owner in {} bytes", rest.0.len()))?;
     let mut full = Full::new(owner.into_owned(), fence);
     for (field, datum) in data {
-        field.set(&mut full, datum).ok_or_else(|| format!("{} of {datum:?}", field.name))?;
+        (field.set)(&mut full, datum).ok_or_else(|| format!("{} of {datum:?}", field.name))?;
     }
-    let grant = full.told(now).ok_or("a slot above the room")?;
-    Ok(Unpacked { grant, end, endless, more: flags & MORE > 0 })
+    let grant = full.received(now).ok_or("a slot above the room")?;
+    Ok(Unpacked { grant, deadline, endless, more: flags & MORE > 0 })
 }
 
 /// Writes a number with seven bits in each byte, the lowest first. All bytes but the last have the highest bit set.

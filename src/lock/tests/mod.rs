@@ -135,14 +135,14 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
         decide_extend(held(&grant, Deadline::Never), None, 60_000, age(Some(1500)), NOW + 200),
         Some(end)
     );
-    let told = Grant::told(owner("a"), ahead, 2, None, None, NOW + 300);
-    assert_eq!(told.age(NOW + 300), 0);
-    assert_eq!(told.aged_as(&grant).age(NOW + 300), 300);
-    let told = Grant::told(owner("a"), ahead, 2, None, grant.made_apart(), NOW + 300);
-    assert_eq!(told.age(NOW + 300), 300);
-    // By no more than `SKEW`.
+    let received = Grant::received(owner("a"), ahead, 2, None, None, NOW + 300);
+    assert_eq!(received.age(NOW + 300), 0);
+    assert_eq!(received.aged_as(&grant).age(NOW + 300), 300);
+    let received = Grant::received(owner("a"), ahead, 2, None, grant.made_apart(), NOW + 300);
+    assert_eq!(received.age(NOW + 300), 300);
+    // A fence may be ahead of the clock by no more than `SKEW`.
     let skewed =
-        |ms: Millis| Grant::told(owner("a"), fence((NOW + ms).unsigned_abs() * 1000), 1, None, None, NOW);
+        |ms: Millis| Grant::received(owner("a"), fence((NOW + ms).unsigned_abs() * 1000), 1, None, None, NOW);
     assert_eq!([900, 1000, 1001].map(|ms| skewed(ms).age(NOW + 1500)), [600, 500, 1500]);
 }
 
@@ -162,7 +162,7 @@ fn the_last_millisecond_of_the_greatest_age_can_be_extended_to() {
 fn no_lease_is_longer_than_the_longest_that_is_allowed_now() {
     let limits = Limits { max_lease: 100, ..age(None) };
     let grant = grant("a", 1);
-    assert_eq!(ask("a", 500).first_deadline(limits, NOW), Deadline::At(NOW + 100));
+    assert_eq!(ask("a", 500).new_deadline(limits, NOW), Deadline::At(NOW + 100));
     assert_eq!(lengthen(held(&grant, Deadline::At(NOW)).unwrap(), 500, limits, NOW), Deadline::At(NOW + 100));
 }
 
@@ -250,11 +250,11 @@ fn shared_by(holders: u64) -> Value {
     value.unwrap()
 }
 
-/// The size that `MEMORY USAGE` shows beyond the server's own figure is what the holders take, without the allocator's rounding; within a
-/// third for many holders.
+/// Beyond the server's own figure, `MEMORY USAGE` shows what the holders take, without the allocator's rounding; for many holders, within a
+/// third of it.
 #[test]
 fn a_value_tells_how_much_memory_its_holders_take() {
-    // The first UUID allocates memory for those that follow.
+    // The first UUID allocates memory for the UUIDs that follow.
     Owner::random();
     let bounds =
         [(1, 64), (2, 240), (3, 224), (8, 186), (9, 230), (10, 213), (32, 173), (33, 240), (100, 300)];
@@ -262,9 +262,9 @@ fn a_value_tells_how_much_memory_its_holders_take() {
         let (mut value, used) = taken_by(|| shared_by(holders));
         println!("figure: {holders} holders: {} bytes each", used / holders as usize);
         assert!(used <= most * holders as usize, "{holders}: {used}");
-        let told = value.heap_size();
+        let estimate = value.heap_size();
         let off = if holders <= 32 { used / 8 } else { used / 3 };
-        assert!(told.abs_diff(used) <= off, "{holders}: {told}, not {used}");
+        assert!(estimate.abs_diff(used) <= off, "{holders}: {estimate}, not {used}");
         // Two holders are left. The others have given back most of their memory.
         let end = Deadline::At(NOW);
         let ((), given_back) = taken_by(|| {
@@ -272,9 +272,9 @@ fn a_value_tells_how_much_memory_its_holders_take() {
                 value.end(fence(number), end);
             }
         });
-        let (left, told) = (used.wrapping_add(given_back), value.heap_size());
+        let (left, estimate) = (used.wrapping_add(given_back), value.heap_size());
         assert!(left <= 2 * 420, "{holders}: {left}");
-        assert!(told.abs_diff(left) <= left / 8, "{holders}: {told}, not {left}");
+        assert!(estimate.abs_diff(left) <= left / 8, "{holders}: {estimate}, not {left}");
     }
 }
 

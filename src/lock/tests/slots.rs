@@ -52,7 +52,7 @@ fn each_permit_has_the_least_number_that_is_free() {
     assert_eq!(take(&mut value, &permit("d", 3, None), 5), Ok(Some(2)), "a re-entry");
     value.as_mut().unwrap().end(fence(1), until);
     value.as_mut().unwrap().end(fence(4), until);
-    // Holders with a greater limit have slots above this one, but count as holders.
+    // Holders with a greater limit have slots above this limit, but count as holders.
     assert_eq!(take(&mut value, &permit("e", 2, None), 6), Ok(Some(1)));
     assert_eq!(take(&mut value, &permit("f", 2, None), 7), Err(None));
 }
@@ -93,7 +93,7 @@ fn a_grant_without_a_slot_has_one_from_its_next_re_entry_on() {
     assert_eq!(take(&mut value, &permit("b", 3, None), 3), Ok(Some(2)));
 }
 
-/// An earlier version made the grant: `LIMIT 2` without a slot. It keeps its room, and its slot may not be above that.
+/// An earlier version made the grant: `LIMIT 2` without a slot. It keeps its room, and its slot may not be above that room.
 #[test]
 fn a_first_slot_is_within_the_room_of_the_grant() {
     let old = Grant::new(owner("a").into_owned(), fence(1), 1, None, NOW).with_room(Room::limit(2).unwrap());

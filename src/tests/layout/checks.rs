@@ -96,9 +96,9 @@ fn a_circle_through_a_re_export_is_found() {
         judge_pair(parent, ["use super::Two; pub struct One;", "use super::One; pub struct Two;"]);
     assert_eq!(
         complaints,
-        ["circle: src/lock/one.rs:1 (`super::Two`) -> src/lock/two.rs:1 (`super::One`) -> src/lock/one.rs"]
+        ["cycle: src/lock/one.rs:1 (`super::Two`) -> src/lock/two.rs:1 (`super::One`) -> src/lock/one.rs"]
     );
-    // One direction is no circle. Nor is it a circle to name the module that re-exports.
+    // One direction is no cycle. Nor is it a cycle to name the module that re-exports.
     let complaints =
         judge_pair(parent, ["use super::Two; pub struct One;", "use crate::lock; pub struct Two;"]);
     assert_eq!(complaints, [""; 0]);
@@ -111,7 +111,7 @@ fn a_circle_through_a_macro_is_found() {
         judge_pair(parent, ["macro_rules! call { () => { super::two() } }", "pub fn two() { call!() }"]);
     assert_eq!(
         complaints,
-        ["circle: src/lock/one.rs:1 (`super::two`) -> src/lock/two.rs:1 (`call`) -> src/lock/one.rs"]
+        ["cycle: src/lock/one.rs:1 (`super::two`) -> src/lock/two.rs:1 (`call`) -> src/lock/one.rs"]
     );
 }
 
@@ -123,7 +123,7 @@ fn a_parent_that_uses_its_child_must_not_be_used_by_it() {
     let uses = "mod one; mod two; static COUNT: i32 = 1;\nfn run() { one::one(); }";
     assert_eq!(
         judge_pair(uses, child),
-        ["circle: src/lock/mod.rs:2 (`one::one`) -> src/lock/one.rs:1 (`super::COUNT`) -> src/lock/mod.rs"]
+        ["cycle: src/lock/mod.rs:2 (`one::one`) -> src/lock/one.rs:1 (`super::COUNT`) -> src/lock/mod.rs"]
     );
 }
 
@@ -134,9 +134,9 @@ fn a_circle_of_calls_on_one_type_is_found() {
     let call = "use super::Lock;\nimpl Lock { pub fn pass(&self) { self.end() } }";
     assert_eq!(
         judge_pair(parent, [one, call]),
-        ["circle: src/lock/one.rs:1 (`self.pass`) -> src/lock/two.rs:2 (`self.end`) -> src/lock/one.rs"]
+        ["cycle: src/lock/one.rs:1 (`self.pass`) -> src/lock/two.rs:2 (`self.end`) -> src/lock/one.rs"]
     );
-    // One direction is no circle. Methods of this name on another type don't count, and nor do calls in tests.
+    // One direction is no cycle. Methods of this name on another type don't count, and nor do calls in tests.
     for two in [
         "use super::Lock; impl Lock { pub fn pass(&self) { self.last() } fn last(&self) {} }",
         "use super::Lock; impl Lock { pub fn pass(&self) {} } struct Two; impl Two { fn two(&self) { self.end() } }",
@@ -147,6 +147,6 @@ fn a_circle_of_calls_on_one_type_is_found() {
     let uses = "mod one; mod two; pub(crate) struct Lock; impl Lock { fn run(&self) { self.end() } }";
     assert_eq!(
         judge_pair(uses, [one, ""]),
-        ["circle: src/lock/mod.rs:1 (`self.end`) -> src/lock/one.rs:1 (`super::Lock`) -> src/lock/mod.rs"]
+        ["cycle: src/lock/mod.rs:1 (`self.end`) -> src/lock/one.rs:1 (`super::Lock`) -> src/lock/mod.rs"]
     );
 }

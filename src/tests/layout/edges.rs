@@ -88,7 +88,7 @@ fn is_local(place: Place, path: &[String]) -> bool {
     place == Place::Code && path.len() == 1
 }
 
-/// Whether the target is in a module that this module declares. A re-export of it only names it.
+/// Whether the target is in a module that this module declares. A re-export of the target only names it.
 fn is_below(tree: &Tree, module: Id, target: Target) -> bool {
     let (Target::Module(mut id) | Target::Item(mut id)) = target;
     while let Some(parent) = tree.modules[id].parent {

@@ -1,4 +1,4 @@
-//! Checks which parts of the source may use which: imports go down only, and no files use each other in a circle.
+//! Checks which parts of the source may use which: imports go down only, and no files use each other in a cycle.
 //!
 //! The compiler accepts any import within a crate. This test keeps `lock` free of the server, and every file readable with only the files
 //! below it. If the methods of one type are in several files, their calls on `self` go down too. The test does not see other calls of
@@ -6,7 +6,7 @@
 //! makes count for the file that calls the macro.
 
 mod checks;
-mod circles;
+mod cycles;
 mod edges;
 mod names;
 mod source;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use circles::circles;
+use cycles::cycles;
 use edges::{Edge, edges};
 use source::Tree;
 
@@ -65,15 +65,15 @@ fn read(src: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The complaints about the layout of a source tree, whose files are given by path, with their text.
+/// The complaints about the layout of a source tree. `files` has the text of each file, by path.
 fn complaints(files: &BTreeMap<String, String>) -> Vec<String> {
     let tree = Tree::read(files);
     let edges = edges(&tree);
     let mut complaints = unread(files, &tree);
     complaints.extend(upward(&edges));
-    // A circle through several parts includes an upward import, about which there is a complaint already.
+    // A cycle through several parts includes an upward import, about which there is a complaint already.
     let inside = edges.iter().filter(|edge| edge.of_item && part(edge.from) == part(edge.to));
-    complaints.extend(circles(inside).iter().map(|circle| shown(circle)));
+    complaints.extend(cycles(inside).iter().map(|cycle| shown(cycle)));
     complaints
 }
 
@@ -87,7 +87,7 @@ fn unread(files: &BTreeMap<String, String>, tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// The imports that the order does not allow: of those from one file to one part, the first.
+/// The imports that the order does not allow; of several imports from one file of one part, only the first.
 fn upward(edges: &[Edge<'_>]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut complaints = Vec::new();
@@ -113,8 +113,8 @@ fn part(file: &str) -> &str {
     first.strip_suffix(".rs").unwrap_or(first)
 }
 
-fn shown(circle: &[&Edge<'_>]) -> String {
+fn shown(cycle: &[&Edge<'_>]) -> String {
     let steps: String =
-        circle.iter().map(|edge| format!("src/{}:{} (`{}`) -> ", edge.from, edge.line, edge.path)).collect();
-    format!("circle: {steps}src/{}", circle.first().unwrap().from)
+        cycle.iter().map(|edge| format!("src/{}:{} (`{}`) -> ", edge.from, edge.line, edge.path)).collect();
+    format!("cycle: {steps}src/{}", cycle.first().unwrap().from)
 }

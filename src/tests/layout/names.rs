@@ -26,7 +26,7 @@ impl Resolver<'_> {
         let Some((first, rest)) = path.split_first() else { return Vec::new() };
         let mut targets = match first.as_str() {
             "crate" => vec![Target::Module(0)],
-            _ => self.step(module, first),
+            _ => self.follow(module, first),
         };
         for name in rest {
             // The part before `::` is a module, or an item with parts of its own (`Kind::Variant`).
@@ -43,7 +43,7 @@ impl Resolver<'_> {
         targets
     }
 
-    fn step(&mut self, module: Id, name: &str) -> Vec<Target> {
+    fn follow(&mut self, module: Id, name: &str) -> Vec<Target> {
         match name {
             "self" => vec![Target::Module(module)],
             "super" => self.tree.modules[module].parent.map(Target::Module).into_iter().collect(),
@@ -53,7 +53,7 @@ impl Resolver<'_> {
 
     /// An item of a module. If the module does not define it visibly, a macro makes it.
     fn part(&mut self, module: Id, name: &str) -> Vec<Target> {
-        let found = self.step(module, name);
+        let found = self.follow(module, name);
         if found.is_empty() { vec![Target::Item(module)] } else { found }
     }
 

@@ -24,16 +24,16 @@ pub(super) struct Tree {
 pub(super) struct Module {
     pub(super) file: String,
     pub(super) parent: Option<Id>,
-    /// The folder of the modules that this one declares, from `src`: empty, or with a `/` at its end.
+    /// The folder of the modules that this module declares, from `src`: empty, or with a `/` at its end.
     folder: String,
     /// Whether the module is built only for tests or fuzzers.
     pub(super) for_tests: bool,
-    /// The meanings of each name. Some names have several, such as a module and a function.
+    /// The meanings of each name. Some names have several meanings, such as a module and a function.
     pub(super) names: BTreeMap<String, Vec<Name>>,
     /// The paths before each `::*`.
     pub(super) globs: Vec<Vec<String>>,
     pub(super) mentions: Vec<Mention>,
-    /// The methods that the module defines, and those that they call on `self`.
+    /// The methods that the module defines, and the methods that they call on `self`.
     pub(super) methods: Vec<Method>,
     pub(super) calls: Vec<Method>,
 }

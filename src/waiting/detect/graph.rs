@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Circle, Holder, Link, MOST_COMPARED};
+use super::{Cycle, Holder, Link, MOST_COMPARED};
 use crate::lock::{
     self, AcquireRequest, Acquired, Held, Limits, Millis, Others, Owner, ReentryError, Room, SlotRequest,
     UsedSlots,
@@ -14,7 +14,7 @@ pub(super) type Number = usize;
 
 #[derive(Debug)]
 pub(super) struct WaitNode {
-    /// The request of a wait that stands in queues. The new wait has none, unless its owner asks again for a place that it has.
+    /// The request of a wait that stands in queues. The new wait has no request, unless its owner asks again for a place that it has.
     pub(super) request: Option<RequestId>,
     pub(super) ask: AcquireRequest<'static>,
     /// The locks that this wait needs. A lock that has not been looked at is not here.
@@ -28,9 +28,9 @@ pub(super) struct Need {
     /// The waiting owner's own grant of the lock.
     pub(super) own: Option<Holder>,
     pub(super) others: Vec<Other>,
-    /// Waits that are served before this one, and need more than room.
+    /// Waits that are served before this wait, and need more than room.
     pub(super) ahead: Vec<Number>,
-    /// The least room that is asked for by the waits that are served before this one and need only room.
+    /// The least room that is asked for by the waits that are served before this wait and need only room.
     pub(super) room: Room,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// The circle through the new wait; `None` if that wait can end.
-    pub(super) fn circle(&self) -> Option<Circle> {
+    /// The cycle through the new wait; `None` if that wait can end.
+    pub(super) fn cycle(&self) -> Option<Cycle> {
         let stuck = self.stuck()?;
         if *stuck.first()? { self.way_round(&stuck) } else { None }
     }
 
-    /// Finds for each wait whether it can never end: the largest set of waits of which none can end before another one of the set. Returns
-    /// `None` if that takes too long.
+    /// Finds for each wait whether it can never end: these waits are the largest set of which none can end before another wait of the set
+    /// has ended. Returns `None` if that takes too long.
     fn stuck(&self) -> Option<Vec<bool>> {
         let mut stuck = vec![true; self.waits.len()];
         let mut left = MOST_COMPARED;
@@ -125,8 +125,8 @@ impl Graph {
         lock::decide_acquire(own, others, &ask, self.limits, self.now)
     }
 
-    /// The shortest circle through the new wait, along the links between waits that are stuck.
-    fn way_round(&self, stuck: &[bool]) -> Option<Circle> {
+    /// The shortest cycle through the new wait, along the links between waits that are stuck.
+    fn way_round(&self, stuck: &[bool]) -> Option<Cycle> {
         let mut came_from: Vec<Option<(Number, Link)>> = self.waits.iter().map(|_| None).collect();
         let mut next = VecDeque::from([0]);
         while let Some(number) = next.pop_front() {
@@ -179,7 +179,7 @@ fn is(stuck: &[bool], number: Number) -> bool {
     stuck.get(number).is_some_and(|stuck| *stuck)
 }
 
-fn way_to_first(came_from: &mut [Option<(Number, Link)>]) -> Circle {
+fn way_to_first(came_from: &mut [Option<(Number, Link)>]) -> Cycle {
     let (mut way, mut at) = (VecDeque::new(), 0);
     while let Some((from, link)) = came_from.get_mut(at).and_then(Option::take) {
         way.push_front(link);

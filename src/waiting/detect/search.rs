@@ -5,23 +5,23 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::RandomState;
 
 use super::graph::{Graph, Need, Number, Other, WaitNode};
-use super::{Circle, Holder, MOST, holders};
+use super::{Cycle, Holder, MOST, holders};
 use crate::lock::{AcquireRequest, Fence, Now, Room};
 use crate::waiting::access::{Caller, Environment, LockAccess};
-use crate::waiting::budget::LOOK;
+use crate::waiting::budget::LOOKUP;
 use crate::waiting::lock_set::LocksAccess;
 use crate::waiting::table::{Ahead, LockId, RequestId, WaitTable};
 
-/// The circle through a new wait for these locks, if the wait would never end. `blocks`: its client will be blocked. `place`: the place
+/// The cycle through a new wait for these locks, if the wait would never end. `blocks`: its client will be blocked. `place`: the place
 /// that its owner has already.
-pub(crate) fn circle<B: LocksAccess>(
+pub(crate) fn cycle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
     ask: &AcquireRequest<'_>,
     blocks: bool,
     place: Option<RequestId>,
     now: Now,
-) -> Option<Circle> {
+) -> Option<Cycle> {
     let limits = locks.first().limits();
     let open = locks.here_all(|_, all| all.iter().map(|at| at.to_id()).collect::<Vec<LockId>>());
     let open_by_name = (0..).zip(&open).map(|(number, id)| (id.clone(), number)).collect();
@@ -29,11 +29,11 @@ pub(crate) fn circle<B: LocksAccess>(
     let graph = Graph { waits: vec![first], limits, now: now.start };
     let numbers = place.into_iter().map(|request| (request, 0)).collect();
     let blocked = blocks.then(|| caller.id());
-    let mut search = Search { locks, caller, blocked, now, graph, numbers, open, open_by_name, looked: 0 };
+    let mut search = Search { locks, caller, blocked, now, graph, numbers, open, open_by_name, visited: 0 };
     search.go();
-    let (graph, looked) = (search.graph, search.looked);
-    locks.first().spend(LOOK.saturating_mul(looked as u32));
-    graph.circle()
+    let (graph, visited) = (search.graph, search.visited);
+    locks.first().spend(LOOKUP.saturating_mul(visited as u32));
+    graph.cycle()
 }
 
 struct Search<'a, B, C> {
@@ -46,21 +46,21 @@ struct Search<'a, B, C> {
     numbers: BTreeMap<RequestId, Number>,
     /// The locks that the command has opened.
     open: Vec<LockId>,
-    /// The index of each open lock. A hash map, since names may be long and have long common beginnings.
+    /// The index of each open lock. It is a hash map, since names may be long and have long common beginnings.
     open_by_name: HashMap<LockId, usize, RandomState>,
-    looked: usize,
+    visited: usize,
 }
 
 impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
-    /// Follows all holders before it looks at any queue: holders are usually few, and most circles go through them.
+    /// Follows all holders before it looks at any queue: holders are usually few, and most cycles go through them.
     fn go(&mut self) {
         let (mut held, mut queued) = (0, 0);
-        while self.looked < MOST {
+        while self.visited < MOST {
             if held < self.graph.waits.len() {
-                self.look_at_holders(held);
+                self.visit_holders(held);
                 held += 1;
             } else if queued < self.graph.waits.len() {
-                self.look_at_queues(queued);
+                self.visit_queues(queued);
                 queued += 1;
             } else {
                 break;
@@ -69,13 +69,13 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
     }
 
     /// Notes who holds the locks of a wait.
-    fn look_at_holders(&mut self, number: Number) {
+    fn visit_holders(&mut self, number: Number) {
         let ids = match self.request(number).filter(|_| number != 0) {
             Some(request) => self.table(|table| table.waiters.locks_of(request)),
             None => self.open.clone(),
         };
         for id in ids {
-            if number != 0 && self.looked >= MOST {
+            if number != 0 && self.visited >= MOST {
                 return;
             }
             let Some(wait) = self.graph.waits.get(number) else { return };
@@ -97,32 +97,32 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
 
     /// The holders of a lock. A lock that the command has open is not opened again, since that might free its value.
     fn holders(&mut self, id: &LockId) -> Vec<Holder> {
-        let (now, most) = (self.now.millis(), MOST.saturating_sub(self.looked));
+        let (now, most) = (self.now.millis(), MOST.saturating_sub(self.visited));
         if let Some(open) = self.open_by_name.get(id) {
             let lock = self.locks.lock(*open);
             let holders = holders(lock.value(), lock.deadline(), now, most);
-            self.looked += holders.len();
+            self.visited += holders.len();
             return holders;
         }
         let holders = self.caller.holders(self.locks.first(), id, now, most);
-        self.looked += 1 + holders.len();
+        self.visited += 1 + holders.len();
         holders
     }
 
     fn other(&mut self, id: &LockId, holder: Holder) -> Other {
         let owner = holder.grant.owner().into_owned();
-        let left = MOST.saturating_sub(self.looked);
+        let left = MOST.saturating_sub(self.visited);
         // If an owner has too many waits to look at, one of them is assumed to end.
         let waits = self.table(|table| table.waiters.waits_of(&owner, left));
         let all = waits.is_some();
-        self.looked += waits.as_ref().map_or(left, Vec::len);
+        self.visited += waits.as_ref().map_or(left, Vec::len);
         let waits = waits.unwrap_or_default();
         let mut waits: Vec<Number> = waits.into_iter().filter_map(|request| self.number(request)).collect();
         let is_asker = self.graph.waits.first().is_some_and(|first| first.ask.owner == owner);
         if is_asker && all && !waits.contains(&0) {
             waits.push(0);
         }
-        let keeper = self.keeper(id, holder.fence());
+        let keeper = self.keeper(id, holder.grant.fence());
         Other { holder, waits, keeper }
     }
 
@@ -135,21 +135,21 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         self.number(blocked?)
     }
 
-    /// Notes which waits are served before a wait. None are if its owner already holds the lock.
-    fn look_at_queues(&mut self, number: Number) {
+    /// Notes which waits are served before a wait: none, if the owner of the wait already holds the lock.
+    fn visit_queues(&mut self, number: Number) {
         let request = self.request(number);
         let needs = self.graph.waits.get(number).map_or(0, |wait| wait.needs.len());
         for need in 0..needs {
             let free = self.need(number, need).filter(|need| need.own.is_none());
             let Some(id) = free.map(|need| need.id.clone()) else { continue };
-            let left = MOST.saturating_sub(self.looked);
+            let left = MOST.saturating_sub(self.visited);
             let ahead: Vec<_> = self.table(|table| {
                 // If no wait is for several locks, nothing that is ahead of an exclusive request matters more than that request.
                 let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !table.waiters.has_several();
                 let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
             });
-            self.looked += ahead.len();
+            self.visited += ahead.len();
             // The new wait is in no queue yet.
             if number != 0
                 && self.open_by_name.get(&id).is_some_and(|open| self.graph.is_in_front(*open))
@@ -177,7 +177,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         self.graph.waits.get_mut(number)?.needs.get_mut(need)
     }
 
-    /// The number of a wait in the graph. A new one is added, to be looked at in turn.
+    /// The number of a wait in the graph. A new wait is added, to be looked at in turn.
     fn number(&mut self, request: RequestId) -> Option<Number> {
         if let Some(number) = self.numbers.get(&request) {
             return Some(*number);

@@ -2,7 +2,7 @@
 //!
 //! The table has a bounded size, by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: "Efficient Computation of Frequent and Top-k
 //! Elements in Data Streams", 2005): a lock that is not in the full table takes the place, and the count, of the lock with the smallest
-//! count. So a count may be too great, by no more than that lock's count, and is never too small. A lock that has more than one in `MOST`
+//! count. So a count may be too great, by no more than the smallest count, and is never too small. A lock that has more than one in `MOST`
 //! of all waits is always in the table, unless its name is longer than `LONGEST`.
 
 use foldhash::fast::RandomState;

@@ -18,7 +18,7 @@ pub(crate) enum MessageKind {
     Start { fence: Fence, lease: Millis, slot: Option<Slot>, number: NonZeroU64 },
     /// The owner's wait has ended, since its time is up.
     Timeout,
-    /// The owner's wait has ended, or it hears nothing more of its grant. If it asks again, it learns why.
+    /// The owner's wait has ended, or it hears nothing more of its grant. If the owner asks again, it learns why.
     Gone,
     /// The owner's grant has ended, and not by its own release.
     Lost(Fence),

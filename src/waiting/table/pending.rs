@@ -1,5 +1,5 @@
-//! Pending holds: holds that waiters have been granted, but may not know of. A blocked client may go away before it is told; a place has
-//! yet to claim its grant.
+//! Pending holds: holds that waiters have been granted, but may not know of. A blocked client may go away before it is told, and a place
+//! still has to claim its grant.
 
 #[cfg(test)]
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::queue::RequestId;
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct PendingHolds {
     holds: VecDeque<PendingHold>,
-    /// How many of `holds` are shared, and are not the waiters' own.
+    /// How many of `holds` are shared, and not the waiters' own.
     sharing: u32,
 }
 
@@ -57,7 +57,7 @@ impl PendingHolds {
     pub(super) fn add(&mut self, hold: PendingHold) {
         if let Err(next) = self.position(hold.request) {
             if self.holds.is_empty() {
-                // `push_back` would make room for four, but there is usually only one.
+                // `push_back` would make room for four holds, but there is usually only one.
                 self.holds.reserve_exact(1);
             }
             debug_assert!(hold.own, "{hold:?} is shared only from then on");

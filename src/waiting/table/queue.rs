@@ -48,11 +48,11 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Adds a waiter behind all others: its number is the greatest.
+    /// Adds a waiter behind all others. Its number is greater than theirs.
     pub(super) fn join(&mut self, request: RequestId, owner: Owner<'static>) {
         match self {
             Self::Few(waiters) if waiters.len() < FEW => {
-                // `push` would make room for four, but usually there is one waiter.
+                // `push` would make room for four waiters, but there is usually only one.
                 waiters.reserve_exact(1);
                 waiters.push((request, owner));
             }

@@ -62,7 +62,7 @@ impl Sweeps {
         self.last_number
     }
 
-    /// Starts a sweep. If a sweep of this kind has begun already, the new one comes after it, so that no entry is left out however often
+    /// Starts a sweep. If a sweep of this kind has begun already, the new one comes after it, so that no entry is left out, however often
     /// sweeps are started.
     pub(super) fn start(&mut self, kind: Kind, cursor: Cursor) {
         let number = self.next_number();
@@ -101,7 +101,7 @@ impl Sweeps {
 }
 
 impl Kind {
-    /// Whether this has happened to the keys of database `db`.
+    /// Whether the sweep is for something that has happened to the keys of database `db`.
     pub(super) fn touches(self, db: i32) -> bool {
         matches!(self, Self::Touched(which) if which.is_none_or(|which| which == db))
     }

@@ -1,11 +1,11 @@
 //! `DETECT`, compared with the outcome of each wait: in all states that a few clients can reach with a few locks, for each wait that could
 //! begin there.
 //!
-//! - A wait that would end is never reported as a circle. To find out, the wait begins, and every owner that does not wait releases its
+//! - A wait that would end is never reported as a cycle. To find out, the wait begins, and every owner that does not wait releases its
 //!   locks.
 //! - A wait that would never end is reported if its own owner's locks are the cause: it would end if the owner released them. Other owners
-//!   may be removed first, so that a circle among them does not hide one with this wait.
-//! - A reported circle leads from the new wait back to it, through locks that are held and queues that exist. (A circle may also be
+//!   may be removed first, so that a cycle among them does not hide one with this wait.
+//! - A reported cycle leads from the new wait back to it, through locks that are held and queues that exist. (A cycle may also be
 //!   reported if a release by the owner would not be enough, since somebody waits for this owner and also for another one that never goes.)
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use super::server::{Conn, Lock, Queued, Reply, Rules, Server, Writes};
 use super::soak;
 use crate::lock::{AcquireRequest, Millis, Owner, Room, Slot, SlotRequest};
-use crate::waiting::{Channel, Circle, WaitOptions};
+use crate::waiting::{Channel, Cycle, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
 const LOCKS: std::ops::Range<Lock> = 0..3;
@@ -250,20 +250,20 @@ impl WaitTable {
         format!("{:?} {:?}", locks.collect::<Vec<_>>(), self.waits)
     }
 
-    /// Checks that each link of a reported circle is true.
-    fn is_so(&self, circle: &Circle, asker: Name) {
-        assert_eq!(circle[0].waits, owner(asker));
-        for (link, next) in circle.iter().zip(circle.iter().cycle().skip(1)) {
+    /// Checks that each link of a reported cycle is true.
+    fn is_so(&self, cycle: &Cycle, asker: Name) {
+        assert_eq!(cycle[0].waits, owner(asker));
+        for (link, next) in cycle.iter().zip(cycle.iter().cycle().skip(1)) {
             let lock = LOCKS.into_iter().find(|lock| super::server::KEYS[*lock] == &*link.id.key).unwrap();
             let named = |name: &Owner<'_>| *name == link.other;
             if link.behind {
-                assert!(self.server.asks_of(lock).iter().any(|asked| named(&asked.owner)), "{circle:?}");
+                assert!(self.server.asks_of(lock).iter().any(|asked| named(&asked.owner)), "{cycle:?}");
             } else {
                 let held = self.server.holders_of(lock, NOW);
-                assert!(held.iter().any(|held| named(&held.grant.owner())), "{circle:?}");
+                assert!(held.iter().any(|held| named(&held.grant.owner())), "{cycle:?}");
             }
             let waits = self.waits.iter().flatten().any(|(name, _)| owner(*name) == next.waits);
-            assert!(waits || next.waits == owner(asker), "{circle:?}");
+            assert!(waits || next.waits == owner(asker), "{cycle:?}");
         }
     }
 }
@@ -274,7 +274,7 @@ fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
     let world = &World { conns, names, wants: wants.to_vec() };
     let first = WaitTable { server: Server::new(world.conns), waits: vec![None; usize::from(world.conns)] };
     let (mut seen, mut next) = (HashSet::from([first.key()]), VecDeque::from([first]));
-    let (mut asked, mut circles) = (0, 0);
+    let (mut asked, mut cycles) = (0, 0);
     while let Some(table) = next.pop_front() {
         let mut reached = Vec::new();
         for conn in 0..world.conns {
@@ -294,16 +294,16 @@ fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
                     asked += 1;
                     let is_circle = joined.is_circle_among_some(conn);
                     let case = || format!("{title}: {conn} asks {want:?} in {}", table.key());
-                    if let Reply::Circle(circle) = &told {
+                    if let Reply::Cycle(cycle) = &told {
                         assert!(is_circle || !joined.clone().ends(conn), "{}", case());
-                        table.is_so(circle, name);
-                        circles += 1;
+                        table.is_so(cycle, name);
+                        cycles += 1;
                     } else {
                         assert_eq!(told, reply);
                         assert!(!is_circle, "{}", case());
                     }
                 } else {
-                    assert!(!matches!(told, Reply::Circle(_)), "{told:?}, not {reply:?}");
+                    assert!(!matches!(told, Reply::Cycle(_)), "{told:?}, not {reply:?}");
                 }
                 reached.push(joined);
             }
@@ -319,11 +319,11 @@ fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
         next.extend(reached.into_iter().filter(|table| seen.insert(table.key())));
     }
     println!(
-        "figure: {title}: {} states, {asked} waits, {circles} circles, {:.1?}",
+        "figure: {title}: {} states, {asked} waits, {cycles} cycles, {:.1?}",
         seen.len(),
         began.elapsed()
     );
-    assert!(circles > 0, "{title}: no circle at all");
+    assert!(cycles > 0, "{title}: no cycle at all");
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
         table.ask(world, conn, want(locks), true);
     }
     let reply = table.ask(world, 0, want(&[0]), true);
-    assert!(matches!(reply, Reply::Circle(_)), "{reply:?}");
+    assert!(matches!(reply, Reply::Cycle(_)), "{reply:?}");
 }
 
 /// A reader waits for another lock too, and would get both if the upgrade did not go ahead of it.
@@ -420,8 +420,8 @@ fn an_upgrade_comes_before_those_who_wait_already() {
         assert_eq!(table.ask(world, conn, want, true), Reply::Waits, "{conn}");
     }
     let told = table.clone().ask(world, 0, want(&[0]), true);
-    let Reply::Circle(circle) = told else { panic!("{told:?}") };
-    table.is_so(&circle, 0);
+    let Reply::Cycle(cycle) = told else { panic!("{told:?}") };
+    table.is_so(&cycle, 0);
     table.ask(world, 0, want(&[0]), false);
     assert!(!table.ends(0));
 }

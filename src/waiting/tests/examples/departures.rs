@@ -24,7 +24,7 @@ fn all_that_was_granted_to_those_who_are_gone_is_taken_back_in_the_end() {
 /// The server stood still until after the lease of a session whose connection has closed. Some servers report the closed connection only
 /// after the work that is due. In that case nothing outlives the lease.
 #[test]
-fn a_session_whose_connection_has_closed_unheard_outlives_no_stall() {
+fn a_session_whose_connection_has_closed_unheard_outlives_no_freeze() {
     for is_open in [true, false] {
         let rules = Rules::PLAIN;
         let mut server = Server::new(2);

@@ -52,7 +52,7 @@ fn no_more_wait_for_a_lock_than_may() {
     assert_eq!(other, [Reply::Waits, Reply::Waits, Reply::TooMany]);
 }
 
-/// Whether `DETECT` finds a circle that leads through the last of this many holders of the second lock.
+/// Whether `DETECT` finds a cycle that leads through the last of this many holders of the second lock.
 fn is_found(holders: u32) -> bool {
     let rules = Rules::PLAIN;
     let mut server = Server::new(3);
@@ -67,7 +67,7 @@ fn is_found(holders: u32) -> bool {
     assert_eq!(server.acquire_on(rules, NOW, 2, 2, &last, &BLOCKED), Reply::Waits);
     let detect = WaitOptions { detect: true, ..BLOCKED };
     match server.acquire_all(rules, NOW, 1, &[0, 1], &ask("a", 1_000, false), &detect) {
-        Reply::Circle(_) => true,
+        Reply::Cycle(_) => true,
         reply => {
             assert_eq!(reply, Reply::Waits);
             false

@@ -70,9 +70,9 @@ impl Reference {
     /// Whether a session goes on though its lease is over: the server was to renew the lease, and has done nothing at all from then until
     /// now. A lease that it could have renewed, and has not, is over.
     pub(super) fn goes_on(&self, holder: &Holder, session: &Session, now: Millis) -> bool {
-        let stood_still_from = self.quiet.max(self.rang + 1);
+        let frozen_from = self.quiet.max(self.rang + 1);
         let may_last = holder.latest.is_none_or(|latest| now <= latest);
-        may_last && (stood_still_from..=now).contains(&session.renew_at)
+        may_last && (frozen_from..=now).contains(&session.renew_at)
     }
 
     /// Ends all sessions.

@@ -13,7 +13,7 @@ impl Server {
 
     /// This server comes back after more than a second, in which it was busy or stood still.
     pub(crate) fn come_back(&mut self, busy: bool) {
-        let away = if busy { &mut self.busy } else { &mut self.stood_still };
+        let away = if busy { &mut self.busy } else { &mut self.frozen };
         *away += AWAY + 1;
     }
 

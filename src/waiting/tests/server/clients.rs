@@ -75,7 +75,7 @@ impl Turn<'_> {
         self.server.told.extend(blocked.answer.filter(|_| arrives).map(|reply| (blocked.conn, reply)));
         // This is all that the server can tell of a client that is gone.
         let keeps_answers = self.rules.keeps_answers;
-        waiting::ended(self, request, blocked.gone, |_, unblocked| open && !(unblocked && keeps_answers));
+        waiting::finished(self, request, blocked.gone, |_, unblocked| open && !(unblocked && keeps_answers));
         self.server.table.with_table_of(request, |table| table.forget(request));
     }
 
@@ -107,7 +107,7 @@ impl Server {
     /// Tells clients their answers before any other work that is due, as the separate timer does.
     pub(crate) fn answer(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
-        waiting::answer(&mut turn);
+        waiting::send_due(&mut turn);
         if !rules.late {
             turn.free_done();
         }

@@ -186,7 +186,7 @@ fn no_grant<G>(outcome: Result<Outcome<G>, Refusal>) -> Reply {
         Err(Refusal::Grace(_)) => Reply::Grace,
         Err(Refusal::NoReentry(why)) => Reply::NoReentry(why),
         Err(Refusal::Deadlock) => Reply::Deadlock,
-        Err(Refusal::Circle(circle)) => Reply::Circle(circle),
+        Err(Refusal::Cycle(cycle)) => Reply::Cycle(cycle),
         Err(Refusal::MaxPlaces | Refusal::MaxWaiters) => Reply::TooMany,
         Err(refusal) => panic!("{refusal:?}"),
     }

@@ -21,7 +21,7 @@ use crate::lock::{
     Deadline, Fence, FenceClock, Got, Grant, Millis, Now, Owner, ReentryError, Room, Slot, SlotRequest, Value,
 };
 use crate::waiting::table::Offset;
-use crate::waiting::{Circle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
+use crate::waiting::{Cycle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
 use clients::{Blocked, Connection};
 
 /// A connection, by number. When it closes, another connection takes its number.
@@ -94,7 +94,7 @@ pub(crate) enum Reply {
     NoReentry(ReentryError),
     Deadlock,
     /// The wait would never end.
-    Circle(Circle),
+    Cycle(Cycle),
     /// The client's grants have been extended to this deadline.
     Extended(Deadline),
     NotHeld,
@@ -161,7 +161,7 @@ pub(crate) struct Server {
     pub(crate) grace: Grace,
     /// For how long the server has been away, in addition to the time of its world: busy, or standing still.
     busy: Millis,
-    stood_still: Millis,
+    frozen: Millis,
     conns: Vec<Connection>,
     blocked: BTreeMap<RequestId, Blocked>,
     /// The id of the next connection.
@@ -189,7 +189,7 @@ impl Server {
             table: WaitTable::new(),
             grace: Grace::new(),
             busy: 0,
-            stood_still: 0,
+            frozen: 0,
             conns: (0..conns).map(|conn| Connection::new(u64::from(conn))).collect(),
             blocked: BTreeMap::new(),
             next_id: u64::from(conns),
@@ -210,7 +210,7 @@ impl Server {
 
     fn moment(&self, now: Millis) -> Moment {
         let ran = now + self.busy;
-        Moment { since_boot: ran + self.stood_still, ran }
+        Moment { since_boot: ran + self.frozen, ran }
     }
 
     /// Renumbers waiters and connections in the same order, so that servers are equal that differ only in these numbers. `cut_off`: no

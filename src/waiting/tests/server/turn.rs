@@ -273,11 +273,11 @@ impl Host for Turn<'_> {
         waiting::settle(self, time(self.now));
     }
 
-    fn lease_end(&mut self, place: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn deadline_of(&mut self, place: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
         self.lock = number(place);
         self.expire();
         let (value, until) = self.server.locks[self.lock].as_ref()?;
-        value.end_of(fence, *until, now)
+        value.deadline_of(fence, *until, now)
     }
 
     fn unblock(&mut self, request: RequestId) {

@@ -57,7 +57,7 @@ pub(in crate::waiting::tests) enum Action {
     /// The server is demoted and promoted.
     Flip,
     /// The server stands still for a millisecond, whatever is due.
-    Stall,
+    Freeze,
     /// The replica gets the next effect.
     Replicate,
     FailOver,
@@ -132,8 +132,8 @@ impl Size {
             if self.rules.late {
                 actions.push(Action::Free);
             }
-            if happens.stalls && now < self.horizon {
-                actions.push(Action::Stall);
+            if happens.freezes && now < self.horizon {
+                actions.push(Action::Freeze);
             }
         } else {
             actions.push(if now < self.horizon { Action::Pass } else { Action::Look });
@@ -207,7 +207,7 @@ impl Model for Size {
         let mut next = world.clone();
         next.unconfirmed = false;
         // A server that stands still shows nothing.
-        let serves = !matches!(action, Action::Stall | Action::Replicate | Action::FailOver);
+        let serves = !matches!(action, Action::Freeze | Action::Replicate | Action::FailOver);
         if serves {
             next.see(*self);
         }
@@ -231,7 +231,7 @@ impl Model for Size {
             }
             Action::Look => next.look(*self),
             Action::Flip => next.flip(*self),
-            Action::Stall => next.pass(),
+            Action::Freeze => next.pass(),
             Action::Replicate => {
                 let effect = next.on_the_way.remove(0);
                 next.replica.as_mut()?.apply(effect);

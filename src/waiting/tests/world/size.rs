@@ -41,7 +41,7 @@ pub(in crate::waiting::tests) struct Happens {
     /// Whether the server refuses work that falls due.
     pub(in crate::waiting::tests) refusals: bool,
     /// Whether the server stands still though work is due.
-    pub(in crate::waiting::tests) stalls: bool,
+    pub(in crate::waiting::tests) freezes: bool,
     /// Whether the lock's slot is moving to the server, so that due work does not find the lock.
     pub(in crate::waiting::tests) arrives: bool,
     /// Whether an operator cuts the lease short.

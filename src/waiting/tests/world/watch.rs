@@ -40,7 +40,7 @@ impl World {
             self.on_the_way.extend(effects.into_iter().filter(|_| self.replica.is_some()));
             self.note_acks();
         }
-        if !before.is_empty() || !size.happens.stalls && !size.happens.arrives {
+        if !before.is_empty() || !size.happens.freezes && !size.happens.arrives {
             self.known = before;
         }
         if !are_right(&slots_before, &slots_after, size) {
@@ -70,7 +70,7 @@ impl World {
             let alone = size.kinds.iter().all(|kind| kind.room().is_exclusive());
             self.cut.retain(|fence, _| !alone || fences.contains(fence) || given.contains(fence));
         }
-        if !size.happens.stalls && !size.happens.arrives {
+        if !size.happens.freezes && !size.happens.arrives {
             self.known.clear();
         }
         if at == Role::Primary {

@@ -33,7 +33,7 @@ const NOTHING_ELSE: Happens = Happens {
     unblocks: false,
     vanishes: false,
     refusals: false,
-    stalls: false,
+    freezes: false,
     arrives: false,
     cuts: false,
     unheard: false,
@@ -134,7 +134,7 @@ fn a_session_on_a_slot_that_arrives() {
     let happens = Happens { arrives: true, ..NOTHING_ELSE };
     let size = Size { kinds, happens, leases: &[3], horizon: soak(5, 7), ..ONE_SERVER };
     holds("arrives", size);
-    let happens = Happens { stalls: true, ..happens };
+    let happens = Happens { freezes: true, ..happens };
     holds("arrives, and the server locks still", Size { happens, leases: &[1], horizon: 4, ..size });
 }
 

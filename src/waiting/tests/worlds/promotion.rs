@@ -141,12 +141,12 @@ fn a_failover_keeps_places_readers_and_sessions_that_replicas_have_confirmed() {
 /// An owner with such a session counts on the lease that its server shows. A server that stands still shows none.
 #[test]
 fn a_session_that_replicas_confirm_ends_with_the_lease_that_they_have() {
-    let happens = Happens { stalls: true, ..NOTHING_ELSE };
+    let happens = Happens { freezes: true, ..NOTHING_ELSE };
     let size = Size { kinds: &[Kind::Session], happens, horizon: 4, ..confirmed(1, Clients::Strict) };
-    holds("confirmed, with sessions and stalls", Size { conns: soak(1, 2) as u8, ..size });
+    holds("confirmed, with sessions and freezes", Size { conns: soak(1, 2) as u8, ..size });
     let confirm = size.confirm.map(|confirm| Confirm { within: 5, ..confirm });
     let size = Size { confirm, leases: &[3], horizon: 5, conns: 1, ..size };
-    holds("confirmed, with sessions and stalls, in the end", size);
+    holds("confirmed, with sessions and freezes, in the end", size);
 }
 
 /// Another command of the same owner makes the lease longer. Replicas have that later than the lease that the first command is told.

@@ -43,9 +43,9 @@ fn what_befalls_readers() {
     holds("readers, refused", Size { happens, ..size });
     let rules = Rules { slow: true, ..Rules::PLAIN };
     holds("readers, several turns", Size { rules, ..size });
-    let happens = Happens { stalls: true, ..NOTHING_ELSE };
+    let happens = Happens { freezes: true, ..NOTHING_ELSE };
     let kinds = &[Kind::ReadWithSession, Kind::Read, Kind::Wait];
-    holds("readers, stalls", Size { kinds, happens, horizon: soak(2, 3), leases: &[1], ..size });
+    holds("readers, freezes", Size { kinds, happens, horizon: soak(2, 3), leases: &[1], ..size });
     let rules = Rules { late: true, ..Rules::PLAIN };
     let happens = Happens { vanishes: true, ..NOTHING_ELSE };
     let kinds = &[Kind::WaitToRead, Kind::Wait];
@@ -87,8 +87,8 @@ fn clients_with_sessions_are_told_and_freed_late() {
 #[test]
 fn a_server_that_stands_still_ends_no_session() {
     let kinds = &[Kind::Plain, Kind::Session, Kind::WaitWithSession];
-    let happens = Happens { stalls: true, ..NOTHING_ELSE };
-    holds("stalls", Size { kinds, happens, horizon: soak(4, 5), ..ONE_SERVER });
+    let happens = Happens { freezes: true, ..NOTHING_ELSE };
+    holds("freezes", Size { kinds, happens, horizon: soak(4, 5), ..ONE_SERVER });
 }
 
 /// More is due than one turn does, and others are served in between.

@@ -1,10 +1,10 @@
-//! The text of a `DEADLOCK` error, which describes a circle of waits.
+//! The text of a `DEADLOCK` error, which describes a cycle of waits.
 
 use std::fmt::Write;
 
 use crate::lock::Owner;
 use crate::server::Ctx;
-use crate::waiting::{Circle, Link};
+use crate::waiting::{Cycle, Link};
 
 /// The most links that the error describes, and the most bytes of each name: an error is one line, for people.
 const LINKS: usize = 8;
@@ -18,16 +18,16 @@ struct Seen<'a> {
     writable: bool,
 }
 
-/// Tells the client why its wait would never end. A key is named only if the user may read it, and an owner only if a key of the circle
+/// Tells the client why its wait would never end. A key is named only if the user may read it, and an owner only if a key of the cycle
 /// that the user may write to shows that owner.
-pub(super) fn send<'a>(ctx: &Ctx<'_>, circle: &'a Circle) {
+pub(super) fn send<'a>(ctx: &Ctx<'_>, cycle: &'a Cycle) {
     let mut text = String::from("DEADLOCK this wait would never end: ");
     let see = |link: &'a Link| {
         let key = &link.id.key;
         Seen { link, readable: ctx.may_read(key), writable: ctx.may_write(key) }
     };
     // One link more than is shown: its key may let the user know the owner that the last shown link waits for.
-    let seen: Vec<Seen<'_>> = circle.iter().take(LINKS + 1).map(see).collect();
+    let seen: Vec<Seen<'_>> = cycle.iter().take(LINKS + 1).map(see).collect();
     let Some(first) = seen.first() else { return };
     let mut before = first;
     for (number, this) in seen.iter().take(LINKS).enumerate() {
@@ -36,8 +36,8 @@ pub(super) fn send<'a>(ctx: &Ctx<'_>, circle: &'a Circle) {
         push_link(ctx, &mut text, &first.link.waits, [before, this, next]);
         before = this;
     }
-    if circle.len() > LINKS {
-        _ = write!(text, "and {} more, ", circle.len() - LINKS);
+    if cycle.len() > LINKS {
+        _ = write!(text, "and {} more, ", cycle.len() - LINKS);
     }
     text.truncate(text.trim_end_matches(", ").len());
     ctx.reply_error_text(&text);

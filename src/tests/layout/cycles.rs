@@ -1,24 +1,24 @@
-//! Finds files that use each other in a circle.
+//! Finds files that use each other in a cycle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::edges::Edge;
 
-/// A shortest circle for each file that is in one, each circle once.
-pub(super) fn circles<'a>(edges: impl Iterator<Item = &'a Edge<'a>>) -> Vec<Vec<&'a Edge<'a>>> {
+/// A shortest cycle for each file that is in one, each cycle once.
+pub(super) fn cycles<'a>(edges: impl Iterator<Item = &'a Edge<'a>>) -> Vec<Vec<&'a Edge<'a>>> {
     let mut used: BTreeMap<&str, BTreeMap<&str, &Edge<'_>>> = BTreeMap::new();
     for edge in edges {
         used.entry(edge.from).or_default().entry(edge.to).or_insert(edge);
     }
     let mut seen = BTreeSet::new();
-    let mut circles = Vec::new();
+    let mut cycles = Vec::new();
     for file in used.keys() {
-        let Some(circle) = shortest(&used, file) else { continue };
-        if seen.insert(circle.iter().map(|edge| edge.from).collect::<BTreeSet<_>>()) {
-            circles.push(circle);
+        let Some(cycle) = shortest(&used, file) else { continue };
+        if seen.insert(cycle.iter().map(|edge| edge.from).collect::<BTreeSet<_>>()) {
+            cycles.push(cycle);
         }
     }
-    circles
+    cycles
 }
 
 /// The shortest path from a file back to itself.
@@ -37,10 +37,10 @@ fn shortest<'a>(
             }
         }
     }
-    let mut circle = vec![*led.get(start)?];
-    while circle.last()?.from != start {
-        circle.push(led[circle.last()?.from]);
+    let mut cycle = vec![*led.get(start)?];
+    while cycle.last()?.from != start {
+        cycle.push(led[cycle.last()?.from]);
     }
-    circle.reverse();
-    Some(circle)
+    cycle.reverse();
+    Some(cycle)
 }

@@ -1,4 +1,5 @@
-//! How the ends of several leases are written. The latest lease is the key's TTL, and the others are written as how much shorter they are.
+//! How the ends of several leases are written. The latest lease is the key's TTL. Of each other lease, the file has by how much it is
+//! shorter.
 
 use crate::lock::{Deadline, Millis};
 
@@ -12,20 +13,20 @@ pub(super) fn latest(endless: bool) -> Deadline {
 }
 
 /// The number that stands for the end of one of several leases.
-pub(super) fn number_of(end: Deadline, endless: bool) -> u64 {
-    match end {
+pub(super) fn number_of(deadline: Deadline, endless: bool) -> u64 {
+    match deadline {
         Deadline::Never => 0,
-        Deadline::At(end) if endless => end.max(1).unsigned_abs(),
-        Deadline::At(end) => FAR.saturating_sub(end).unsigned_abs(),
+        Deadline::At(at) if endless => at.max(1).unsigned_abs(),
+        Deadline::At(at) => FAR.saturating_sub(at).unsigned_abs(),
     }
 }
 
 /// The end of a lease that was written as `number`.
-pub(super) fn end_of(number: u64, endless: bool) -> Option<Deadline> {
+pub(super) fn deadline_of(number: u64, endless: bool) -> Option<Deadline> {
     let number = Millis::try_from(number).ok()?;
     Some(match (endless, number) {
         (true, 0) => Deadline::Never,
-        (true, end) => Deadline::At(end),
+        (true, at) => Deadline::At(at),
         (false, shorter) => Deadline::At(FAR - shorter),
     })
 }
@@ -42,7 +43,7 @@ mod tests {
     const NOW: Millis = 1;
 
     /// Any end of a lease; values near the limits come often.
-    fn end() -> impl Strategy<Value = Deadline> {
+    fn any_deadline() -> impl Strategy<Value = Deadline> {
         let at = prop_oneof![
             NOW..=Millis::MAX,
             NOW..=NOW + 9,
@@ -53,53 +54,54 @@ mod tests {
     }
 
     /// Makes a grant, or changes its lease. Ends lapsed grants before, as each command does.
-    fn set(value: &mut Value, owner: u8, end: Deadline, until: Deadline, number: u64) -> Deadline {
+    fn set(value: &mut Value, owner: u8, deadline: Deadline, until: Deadline, number: u64) -> Deadline {
         let mut until = until;
         for fence in value.lapsed(until, NOW).collect::<Vec<_>>() {
             until = value.end(fence, until).unwrap();
         }
         let fence = Fence::new(number).unwrap();
-        let grant = Grant::told(Owner::new(&[owner]).unwrap().into_owned(), fence, 1, None, None, NOW);
+        let grant = Grant::received(Owner::new(&[owner]).unwrap().into_owned(), fence, 1, None, None, NOW);
         let old = value.grant_of(&grant.owner()).cloned();
         match old {
-            Some(old) => value.update(old.fence(), GrantChange::NONE, end, until),
-            None => value.put(grant.with_room(Room::ANY), end, until),
+            Some(old) => value.update(old.fence(), GrantChange::NONE, deadline, until),
+            None => value.put(grant.with_room(Room::ANY), deadline, until),
         }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The leases are compared by several TTLs, whatever they were before and however the TTL was moved in between.
+        /// Leases that are written and read again are the same with any TTL, whatever they were and however the TTL was moved before.
         #[test]
         fn leases_come_back_as_they_were(
-            steps in vec((b'a'..b'e', end(), proptest::option::of(end())), 1..12),
-            seen_by in vec(end(), 3),
+            actions in vec((b'a'..b'e', any_deadline(), proptest::option::of(any_deadline())), 1..12),
+            seen_by in vec(any_deadline(), 3),
         ) {
-            let first = Grant::told(Owner::new(b"x").unwrap(), Fence::new(1).unwrap(), 1, None, None, NOW);
+            let first = Grant::received(Owner::new(b"x").unwrap(), Fence::new(1).unwrap(), 1, None, None, NOW);
             let (mut value, mut until) = (Value::One(first.with_room(Room::ANY)), Deadline::At(NOW));
-            for (number, (owner, end, moved)) in (2..).zip(steps) {
-                until = set(&mut value, owner, end, until, number);
+            for (number, (owner, deadline, moved)) in (2..).zip(actions) {
+                until = set(&mut value, owner, deadline, until, number);
                 until = moved.unwrap_or(until);
             }
             let endless = value.is_endless();
             let mut loaded: Option<(Value, Deadline)> = None;
             for held in value.all(latest(endless)) {
                 prop_assert!(held.deadline >= Deadline::At(0), "what replicas and files would take for none");
-                let (grant, end) = (held.grant.clone(), end_of(number_of(held.deadline, endless), endless).unwrap());
+                let deadline = deadline_of(number_of(held.deadline, endless), endless).unwrap();
+                let grant = held.grant.clone();
                 loaded = Some(match loaded {
-                    None => (Value::One(grant), end),
+                    None => (Value::One(grant), deadline),
                     Some((mut value, until)) => {
-                        let until = value.put(grant, end, until);
+                        let until = value.put(grant, deadline, until);
                         (value, until)
                     }
                 });
             }
             let (loaded, latest_loaded) = loaded.unwrap();
             prop_assert_eq!(latest_loaded, latest(endless));
-            let ends = |value: &Value, until| -> Vec<Deadline> { value.all(until).map(|held| held.deadline).collect() };
+            let deadlines = |value: &Value, until| value.all(until).map(|held| held.deadline).collect::<Vec<_>>();
             for until in seen_by.into_iter().chain([until]) {
-                prop_assert_eq!(ends(&loaded, until), ends(&value, until));
+                prop_assert_eq!(deadlines(&loaded, until), deadlines(&value, until));
             }
         }
     }
@@ -107,8 +109,8 @@ mod tests {
     #[test]
     fn an_end_beyond_what_there_can_be_is_none() {
         for endless in [false, true] {
-            assert_eq!(end_of(1 << 63, endless), None);
-            assert_eq!(end_of(u64::MAX, endless), None);
+            assert_eq!(deadline_of(1 << 63, endless), None);
+            assert_eq!(deadline_of(u64::MAX, endless), None);
         }
     }
 }
