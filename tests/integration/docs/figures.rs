@@ -110,7 +110,7 @@ const CONSTANTS: &[(&str, &str, Said)] = &[
     ),
     (
         "waiting/longest_held.rs",
-        "LOOKS",
+        "MOST",
         &[("operations/cost.md", "| `INFO lock` | {} locks"), ("design.md", "at most {} per query")],
     ),
     (

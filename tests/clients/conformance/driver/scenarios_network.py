@@ -103,7 +103,7 @@ def wait_without_an_answer(stage):
     program.acquire("other").acquired().release()  # so that it has its connections
     proxy.replies("swallow")
     event = program.acquire("k", wait=500).next("not_acquired", "error")
-    assert "hold" not in event["reason"], event
+    assert "free" not in event["reason"], event
 
 
 @scenario()

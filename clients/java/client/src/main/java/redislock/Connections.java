@@ -22,12 +22,15 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.regex.Pattern;
 
 /** The connections of a process, by the user's own client: one for commands, one for sessions if there are any, and the subscription. */
 final class Connections {
     private static final long SILENCE_MS = 4000; // after it the subscription is pinged, and after another one made anew
     private static final long ANSWER_MS = 10_000; // no command waits at the server for so long: the connection has died unnoticed
     private static final long TRY_AGAIN_MS = 100;
+    /** Of Lettuce, and of Netty, whose threads may end before the client is shut down. */
+    private static final Pattern CLOSED = Pattern.compile("shut down|terminated|not accepting");
 
     private final AbstractRedisClient client;
     private final String channel;
@@ -175,7 +178,7 @@ final class Connections {
             if (gone) throw new LockException.Closed();
             return connect.get();
         } catch (IllegalStateException failed) {
-            throw isShutDown() || String.valueOf(failed.getMessage()).contains("shut down") ? new LockException.Closed() : failed;
+            throw isShutDown() || CLOSED.matcher(String.valueOf(failed.getMessage())).find() ? new LockException.Closed() : failed;
         } finally {
             connecting.remove(Thread.currentThread());
         }
