@@ -41,15 +41,14 @@ pub(super) fn bash(script: &str) -> Command {
     command
 }
 
-/// What is no member of the workspace is looked at, too; clients' files one by one, since they name modules that are made for their
-/// tests.
+/// Each package by itself, since `--all` follows the packages that they depend on; clients' files one by one, since those name modules
+/// that are made for their tests.
 pub(super) fn format(rust: &str) -> Command {
     bash(&format!(
         "status=0
-        cargo {rust} fmt --all --check || status=1
-        cargo {rust} fmt --check --manifest-path clients/rust/Cargo.toml || status=1
-        cargo {rust} fmt --check --manifest-path benches/clients/rust/Cargo.toml || status=1
-        cargo {rust} fmt --check --manifest-path fuzz/Cargo.toml || status=1
+        for manifest in $(git ls-files '*Cargo.toml' ':!clients/Cargo.toml' ':!tests/clients'); do
+            cargo {rust} fmt --check --manifest-path \"$manifest\" || status=1
+        done
         for file in tests/clients/rust/tests/*.rs tests/clients/conformance/rust/src/*.rs docs/programs/*.rs; do
             [ ! -e \"$file\" ] || diff -u \"$file\" <(rustfmt {rust} --edition 2024 <\"$file\") || status=1
         done
