@@ -18,8 +18,8 @@ struct Seen<'a> {
     writable: bool,
 }
 
-/// Tells the client why its wait would never end. A key is named only if the user may read it, and an owner only if a key of the cycle
-/// that the user may write to shows that owner.
+/// Tells the client why its wait would never end. Only keys that the user may read are named, and only
+/// owners that hold or wait for a key that the user may write to.
 pub(super) fn send<'a>(ctx: &Ctx<'_>, cycle: &'a Cycle) {
     let mut text = String::from("DEADLOCK this wait would never end: ");
     let see = |link: &'a Link| {

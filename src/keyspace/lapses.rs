@@ -67,7 +67,7 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
-    /// Counts the grants whose leases are over, without the grants that outlive the lapse. Returns the oldest of the counted grants, and
+    /// Counts the grants whose leases are over, except those that outlive the lapse. Returns the oldest of the counted grants, and
     /// their number.
     pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
         let Last { count, may_outlive, oldest, .. } = &self.0;

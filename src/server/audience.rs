@@ -94,7 +94,7 @@ impl Ctx<'_> {
         listens
     }
 
-    /// Whether an append-only file, a child process, a primary of this server or a cluster may need effects.
+    /// Whether effects may be needed: by an append-only file, a child process or a cluster, or on a replica.
     fn may_persist_or_replicate(&self) -> bool {
         const MAYBE: u32 = raw::REDISMODULE_CTX_FLAGS_AOF
             | raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD

@@ -6,7 +6,7 @@ use redis_module::raw;
 
 /// A command, as the server's tools show it.
 pub(crate) struct Definition {
-    /// The name that `COMMAND INFO` shows, in upper or lower case.
+    /// The name that `COMMAND INFO` shows. Its case is ignored.
     pub(crate) name: &'static CStr,
     pub(crate) summary: &'static CStr,
     pub(crate) complexity: &'static CStr,

@@ -30,7 +30,7 @@ pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent,
     lock.free();
 }
 
-/// Ends one of several grants. It is not inlined, so that a lock with one grant does not pay for it.
+/// Ends one of several grants, and hands its room over. It is not inlined, so that a lock with one grant does not pay for it.
 #[inline(never)]
 fn pass_on_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
     end_one(lock, fence, why);
@@ -39,7 +39,7 @@ fn pass_on_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: 
     }
 }
 
-/// Ends one of several grants. The caller has to hand over its room.
+/// Ends one of several grants. The caller has to hand over the room.
 fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     lock.end(fence, why);
     if !lock.idle() {

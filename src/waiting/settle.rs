@@ -200,8 +200,8 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
     }
 }
 
-/// Renews the sessions of a lock that are due, and ends the grants of closed connections; with `all`, looks at every session. If there are
-/// many, the rest is left to the next step. Returns whether all grants of closed connections have ended.
+/// Ends the grants of closed connections. With `all`, it looks at every session, and renews those that are due. If there are many, the
+/// rest is left to the next step. Returns whether all grants of closed connections have ended.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
     loop {

@@ -29,7 +29,7 @@ pub(super) enum GrantKind {
     Beside,
     /// A re-entry of the owner's grant.
     Again(Fence),
-    /// A re-entry of the owner's grant, with less room, or with its first slot.
+    /// A re-entry that leaves the owner's grant less room, or gives it a slot.
     Upgrade(Fence),
 }
 

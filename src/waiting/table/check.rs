@@ -1,4 +1,4 @@
-//! Invariants between the parts of the table. The models check them after each step. A build of the module for tests does so while the
+//! Invariants between the parts of the table. The models in `tests` check them after each step, a debug build of the module while the
 //! table is small.
 
 use std::collections::BTreeSet;

@@ -45,7 +45,7 @@ impl<C: Copy> WaitTable<C> {
         self.mark_undeliverable(request);
     }
 
-    /// Has the grant of a waiter that can't be told of it taken back, unless another waiter shares the hold.
+    /// A granted waiter can't be told: has its hold taken back, unless another waiter shares the hold.
     pub(super) fn mark_undeliverable(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let phase = waiter.phase;

@@ -41,7 +41,7 @@ pub(super) struct Upgrader {
 /// The parts of a lock that are to be settled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unsettled {
-    /// There are grants whose leases ended while this server stood still.
+    /// There are grants whose leases ended during a freeze.
     pub(crate) expired: bool,
     /// There is a hold whose waiter went away before it was told.
     pub(crate) undeliverable: bool,

@@ -74,7 +74,7 @@ impl LockEntry {
         }
     }
 
-    /// Whether there are kept grants: their leases ended while this server stood still.
+    /// Whether there are kept grants: their leases ended during a freeze.
     pub(crate) fn has_expired(&self) -> bool {
         self.grants.counts().expired > 0
     }

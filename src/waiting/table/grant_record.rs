@@ -22,7 +22,7 @@ pub(super) struct GrantRecord {
     pub(super) synced: Option<Box<Synced>>,
     /// The holder, if it hears what becomes of the grant.
     pub(super) listener: Option<Box<Listener>>,
-    /// The grant itself, if its lease ended while this server stood still, and its session may outlive that.
+    /// The grant itself, if its lease ended during a freeze that its session may outlive.
     pub(super) expired: Option<Box<Expired>>,
 }
 

@@ -202,7 +202,7 @@ impl Locks {
         true
     }
 
-    /// Keeps a grant whose lease ended while this server stood still.
+    /// Keeps a grant whose lease ended during a freeze.
     pub(crate) fn keep_expired(&mut self, at: LockRef<'_>, grant: Grant) {
         let (kept_at, fence) = (self.sweeps.last_number(), grant.fence());
         self.change(at, |entry| {

@@ -64,7 +64,7 @@ impl Owners {
         self.waits.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).map(|(_, request)| *request)
     }
 
-    /// The places of this owner for these locks in any order, and of any others with the same hash, the latest first.
+    /// This owner's places for these locks in any order, and other places with the same hash, the latest first.
     pub(super) fn perhaps_places<'a>(
         &self,
         owner: &Owner<'_>,

@@ -1,4 +1,4 @@
-//! Sweeps: walks through the entries of all locks, which are made little by little.
+//! Sweeps: walks, little by little, through the entries of all locks.
 
 use super::lock_id::LockId;
 use super::lock_table::{Cursor, LockTable};

@@ -215,7 +215,7 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
-    /// Marks a waiter as answered because its answer is due. Returns what to send: a reply to a blocked client, or a message to a place.
+    /// Sets `unblocked` if the waiter is still to be told. Returns what to send: a reply to a blocked client, or a message to a place.
     pub(super) fn answer_due(&mut self, request: RequestId) -> Option<Outgoing<C>> {
         let waiter = self.by_request.get_mut(&request)?;
         // A waiter that an operator has sent away in this step has been told already.
