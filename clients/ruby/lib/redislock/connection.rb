@@ -27,6 +27,8 @@ module Redislock
 
     # redis-client.
     class Plain
+      LEAST = 0.001 # s; to redis-rb, no time at all means for ever
+
       def initialize(client)
         @client = client
       end
@@ -40,7 +42,7 @@ module Redislock
       end
 
       # :up once it has subscribed, a message, or :pong, the answer to a ping. Nil: nothing has come for so many seconds.
-      def hear(seconds) = heard(@pubsub.next_event(seconds))
+      def hear(seconds) = heard(@pubsub.next_event([seconds, LEAST].max))
 
       # The answer shows that the subscription is alive. For another thread than the one that hears.
       def ping = @pubsub&.call_v(["PING"])
@@ -100,7 +102,7 @@ module Redislock
       def hear(seconds)
         return (@up = nil) || :up if @up
 
-        @listening.connection.timeout = seconds
+        @listening.connection.timeout = [seconds, LEAST].max
         heard(@listening.read)
       rescue ::Redis::TimeoutError
         nil
