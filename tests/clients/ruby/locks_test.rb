@@ -39,6 +39,14 @@ class LocksTest < Test
     end
   end
 
+  # The process stood still, and the release comes before the clock's look.
+  def test_a_release_that_finds_the_lease_over_gives_the_lock_back
+    held = @locks.acquire("door")
+    held.instance_variable_get(:@entry).until = 0
+    assert_raises(Redislock::LockLost) { held.release }
+    wait_for("it is given back") { info(@other, "door").empty? }
+  end
+
   def test_a_lost_lock_does_not_go_unnoticed
     lose = lambda do |held|
       told = Queue.new

@@ -137,16 +137,18 @@ module Redislock
       Thread.handle_interrupt(Object => :never) { @mutex.synchronize(&block) }
     end
 
-    # What the block has to send, this thread sends itself, and has the answers: no other thread has to be woken for that.
+    # What the block has to send, this thread sends itself, and has the answers: no other thread has to be woken for that. Also if the block
+    # raises: what it gives back then is nobody else's to send.
     def sending
+      jobs = []
       Thread.handle_interrupt(Object => :never) do
-        jobs = @mutex.synchronize do
-          @mine = []
+        @mutex.synchronize do
+          @mine = jobs
           yield
-          @mine
         ensure
           @mine = nil
         end
+      ensure
         jobs.each { |words, answer| @wires.send_now(words, answer) }
       end
     end
