@@ -7,6 +7,7 @@ module Redislock
   # the rest of a wait; else a thread that is there for it. With the mutex of the core, which is free while one hears.
   class Subscription
     MOMENT = 0.05 # so long a thread that waits hears, and nothing interrupts it
+    REST = 0.01 # so long nobody hears when a wait has ended: who has just been woken may soon wait again
 
     # Calls `tell` with :up whenever it has subscribed, with messages, and with errors. `waited` says whether somebody waits.
     def initialize(connect, channel, mutex, waited, &tell)
@@ -57,7 +58,7 @@ module Redislock
         raise IOError, "the subscription is dead" if dead <= 0
 
         hear(dead, :immediate) unless @hearing
-        interruptible { @free.wait(@mutex, MOMENT) } if @hearing || !@waited.call # who has just been woken may soon wait again
+        interruptible { @free.wait(@mutex, REST) } if @hearing || !@waited.call
       end
       raise @failed
     ensure
