@@ -10,7 +10,7 @@ fn the_owner_sets_the_lease_longer_or_shorter() {
     for (line, lease) in [
         ("LOCK.EXTEND k alice PX 90000", 90_000),
         ("LOCK.EXTEND k alice ex 7", 7000),
-        ("LOCK.EXTEND k alice", 30_000),
+        ("LOCK.EXTEND k alice", 300_000),
         (&format!("LOCK.EXTEND k alice FENCE {fence} PX 5000"), 5000),
         (&format!("LOCK.EXTEND k alice px 6000 fence {fence}"), 6000),
     ] {

@@ -10,7 +10,7 @@ use std::process::Command;
 use redis::Value;
 
 use super::page::{pages, pages_of_options};
-use crate::support::{Client, Mailbox, Server, Waiter, cli_program, root};
+use crate::support::{Client, Mailbox, Setup, Waiter, cli_program, root};
 
 const PROMPT: &str = "    127.0.0.1:6379> ";
 
@@ -105,7 +105,7 @@ fn uuid(line: &str) -> Option<(&str, &str)> {
 fn type_in(page: &str, text: &str) {
     let steps = steps(text);
     assert!(!steps.is_empty(), "{page}: no session");
-    let server = Server::start();
+    let server = Setup::new().module_args("default-lease 30000").start();
     let (mut fences, mut waiters, mut queued) = (Fences::default(), Vec::new(), Vec::new());
     for step in steps {
         let command = fences.replace(&step.command);
@@ -151,7 +151,7 @@ fn the_examples_of_the_pages_are_real() {
 /// Sessions of several connections: `A> command`, what is shown for it, and `A< message  channel  "text"` for a subscriber.
 #[test]
 fn the_sessions_of_several_connections_are_real() {
-    let server = Server::start();
+    let server = Setup::new().module_args("default-lease 30000").start();
     let (mut clients, mut mail) = (BTreeMap::<u8, Client>::new(), BTreeMap::<u8, Mailbox>::new());
     let (mut fences, mut reply) = (Fences::default(), String::new());
     let text = fs::read_to_string(root().join("docs/commands/notify.md")).unwrap();

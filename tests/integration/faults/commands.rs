@@ -87,7 +87,7 @@ fn a_setting_is_refused_and_stays() {
     let error = client.refused("CONFIG SET lock.default-lease 5000");
     assert!(error.contains("internal error"), "{error}");
     struck(&server, &mut client, "config-set");
-    assert_eq!(client.acquire("k", "").unwrap().lease, 30_000);
+    assert_eq!(client.acquire("k", "").unwrap().lease, 300_000);
     client.ask::<()>("CONFIG SET lock.default-lease 5000");
     assert_eq!(client.acquire("l", "").unwrap().lease, 5000);
     goes_on(&server);

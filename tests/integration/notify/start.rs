@@ -133,7 +133,7 @@ fn giving_up_leaves_nothing() {
     queue_up(&mut client, "bob", "START 1");
     assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 1);
     queue_up(&mut client, "bob", "START 2");
-    start_bob(&mut client, &mut mail, "30000 0 2");
+    start_bob(&mut client, &mut mail, "300000 0 2");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 0);
     assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);

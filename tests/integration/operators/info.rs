@@ -8,14 +8,14 @@ use crate::support::{Client, PATIENCE, Server, wait_for};
 #[test]
 fn a_held_lock_shows_its_owner_fence_holds_lease_and_age() {
     let (_server, mut client) = Server::and_client();
-    let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
+    let fence = client.acquire("k", "OWNER alice PX 600000").unwrap().fence;
     client.acquire("k", "OWNER alice").unwrap();
     let info = client.lock_info("k").unwrap();
     assert_eq!(info["owner"], "alice");
     assert_eq!(info["fence"], fence.to_string());
     assert_eq!(info["holds"], "2");
     let lease: i64 = info["lease-ms"].parse().unwrap();
-    assert!(lease > 50_000 && lease <= 60_000, "{lease}");
+    assert!(lease > 500_000 && lease <= 600_000, "{lease}");
     let first: i64 = info["held-ms"].parse().unwrap();
     assert!((0..10_000).contains(&first), "{first}");
     wait_for("the lock to have been held for 20 ms more", || {

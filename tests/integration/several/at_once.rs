@@ -40,7 +40,7 @@ fn the_reply_has_the_shape_of_a_single_one_with_lists() {
         let left: Value = client.ask("LOCK.MRELEASE 2 free a alice");
         assert_eq!(left, Value::Array(vec![Value::Nil, Value::Int(0)]));
         let made = grants(client.ask("LOCK.MACQUIRE 1 c")).unwrap();
-        assert_eq!((made.owner.len(), made.lease), (36, 30_000));
+        assert_eq!((made.owner.len(), made.lease), (36, 300_000));
         client.ask::<()>("FLUSHALL");
     }
 }

@@ -17,8 +17,10 @@ use super::module::{faulty_module_path, module_path, server_program};
 use super::port::Port;
 use super::{Client, PATIENCE, Waiter, pace, wait_for};
 
-/// What the module allows by default is little for tests: their sessions are short, and some take many locks at once.
-const BOUNDS: [(&str, u32); 3] = [("min-session-lease", 1), ("max-keys", 1_000), ("max-places", 100_000)];
+/// What the module allows by default is little for tests: their sessions are short, some take many locks at once, and on a busy
+/// machine some take longer than a lease to set up.
+const BOUNDS: [(&str, u32); 4] =
+    [("min-session-lease", 1), ("max-keys", 1_000), ("max-places", 100_000), ("default-lease", 300_000)];
 
 /// How a server is to be started.
 #[derive(Clone)]
@@ -26,7 +28,7 @@ pub(crate) struct Setup {
     config: String,
     /// The `loadmodule` arguments; none: no module.
     module: Option<String>,
-    /// With the bounds that it has by default.
+    /// With the bounds and the lease that it has by default.
     shipped: bool,
     /// The module is the one whose callbacks panic on demand.
     faults: bool,
@@ -78,7 +80,7 @@ impl Setup {
         self
     }
 
-    /// The module has the bounds that it has by default.
+    /// The module has the bounds and the lease that it has by default.
     pub(crate) fn shipped(mut self) -> Self {
         self.shipped = true;
         self
@@ -349,7 +351,7 @@ impl Server {
         if let Some(args) = &self.setup.module {
             let module = if self.setup.faults { faulty_module_path() } else { module_path() };
             let bounds = BOUNDS.iter().filter(|_| !self.setup.shipped);
-            let unnamed = bounds.filter(|(name, _)| !args.split(' ').any(|word| word == *name));
+            let unnamed = bounds.filter(|(name, _)| !args.contains(name));
             let bounds: String = unnamed.map(|(name, value)| format!(" {name} {value}")).collect();
             writeln!(text, "loadmodule \"{}\" {args}{bounds}", module.display()).unwrap();
         }
