@@ -22,14 +22,13 @@ fn locks_are_listed_with_who_holds_them() {
     let ran = redislock(&server, &["ls"]);
     let rows: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["KEY", "HOLDER", "HELD", "LEASE", "HOLDERS", "WAITERS"]);
-    assert_eq!((rows[1][0], rows[1][1], rows[1][4], rows[1][5]), ("a", "nightly", "1", "1"));
-    assert_eq!((rows[2][0], rows[2][1], rows[2][4], rows[2][5]), ("r", "one", "2", "0"));
+    assert_eq!((&rows[1][..2], &rows[1][rows[1].len() - 2..]), (&["a", "nightly"][..], &["1", "1"][..]));
+    assert_eq!((&rows[2][..2], &rows[2][rows[2].len() - 2..]), (&["r", "one"][..], &["2", "0"][..]));
     assert_eq!(rows.len(), 3);
     assert_eq!(redislock(&server, &["ls", "nothing*"]).out, "no locks\n");
     let json: serde_json::Value =
         serde_json::from_str(&redislock(&server, &["ls", "r", "--json"]).out).unwrap();
-    assert_eq!(json[0]["key"], "r");
-    assert_eq!(json[0]["holders"], 2);
+    assert_eq!((json[0]["key"].as_str(), json[0]["holders"].as_u64()), (Some("r"), Some(2)));
     assert!(json[0]["lease_ms"].as_u64().unwrap() > 0);
 }
 

@@ -17,8 +17,7 @@ use super::module::{faulty_module_path, module_path, server_program};
 use super::port::Port;
 use super::{Client, PATIENCE, Waiter, pace, wait_for};
 
-/// What the module allows by default is little for tests: their sessions are short, some take many locks at once, and on a busy
-/// machine some take longer than a lease to set up.
+/// The module's defaults do not fit tests: sessions are short, some tests take many locks, and a busy machine is slow to set one up.
 const BOUNDS: [(&str, u32); 4] =
     [("min-session-lease", 1), ("max-keys", 1_000), ("max-places", 100_000), ("default-lease", 300_000)];
 
