@@ -82,14 +82,15 @@ module Redislock
     def renewed(entry, left, began)
       entry.unclaimed = false
       entry.until = entry.due = Entry::NEVER
-      return if left.negative? # somebody said PERSIST: it never ends
+      lease = left.negative? ? Entry::NEVER : left / 1000.0 # somebody said PERSIST: it never ends
+      entry.lease = lease unless entry.request.lease || left.negative?
+      sure = [lease, entry.most].min
+      return if sure == Entry::NEVER
 
-      lease = left / 1000.0
-      entry.until = began + lease
-      entry.lease = lease unless entry.request.lease
+      entry.until = began + sure
       # A lease that comes out short has reached the maximum age: no renewal makes it longer.
-      entry.due = began + lease / 3 if entry.request.kept? && lease >= entry.lease / 2
-      shorten(entry, lease, began)
+      entry.due = began + sure / 3 if entry.request.kept? && lease >= entry.lease / 2
+      shorten(entry, sure, began)
     end
 
     # All in the same grant share its lease.
@@ -106,8 +107,9 @@ module Redislock
     def renew(entry)
       request, extension = entry.request, entry.extension
       if extension || !entry.doubted
-        shorten(entry, extension.lease, now) if extension&.lease # even if the answer does not come
-        transmit(entry, request.extend(entry.fences)) { |*answer| extended(entry, extension, *answer) }
+        lease = request.lease || entry.lease
+        shorten(entry, lease, now) # even if the answer does not come
+        transmit(entry, request.extend(entry.fences), lease: lease) { |*answer| extended(entry, extension, *answer) }
       else
         # The server shall know this channel and this connection again; the fence tells whether the grant is still the old one.
         # To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.

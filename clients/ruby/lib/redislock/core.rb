@@ -231,11 +231,17 @@ module Redislock
       end
     end
 
-    def transmit(entry, words, session: false)
-      entry.flight = true
+    # `lease`: the one that the command sets. Of two that are on their way for one grant, either may reach the server last.
+    def transmit(entry, words, session: false, lease: NEVER)
+      entry.flight, entry.most = lease, NEVER
+      @entries[entry.request.name]&.each do |other|
+        next unless other.flight && entry.shares?(other)
+
+        entry.most, other.most = [entry.most, other.flight].min, [other.most, lease].min
+      end
       answer = lambda do |reply, error, began|
         exclusively do
-          entry.flight = false
+          entry.flight = nil
           yield reply, error, began
           look(entry)
         end
