@@ -46,7 +46,7 @@ module Redislock
         entry.fences = fences if fences
         # Others may have left meanwhile, without this grant.
         entry.used &&= partner(entry, :waiting, :held) || (fences && partner(entry, :leaving))
-        entry.due = 0
+        entry.until, entry.due = now + entry.lease, 0
       else
         give_back(entry.request, fences) if fences
       end

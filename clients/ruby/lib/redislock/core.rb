@@ -227,7 +227,7 @@ module Redislock
       case entry.state
       when :waiting then fail_wait(entry, not_acquired(entry))
       when :held then lose(entry, "its lease is over, and no renewal came through")
-      when :leaving then finish(entry)
+      when :leaving then finish(entry) unless entry.flight && entry.fences.empty? # its acquire may be yet to be sent
       end
     end
 
