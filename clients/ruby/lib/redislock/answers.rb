@@ -56,6 +56,7 @@ module Redislock
     def granted(reply) = reply.is_a?(Array) ? Array(reply[1]) : nil
 
     def hold(entry, fences, reply, began)
+      @waiting -= 1
       entry.fences, entry.slots, entry.state = fences, Array(reply[4]), :held
       entry.doubted, entry.until = false, Entry::NEVER
       entry.lease = entry.request.lease || reply[3] / 1000.0
@@ -72,6 +73,7 @@ module Redislock
       left = ends - now
       return doubt(entry) if left < lasts / 5000.0 || entry.heard_lost.include?(fence)
 
+      @waiting -= 1
       entry.fences, entry.slots, entry.state = [fence], slot.zero? ? [] : [slot], :held
       entry.doubted, entry.unclaimed, entry.lease = false, true, entry.request.lease || Entry::NO_LEASE
       entry.until, entry.due = ends, now + left / 3

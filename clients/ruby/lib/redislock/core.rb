@@ -25,7 +25,7 @@ module Redislock
     def initialize(connect)
       @pid, @channel = Process.pid, "redislock:#{SecureRandom.uuid}"
       @mutex, @tick = Mutex.new, ConditionVariable.new
-      @entries, @next_look = {}, NEVER
+      @entries, @waiting, @next_look = {}, 0, NEVER
       @connect, @wires = connect, Wires.new(connect)
       @up = @closed = @client_closed = @done = false
       @start = true # the server knows START, as far as we know
@@ -38,6 +38,7 @@ module Redislock
         raise Closed, "the locks are closed" if @closed || Wires.ending?
 
         entry.state, entry.due = :waiting, 0
+        @waiting += 1
         entry.until = now + entry.request.wait if entry.request.wait&.positive?
         add(entry)
         start unless @clock
@@ -167,8 +168,7 @@ module Redislock
 
     def start
       @clock = Wires.thread { clock }
-      waited = -> { @entries.each_value.any? { |mine| mine.any? { |entry| entry.state == :waiting } } }
-      @subscription = Subscription.new(@connect, @channel, @mutex, waited) { |what| hear(what) }
+      @subscription = Subscription.new(@connect, @channel, @mutex, -> { @waiting.positive? }) { |what| hear(what) }
     end
 
     # One timer for all.
@@ -306,6 +306,7 @@ module Redislock
       other.left = left if other && left
       entry.used, entry.state, entry.due = !other.nil?, :leaving, 0
       unless was_held
+        @waiting -= 1
         entry.until = now + entry.lease
         give_back(entry.request, left) if left && !other
       end
