@@ -227,7 +227,7 @@ module Redislock
       case entry.state
       when :waiting then fail_wait(entry, not_acquired(entry))
       when :held then lose(entry, "its lease is over, and no renewal came through")
-      when :leaving then finish(entry) unless entry.flight && entry.fences.empty? # its acquire may be yet to be sent
+      when :leaving then finish(entry)
       end
     end
 
@@ -307,7 +307,7 @@ module Redislock
       entry.used, entry.state, entry.due = !other.nil?, :leaving, 0
       unless was_held
         @waiting -= 1
-        entry.until = now + entry.lease
+        entry.until = entry.flight ? NEVER : now + entry.lease # its acquire, which may be yet to be sent, is answered first
         give_back(entry.request, left) if left && !other
       end
       look(entry)
