@@ -97,14 +97,18 @@ module Redislock
 
     # All in the same grant share its lease.
     def shorten(entry, lease, began)
-      @entries[entry.request.name]&.dup&.each do |other|
-        next unless other.state == :held && (other.equal?(entry) || other.shares?(entry)) && began + lease < other.until
+      sharers(entry).each do |other|
+        next unless other.state == :held && began + lease < other.until
 
         other.until = began + lease
         other.due = [other.due, began + lease / 3].min if other.request.kept?
         look(other)
       end
     end
+
+    # The server does not know the grant any more.
+    def gone(entry, why) = sharers(entry).each { |other| lose(other, why) }
+    def sharers(entry) = @entries.fetch(entry.request.name, []).select { |other| other.equal?(entry) || other.shares?(entry) }
 
     def renew(entry)
       request, extension = entry.request, entry.extension
@@ -126,7 +130,7 @@ module Redislock
         if error.nil?
           renewed(entry, reply, began)
         elsif Refusal.gone?(error)
-          lose(entry, error.message)
+          gone(entry, error.message)
         else
           entry.doubted = true if Refusal.code(error) == "GRACE"
           again = entry.request.kept? || entry.doubted || entry.unclaimed
@@ -147,7 +151,7 @@ module Redislock
       if error
         entry.doubted = true
         entry.unsure = true # it may have granted anew what was free
-        if Refusal.gone?(error) then lose(entry, error.message)
+        if Refusal.gone?(error) then gone(entry, error.message)
         elsif entry.state == :held then entry.due = now + [1, entry.lease / 10].min
         end
       elsif fences == entry.fences
@@ -155,11 +159,11 @@ module Redislock
         entry.due = 0 if entry.doubted || entry.extension || entry.state == :leaving
       else
         give_back(entry.request, fences) if fences # granted anew, unknown to the holder
+        gone(entry, "it was free, or someone else's, meanwhile")
         if entry.state == :leaving
           entry.error = LockLost.new("#{entry.request}: found out when it was released")
           entry.fences = []
         end
-        lose(entry, "it was free, or someone else's, meanwhile")
       end
     end
 
