@@ -89,6 +89,22 @@ class LocksTest < Test
     @other.call("CLIENT", "UNPAUSE")
   end
 
+  # Each holder was looked at, whether anybody waited.
+  def test_a_message_costs_the_same_however_many_locks_are_held
+    blocks = [1, 200].map do |count|
+      held = Array.new(count) { |at| @locks.acquire("door#{at}") }
+      told, calls = Queue.new, 0
+      held[0].on_lost { |lost| told << lost }
+      TracePoint.new(:b_call) { |point| calls += 1 if point.path.end_with?("core.rb") }.enable do
+        @other.call("LOCK.BREAK", "door0")
+        told.pop
+      end
+      held.drop(1).each(&:release)
+      calls
+    end
+    assert_operator blocks[1], :<, blocks[0] + 100
+  end
+
   def test_a_child_begins_anew_and_holds_nothing
     held = @locks.acquire("door", lease: 2)
     reader, writer = IO.pipe

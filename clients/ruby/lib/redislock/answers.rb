@@ -46,7 +46,7 @@ module Redislock
         entry.fences = fences if fences
         # Others may have left meanwhile, without this grant.
         entry.used &&= partner(entry, :waiting, :held) || (fences && partner(entry, :leaving))
-        entry.due = 0
+        entry.until, entry.due = now + entry.lease, 0
       else
         give_back(entry.request, fences) if fences
       end
@@ -56,6 +56,7 @@ module Redislock
     def granted(reply) = reply.is_a?(Array) ? Array(reply[1]) : nil
 
     def hold(entry, fences, reply, began)
+      @waiting -= 1
       entry.fences, entry.slots, entry.state = fences, Array(reply[4]), :held
       entry.doubted, entry.until = false, Entry::NEVER
       entry.lease = entry.request.lease || reply[3] / 1000.0
@@ -72,6 +73,7 @@ module Redislock
       left = ends - now
       return doubt(entry) if left < lasts / 5000.0 || entry.heard_lost.include?(fence)
 
+      @waiting -= 1
       entry.fences, entry.slots, entry.state = [fence], slot.zero? ? [] : [slot], :held
       entry.doubted, entry.unclaimed, entry.lease = false, true, entry.request.lease || Entry::NO_LEASE
       entry.until, entry.due = ends, now + left / 3
@@ -82,20 +84,21 @@ module Redislock
     def renewed(entry, left, began)
       entry.unclaimed = false
       entry.until = entry.due = Entry::NEVER
-      return if left.negative? # somebody said PERSIST: it never ends
+      lease = left.negative? ? Entry::NEVER : left / 1000.0 # somebody said PERSIST: it never ends
+      entry.lease = lease unless entry.request.lease || left.negative?
+      sure = [lease, entry.most].min
+      return if sure == Entry::NEVER
 
-      lease = left / 1000.0
-      entry.until = began + lease
-      entry.lease = lease unless entry.request.lease
+      entry.until = began + sure
       # A lease that comes out short has reached the maximum age: no renewal makes it longer.
-      entry.due = began + lease / 3 if entry.request.kept? && lease >= entry.lease / 2
-      shorten(entry, lease, began)
+      entry.due = began + sure / 3 if entry.request.kept? && lease >= entry.lease / 2
+      shorten(entry, sure, began)
     end
 
     # All in the same grant share its lease.
     def shorten(entry, lease, began)
-      @entries[entry.request.name]&.dup&.each do |other|
-        next unless other.state == :held && (other.equal?(entry) || other.shares?(entry)) && began + lease < other.until
+      sharers(entry).each do |other|
+        next unless other.state == :held && began + lease < other.until
 
         other.until = began + lease
         other.due = [other.due, began + lease / 3].min if other.request.kept?
@@ -103,11 +106,16 @@ module Redislock
       end
     end
 
+    # The server does not know the grant any more.
+    def gone(entry, why) = sharers(entry).each { |other| lose(other, why) }
+    def sharers(entry) = @entries.fetch(entry.request.name, []).select { |other| other.equal?(entry) || other.shares?(entry) }
+
     def renew(entry)
       request, extension = entry.request, entry.extension
       if extension || !entry.doubted
-        shorten(entry, extension.lease, now) if extension&.lease # even if the answer does not come
-        transmit(entry, request.extend(entry.fences)) { |*answer| extended(entry, extension, *answer) }
+        lease = request.lease || entry.lease
+        shorten(entry, lease, now) # even if the answer does not come
+        transmit(entry, request.extend(entry.fences), lease: lease) { |*answer| extended(entry, extension, *answer) }
       else
         # The server shall know this channel and this connection again; the fence tells whether the grant is still the old one.
         # To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.
@@ -122,7 +130,7 @@ module Redislock
         if error.nil?
           renewed(entry, reply, began)
         elsif Refusal.gone?(error)
-          lose(entry, error.message)
+          gone(entry, error.message)
         else
           entry.doubted = true if Refusal.code(error) == "GRACE"
           again = entry.request.kept? || entry.doubted || entry.unclaimed
@@ -143,7 +151,7 @@ module Redislock
       if error
         entry.doubted = true
         entry.unsure = true # it may have granted anew what was free
-        if Refusal.gone?(error) then lose(entry, error.message)
+        if Refusal.gone?(error) then gone(entry, error.message)
         elsif entry.state == :held then entry.due = now + [1, entry.lease / 10].min
         end
       elsif fences == entry.fences
@@ -151,11 +159,11 @@ module Redislock
         entry.due = 0 if entry.doubted || entry.extension || entry.state == :leaving
       else
         give_back(entry.request, fences) if fences # granted anew, unknown to the holder
+        gone(entry, "it was free, or someone else's, meanwhile")
         if entry.state == :leaving
           entry.error = LockLost.new("#{entry.request}: found out when it was released")
           entry.fences = []
         end
-        lose(entry, "it was free, or someone else's, meanwhile")
       end
     end
 

@@ -25,7 +25,7 @@ module Redislock
     def initialize(connect)
       @pid, @channel = Process.pid, "redislock:#{SecureRandom.uuid}"
       @mutex, @tick = Mutex.new, ConditionVariable.new
-      @entries, @next_look = {}, NEVER
+      @entries, @waiting, @next_look = {}, 0, NEVER
       @connect, @wires = connect, Wires.new(connect)
       @up = @closed = @client_closed = @done = false
       @start = true # the server knows START, as far as we know
@@ -38,6 +38,7 @@ module Redislock
         raise Closed, "the locks are closed" if @closed || Wires.ending?
 
         entry.state, entry.due = :waiting, 0
+        @waiting += 1
         entry.until = now + entry.request.wait if entry.request.wait&.positive?
         add(entry)
         start unless @clock
@@ -167,8 +168,7 @@ module Redislock
 
     def start
       @clock = Wires.thread { clock }
-      waited = -> { @entries.each_value.any? { |mine| mine.any? { |entry| entry.state == :waiting } } }
-      @subscription = Subscription.new(@connect, @channel, @mutex, waited) { |what| hear(what) }
+      @subscription = Subscription.new(@connect, @channel, @mutex, -> { @waiting.positive? }) { |what| hear(what) }
     end
 
     # One timer for all.
@@ -231,11 +231,17 @@ module Redislock
       end
     end
 
-    def transmit(entry, words, session: false)
-      entry.flight = true
+    # `lease`: the one that the command sets. Of two that are on their way for one grant, either may reach the server last.
+    def transmit(entry, words, session: false, lease: NEVER)
+      entry.flight, entry.most = lease, NEVER
+      @entries[entry.request.name]&.each do |other|
+        next unless other.flight && entry.shares?(other)
+
+        entry.most, other.most = [entry.most, other.flight].min, [other.most, lease].min
+      end
       answer = lambda do |reply, error, began|
         exclusively do
-          entry.flight = false
+          entry.flight = nil
           yield reply, error, began
           look(entry)
         end
@@ -300,7 +306,8 @@ module Redislock
       other.left = left if other && left
       entry.used, entry.state, entry.due = !other.nil?, :leaving, 0
       unless was_held
-        entry.until = now + entry.lease
+        @waiting -= 1
+        entry.until = entry.flight ? NEVER : now + entry.lease # its acquire, which may be yet to be sent, is answered first
         give_back(entry.request, left) if left && !other
       end
       look(entry)

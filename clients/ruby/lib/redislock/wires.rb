@@ -7,6 +7,7 @@ module Redislock
   # must not die with a thread that is killed, and with it the places of others: so nothing interrupts a thread before it has the answer.
   class Wires
     COMMANDS = 8 # connections for commands; 1,000 threads share them
+    PATIENCE = 0.05 # so long a thread waits for a connection itself, before it leaves its command to others
     SILENCE = 4.0 # after it the subscription is pinged, and after twice as long made anew
 
     def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -45,9 +46,9 @@ module Redislock
       @threads[kind] << Wires.thread { session ? keep(@jobs[kind]) : work(@jobs[kind]) }
     end
 
-    # Sends a command in this thread.
+    # Sends a command in this thread, if there is a connection: where the server is silent, others may keep them all for a long time.
     def send_now(words, answer, interrupts = :never)
-      connection = take
+      connection = take { return send(words, false, &answer) }
       begin
         connection, *result = Thread.handle_interrupt(Object => interrupts) { call(connection, words) }
       ensure
@@ -58,8 +59,7 @@ module Redislock
 
     # Sends what is left, in this thread.
     def work_off
-      @jobs[:commands] << nil
-      work(@jobs[:commands], :never)
+      @jobs[:commands] << nil && work(@jobs[:commands], :never) until @jobs[:commands].empty?
     end
 
     def close
@@ -103,8 +103,14 @@ module Redislock
 
     # The one that was used last, so that few are made.
     def take
+      limit = Wires.now + PATIENCE
       @mutex.synchronize do
-        @given.wait(@mutex) while @idle.empty?
+        while @idle.empty?
+          left = limit - Wires.now
+          return yield unless left.positive?
+
+          @given.wait(@mutex, left)
+        end
         @idle.pop
       end
     end
