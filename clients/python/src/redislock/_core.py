@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
@@ -67,6 +68,14 @@ class IO(Protocol):
     async def unsubscribe(self) -> None: ...
 
 
+@dataclass(eq=False)
+class Sent:
+    """A command that awaits its answer, which tells the lease."""
+
+    began: float
+    latest: float = math.inf  # the lease ends then at the latest, whatever the answer says
+
+
 class Handle:
     """One acquire: the wait, then the grant. What both kinds of `Lock` have."""
 
@@ -78,7 +87,7 @@ class Handle:
         self._slots: list[int] = []
         self._until = self._due = math.inf  # when the lease is over, and when there is something to do for this lock
         self._lease = 30.0
-        self._extended = 0.0  # when the caller last set the lease
+        self._sent: list[Sent] = []
         self._place = self._asking = self._unsure = self._doubt = False
         self._unclaimed = False  # held since the message, and the server has not been asked since
         self._cancelled = ""  # why the wait was given up
@@ -189,24 +198,24 @@ class Core:
                     raise NotAcquired(f"{request} is not free")
                 await handle._woken.sleep(min(ASK_AGAIN, left))
                 continue
-            began, error, pause = monotonic(), None, ASK_AGAIN
-            block = None if wait == 0 else 0 if wait is None else ms(end - began)
-            start = request.starts and self.start
-            try:
-                reply = await self.io.finish(self._ask_once(handle, block, start))
-            except exceptions.AuthenticationError:
-                raise
-            except PASSING as passing:
-                error, pause = passing, TRY_AGAIN
-            except exceptions.ResponseError as refusal:
-                if start and "syntax error" in str(refusal):  # an older server
-                    self.start = False
-                    continue
-                raise request.explained(refusal) from refusal
-            if handle._fences:
-                self._hold(handle, reply, began)
-                if not handle._cancelled:
-                    return
+            error, pause, start = None, ASK_AGAIN, request.starts and self.start
+            with self._sends(handle) as sent:
+                block = None if wait == 0 else 0 if wait is None else ms(end - sent.began)
+                try:
+                    reply = await self.io.finish(self._ask_once(handle, block, start))
+                except exceptions.AuthenticationError:
+                    raise
+                except PASSING as passing:
+                    error, pause = passing, TRY_AGAIN
+                except exceptions.ResponseError as refusal:
+                    if start and "syntax error" in str(refusal):  # an older server
+                        self.start = False
+                        continue
+                    raise request.explained(refusal) from refusal
+                if handle._fences:
+                    self._hold(handle, reply, sent)
+                    if not handle._cancelled:
+                        return
             tries += 1
             if handle._cancelled:
                 continue
@@ -265,37 +274,65 @@ class Core:
             mine = self.handles.get(handle.owner, [])
             return any(other._state == "parting" and set(other.keys) == set(handle.keys) for other in mine)
 
-    def _hold(self, handle: Handle, reply: list[Any], began: float) -> None:
+    def _hold(self, handle: Handle, reply: list[Any], sent: Sent) -> None:
         with self.mutex:
             slots = reply[4] if len(reply) > 4 and reply[4] is not None else []
             handle._slots = slots if isinstance(slots, list) else [slots]
             handle._state = "held"
             lost = not handle._heard_lost.isdisjoint(handle._fences)
-        self._renewed(handle, reply[3], began)
+        self._renewed(handle, reply[3], sent)
         if lost:
             self._lose(handle, "the server says that it has ended")
 
     # The grant
 
-    def _renewed(self, handle: Handle, lease: int, began: float) -> None:
-        handle._unclaimed = False
-        older = began < handle._extended  # this command may have reached the server after the one that the caller sent since
-        until = began + lease / 1000 if lease >= 0 else math.inf
-        handle._until = min(handle._until, until) if older else until
-        if not older:
-            handle._lease = lease / 1000 if lease >= 0 else 30.0
+    @contextmanager
+    def _sends(self, handle: Handle) -> Iterator[Sent]:
+        sent = Sent(monotonic())
+        with self.mutex:
+            handle._sent.append(sent)
+        try:
+            yield sent
+        finally:
+            with self.mutex:
+                handle._sent.remove(sent)
+
+    @contextmanager
+    def _extends(self, handle: Handle) -> Iterator[Sent]:
+        """The server may set this lease even if its answer does not come."""
+        lease = handle._lease if handle._request.lease is None else seconds("lease", handle._request.lease)
+        now = monotonic()
+        self._shorten(handle, now + lease, now + lease / 3)
+        with self._sends(handle) as sent:
+            yield sent
+
+    def _renewed(self, handle: Handle, lease: int, sent: Sent) -> None:
+        handle._unclaimed, began = False, sent.began
+        handle._lease = lease / 1000 if lease >= 0 else 30.0
+        with self.mutex:
+            until = handle._until = min(sent.latest, began + lease / 1000 if lease >= 0 else math.inf)
         renewed = handle._request.renew or handle._request.session
         self._plan(handle, began + min(handle._lease, until - began) / 3 if renewed else math.inf)
         self._shorten(handle, until, began + (until - began) / 3)
 
     def _shorten(self, handle: Handle, until: float, due: float) -> None:
-        """All that share the grant share its lease."""
+        """All that share the grant share its lease. What they have sent already may come, or have come, before what sets this lease."""
         with self.mutex:
-            held = [other for other in self.handles.get(handle.owner, []) if other._state == "held"]
-        for other in held:
-            if other._fences == handle._fences and until < other._until:
+            sharers = [other for other in self.handles.get(handle.owner, []) if self._share(handle, other)]
+            for other in sharers:
+                for sent in other._sent:
+                    sent.latest = min(sent.latest, until)
+            longer = [other for other in sharers if other._state == "held" and until < other._until]
+            for other in longer:
                 other._until = until
-                self._plan(other, min(other._due, due) if other._request.renew or other._request.session else other._due)
+        for other in longer:
+            self._plan(other, min(other._due, due) if other._request.renew or other._request.session else other._due)
+
+    @staticmethod
+    def _share(handle: Handle, other: Handle) -> bool:
+        """Whether they have a grant in common, or may have, since the other one is about to be told of its own."""
+        mine, its = (handle._fences, other._fences) if other._fences else (handle.keys, other.keys)
+        return not set(mine).isdisjoint(its)
 
     def _plan(self, handle: Handle, due: float, state: str = "held") -> None:
         if handle._state != state:  # a renewal that ends while the lock is being released plans nothing
@@ -330,24 +367,26 @@ class Core:
             self.next_look = min([self.next_look, *(min(handle._until, handle._due) for handle in handles)])
 
     async def _renew(self, handle: Handle) -> None:
-        request, began, asks = handle._request, monotonic(), handle._doubt
+        request, asks = handle._request, handle._doubt
         handle._doubt = False  # what is in doubt from now on is not answered by this
         # In doubt whether the server knows of us as it did: ask as for a new grant. Its fence tells whether the lock was lost.
         # That never shortens a lease, so a lock that is not to be renewed asks for the least one, once it is claimed.
         lease = request.lease if request.renew or request.session or handle._unclaimed else 0.001
         words = request.acquire(self.channel, None, lease) if asks else request.extend(handle._fences, request.lease)
-        try:
-            reply = await self.io.send(words, request.session and asks)
-        except PASSING:
-            handle._doubt |= asks
-            self._plan(handle, monotonic() + min(TRY_AGAIN, handle._lease / 10))
-        except exceptions.ResponseError as refusal:
-            if str(refusal).startswith("NOTHELD"):
-                self._lose(handle, str(refusal))
-            else:  # the grant lasts while its lease does; GRACE wants to be asked
-                handle._doubt |= str(refusal).startswith("GRACE")
-                self._plan(handle, monotonic() + handle._lease / 10)
-        else:
+        with self._sends(handle) if asks else self._extends(handle) as sent:
+            try:
+                reply = await self.io.send(words, request.session and asks)
+            except PASSING:
+                handle._doubt |= asks
+                self._plan(handle, monotonic() + min(TRY_AGAIN, handle._lease / 10))
+                return
+            except exceptions.ResponseError as refusal:
+                if str(refusal).startswith("NOTHELD"):
+                    self._gone(handle, str(refusal))
+                else:  # the grant lasts while its lease does; GRACE wants to be asked
+                    handle._doubt |= str(refusal).startswith("GRACE")
+                    self._plan(handle, monotonic() + handle._lease / 10)
+                return
             fences = reply[1] if isinstance(reply, list) else []
             fences = fences if isinstance(fences, list) else [fences]
             # What is being released meanwhile is left to that: of two releases, the later one would be told of a loss.
@@ -356,31 +395,37 @@ class Core:
                 other._fences = fences
                 await self._part(other)
             if asks and fences != handle._fences:
-                self._lose(handle, "it was free, or someone else's, meanwhile")
+                self._gone(handle, "it was free, or someone else's, meanwhile")
             else:
-                self._renewed(handle, reply[3] if asks else reply, began)
+                self._renewed(handle, reply[3] if asks else reply, sent)
                 if handle._doubt:
                     self._plan(handle, 0)
 
-    async def extend(self, handle: Handle, lease: Seconds | None) -> float:
+    async def extend(self, handle: Handle, lease: Seconds | None) -> None:
         handle.check()
         if handle._state != "held":
             raise LockError(f"not held: {handle._request}")
-        began, request = monotonic(), handle._request
+        request = handle._request
         if lease is not None:
-            length = seconds("lease", lease)
+            seconds("lease", lease)
             request.lease = lease
-            handle._lease, handle._extended = length, began
-            self._shorten(handle, began + length, began + length / 3)  # even if the answer does not come
-        try:
-            reply = await self.io.send(request.extend(handle._fences, request.lease), False)
-        except exceptions.ResponseError as refusal:
-            if str(refusal).startswith("NOTHELD"):
-                self._lose(handle, str(refusal))
-                handle.check()
-            raise request.explained(refusal) from refusal
-        self._renewed(handle, reply, began)
-        return handle._lease
+        with self._extends(handle) as sent:
+            try:
+                reply = await self.io.send(request.extend(handle._fences, request.lease), False)
+            except exceptions.ResponseError as refusal:
+                if str(refusal).startswith("NOTHELD"):
+                    self._gone(handle, str(refusal))
+                    handle.check()
+                raise request.explained(refusal) from refusal
+            self._renewed(handle, reply, sent)
+
+    def _gone(self, handle: Handle, reason: str) -> None:
+        """The server knows nothing of its grant: that is lost for all that share it."""
+        with self.mutex:
+            mine = self.handles.get(handle.owner, [])
+            others = [other for other in mine if other is not handle and other._state == "held" and set(handle._fences) <= set(other._fences)]
+        for each in (handle, *others):
+            self._lose(each, reason)
 
     def _lose(self, handle: Handle, reason: str) -> None:
         with self.mutex:

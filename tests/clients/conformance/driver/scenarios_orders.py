@@ -112,6 +112,24 @@ def shortened_while_a_renewal_is_on_its_way(stage):
 
 
 @scenario()
+def shortened_by_another_while_a_renewal_is_on_its_way(stage):
+    """Both have one grant. The answer to the renewal of one comes after that to the shorter lease of the other."""
+    server, proxy, program = stage.behind_proxy()
+    first = program.acquire("k", owner="alice", lease=3000).acquired()
+    second = program.acquire("k", owner="alice", lease=3000, renew=False).acquired()
+    proxy.replies("hold", "commands")
+    until(lambda: server.calls("lock.extend"), "the renewal")
+    proxy.replies("swallow", "subscription")
+    watch = Watch()
+    program.tell(do="extend", task=second.name, lease=700)
+    begin = time.monotonic()
+    until(lambda: server.calls("lock.extend") >= 2 or time.monotonic() - begin > 0.3, "the other one, unless it waits for the first")
+    proxy.answer_backwards("commands")
+    first.next("lost", seconds=10)
+    watch.within(0, 1800, "the loss")
+
+
+@scenario()
 @leases(1000, 5000)
 def doubted_before_it_is_claimed(stage, claim):
     """What asks whether the lock is still held claims it, and so asks for the whole lease."""
