@@ -55,8 +55,9 @@ class IO(Protocol):
 
     def signal(self) -> Signal: ...
     def woken(self) -> Signal: ...
-    def started(self) -> bool: ...
-    async def start(self) -> None: ...
+    def start(self) -> None: ...
+    def serve(self) -> None: ...
+    def stop(self) -> None: ...
     async def send(self, words: Words, session: bool) -> Any: ...
     async def finish(self, work: Coroutine[Any, Any, T]) -> T: ...
     def spawn(self, work: Coroutine[Any, Any, object]) -> None: ...
@@ -91,6 +92,7 @@ class Handle:
         self._place = self._asking = self._unsure = self._doubt = False
         self._unclaimed = False  # held since the message, and the server has not been asked since
         self._cancelled = ""  # why the wait was given up
+        self._unreachable: Exception | None = None  # why the connections could not be made
         self._answered: Signal | None = None
         self._ended: Signal | None = None
         self._inside: Any = None  # the task of a block, which gives back what it holds at the end of the program, too
@@ -167,29 +169,45 @@ class Core:
         self.handles: dict[bytes, list[Handle]] = {}
         self.mutex = threading.Lock()
         self.next_look = math.inf
-        self.alive, self.heard_at, self.pinged = True, monotonic(), False  # the subscription
+        self.connected = False  # once, at least
+        self.alive, self.heard_at, self.pinged = False, monotonic(), False  # the subscription
 
     # The wait
 
     async def acquire(self, handle: Handle) -> None:
-        handle._use()
-        if not self.io.started():
-            await self.io.finish(self.io.start())
         with self.mutex:
-            handle._use()  # the locks may have been closed meanwhile
+            handle._use()
             handle._state = "waiting"
             self.handles.setdefault(handle.owner, []).append(handle)
         try:
             await self._ask(handle)
-        except BaseException:
-            await self.io.finish(self._part(handle))
+        except BaseException as error:
+            if handle._unsure and isinstance(error, PASSING):  # nothing answers, and this keeps nobody waiting for that any longer
+                handle._state, handle._until = "parting", monotonic() + handle._lease
+                self._plan(handle, 0, "parting")
+            else:
+                await self.io.finish(self._part(handle))
             raise
+
+    async def _connected(self, handle: Handle) -> None:
+        """The first lock makes the connections. Those that come meanwhile wait for the same try, and fail with it."""
+        while True:
+            handle._woken.clear()
+            if handle._cancelled:
+                return
+            if handle._unreachable is not None:
+                raise handle._unreachable
+            self.io.start()
+            if self.connected:
+                return
+            await handle._woken.sleep(math.inf)
 
     async def _ask(self, handle: Handle) -> None:
         request = handle._request
         wait = request.until_asked
         began, tries = monotonic(), 0
         end = math.inf if wait is None else began + wait
+        await self._connected(handle)
         while not handle._cancelled:
             handle._woken.clear()  # before the command is sent: the message may come before the reply
             if self._leaving(handle):  # its release could end the grant that this one would enter
@@ -347,8 +365,10 @@ class Core:
 
     async def clock(self) -> None:
         """One timer for all: renewals, leases that end, and what is to be sent again."""
-        while not self.closed:
+        while True:
             self.tick.clear()
+            if self.closed:
+                return
             if monotonic() >= self.next_look:  # not each time that a lock is released: the look that was planned for it comes in time
                 self._look()
             await self.tick.sleep(min(60.0, max(0.0, self.next_look - monotonic())))
@@ -367,6 +387,8 @@ class Core:
             self.next_look = min([self.next_look, *(min(handle._until, handle._due) for handle in handles)])
 
     async def _renew(self, handle: Handle) -> None:
+        if handle._state != "held":  # it was released while others were renewed
+            return
         request, asks = handle._request, handle._doubt
         handle._doubt = False  # what is in doubt from now on is not answered by this
         # In doubt whether the server knows of us as it did: ask as for a new grant. Its fence tells whether the lock was lost.
@@ -517,8 +539,8 @@ class Core:
         if not mine:
             self.handles.pop(handle.owner, None)
 
-    async def end(self, why: str) -> None:
-        """Releases what is held, and tells its holders. What waits gives up."""
+    def end(self, why: str) -> Coroutine[Any, Any, None]:
+        """What waits gives up, and holders are told. What remains to be done is to release what they held."""
         with self.mutex:
             self.closed = True
             handles = [handle for those in self.handles.values() for handle in those]
@@ -527,10 +549,14 @@ class Core:
                 handle._cancelled, handle._ended = why, self.io.signal()
         for handle in waiting:
             handle._woken.set()
-        for handle in handles:
-            if handle._ended is None:
-                self._lose(handle, why)
-                await self._part(handle)
+        held = [handle for handle in handles if handle._ended is None]
+        for handle in held:
+            self._lose(handle, why)
+        return self._part_all(held, waiting)
+
+    async def _part_all(self, held: list[Handle], waiting: list[Handle]) -> None:
+        for handle in held:
+            await self._part(handle)
         ends = monotonic() + PARTING
         for handle in waiting:
             if handle._ended is not None:
@@ -553,7 +579,27 @@ class Core:
             raise exceptions.TimeoutError("the subscription was not confirmed")
         self.heard_at, self.pinged = monotonic(), False
 
+    async def _connect(self) -> bool:
+        try:
+            await self.subscribe()
+            self.io.serve()
+        except Exception as error:
+            with suppress(Exception):
+                await self.io.unsubscribe()
+            self.io.stop()
+            with self.mutex:
+                handles = [handle for those in self.handles.values() for handle in those]
+            for handle in handles:
+                handle._unreachable = error
+                handle._woken.set()
+            return False
+        self.connected = self.alive = True
+        self._subscribed()
+        return True
+
     async def listen(self) -> None:
+        if not await self._connect():
+            return
         idle, pause = self.io.signal(), 0.0
         while not self.closed:
             await self.io.turn()

@@ -44,7 +44,7 @@ def run(work: Coroutine[Any, Any, object]) -> None:
 def _give_back() -> None:
     """At the process's orderly end. No thread can be started any more, but those of the locks still run."""
     ends = monotonic() + AT_EXIT
-    for given in [io.soon(io.core.give_back()) for io in list(_Threads.all) if io.started() and not io.core.closed]:
+    for given in [io.soon(io.core.give_back()) for io in list(_Threads.all) if io.core.connected and not io.core.closed]:
         given.wait(max(0, ends - monotonic()))
 
 
@@ -176,6 +176,7 @@ class _Threads:
         self.threads: list[threading.Thread] = []
         self.jobs: SimpleQueue[Coroutine[Any, Any, object] | None] = SimpleQueue()
         self.turns, self.session_turn = threading.BoundedSemaphore(_own.COMMANDS), threading.BoundedSemaphore(1)
+        self.silent = 0.0  # when a command last got no answer in time
         self.pubsub: Any = None
         self.reader = _Reader(self.core)
         self.idle: list[tuple[Any, float]] = []
@@ -202,11 +203,17 @@ class _Threads:
         self.reader.offer()
 
     async def send(self, words: list[Any], session: bool) -> Any:
-        if session or self.commands is self.client:
-            with self.session_turn if session else self.turns:
-                return (self.sessions if session else self.commands).execute_command(*words)
-        with self.turns:
-            return self._send(words)
+        asked = monotonic()
+        with self.session_turn if session else self.turns:
+            if asked < self.silent:
+                raise exceptions.TimeoutError("the server did not answer those that had their turn before")
+            try:
+                if session or self.commands is self.client:
+                    return (self.sessions if session else self.commands).execute_command(*words)
+                return self._send(words)
+            except exceptions.TimeoutError:
+                self.silent = monotonic()
+                raise
 
     def _send(self, words: list[Any]) -> Any:
         """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
@@ -236,20 +243,31 @@ class _Threads:
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         self.jobs.put(work)
 
-    def started(self) -> bool:
-        return bool(self.threads)
+    def begun(self) -> bool:
+        with self.starting:
+            return bool(self.threads)
 
-    async def start(self) -> None:
+    def start(self) -> None:
         with self.starting:
             if not self.threads:
-                await self.core.subscribe()
-                work = (lambda: run(self.core.listen()), lambda: run(self.core.clock()), self._work)
-                self.threads = [threading.Thread(target=target, daemon=True, name="redislock") for target in work]
-                for thread in self.threads:
-                    thread.start()
-                if _Threads.process != os.getpid():
-                    _Threads.process = os.getpid()
-                    Finalize(None, _give_back, exitpriority=0)  # as `atexit`, also in a process of `multiprocessing`
+                self._thread(lambda: run(self.core.listen()))
+
+    def serve(self) -> None:
+        self._thread(lambda: run(self.core.clock()))
+        self._thread(self._work)
+        with self.starting:
+            if _Threads.process != os.getpid():
+                _Threads.process = os.getpid()
+                Finalize(None, _give_back, exitpriority=0)  # as `atexit`, also in a process of `multiprocessing`
+
+    def stop(self) -> None:
+        with self.starting:
+            self.threads = []
+
+    def _thread(self, target: Callable[[], object]) -> None:
+        thread = threading.Thread(target=target, daemon=True, name="redislock")
+        thread.start()
+        self.threads.append(thread)
 
     async def subscribe(self) -> None:
         source: Any = self._client(1) if self.commands is not self.client else self.client
@@ -290,8 +308,11 @@ class _Threads:
         self._stop(monotonic() + SILENCE)
 
     def client_closed(self) -> None:
-        ends = monotonic() + AT_EXIT
-        self.soon(self.core.end("the client was closed")).wait(AT_EXIT)
+        ends, parting = monotonic() + AT_EXIT, self.core.end("the client was closed")
+        if self.core.connected:
+            self.soon(parting).wait(AT_EXIT)
+        else:  # nothing was asked for yet
+            run(parting)
         self._stop(ends)
 
     def _stop(self, ends: float) -> None:
@@ -299,8 +320,9 @@ class _Threads:
         self.core.tick.set()
         self.reader.free.set()
         self.jobs.put(None)
-        with suppress(Exception):
-            self.pubsub.ping()  # wakes the thread that hears
+        if self.core.alive:
+            with suppress(Exception):
+                self.pubsub.ping()  # wakes the thread that hears
         for thread in self.threads:
             if thread is not threading.current_thread():  # of a listener that closes
                 thread.join(max(0, ends - monotonic()))
@@ -367,7 +389,7 @@ class Locks:
         self._io.close()
 
     def _client_closed(self) -> None:
-        if (io := self._io).started() and not io.core.closed:
+        if (io := self._io).begun() and not io.core.closed:
             self._io = _Threads(self._client)  # as the client, they begin anew
             io.client_closed()
 
