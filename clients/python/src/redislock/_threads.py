@@ -18,7 +18,7 @@ from redis import exceptions
 from redis.retry import Retry
 
 from . import _own
-from ._core import SILENCE, Core, Handle, T, log
+from ._core import SILENCE, TRY_AGAIN, Core, Handle, T, log
 from ._request import Key, Request, Seconds
 
 if TYPE_CHECKING:
@@ -203,17 +203,27 @@ class _Threads:
         self.reader.offer()
 
     async def send(self, words: list[Any], session: bool) -> Any:
-        asked = monotonic()
-        with self.session_turn if session else self.turns:
+        turns = self.session_turn if session else self.turns
+        self._take(turns)
+        try:
+            if session or self.commands is self.client:
+                return (self.sessions if session else self.commands).execute_command(*words)
+            return self._send(words)
+        except exceptions.TimeoutError:
+            self.silent = monotonic()
+            raise
+        finally:
+            turns.release()
+
+    def _take(self, turns: threading.Semaphore) -> None:
+        """Whoever waits for a turn does not wait for an answer as well: others may take each turn that comes free, and get none."""
+        asked, taken = monotonic(), False
+        while not taken:
+            taken = turns.acquire(timeout=TRY_AGAIN)
             if asked < self.silent:
+                if taken:
+                    turns.release()
                 raise exceptions.TimeoutError("the server did not answer those that had their turn before")
-            try:
-                if session or self.commands is self.client:
-                    return (self.sessions if session else self.commands).execute_command(*words)
-                return self._send(words)
-            except exceptions.TimeoutError:
-                self.silent = monotonic()
-                raise
 
     def _send(self, words: list[Any]) -> Any:
         """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
@@ -326,6 +336,7 @@ class _Threads:
         for thread in self.threads:
             if thread is not threading.current_thread():  # of a listener that closes
                 thread.join(max(0, ends - monotonic()))
+        self.silent = monotonic()  # what awaits an answer fails now, and so does what awaits its turn
         if self.commands is not self.client:
             self.commands.close()
             self.sessions.close()
