@@ -172,7 +172,7 @@ class _Threads:
         self.reset()
 
     def reset(self) -> None:
-        self.starting = threading.Lock()
+        self.starting = threading.RLock()  # a signal handler may close the client meanwhile
         self.threads: list[threading.Thread] = []
         self.jobs: SimpleQueue[Coroutine[Any, Any, object] | None] = SimpleQueue()
         self.turns, self.session_turn = threading.BoundedSemaphore(_own.COMMANDS), threading.BoundedSemaphore(1)
