@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
@@ -54,8 +55,9 @@ class IO(Protocol):
 
     def signal(self) -> Signal: ...
     def woken(self) -> Signal: ...
-    def started(self) -> bool: ...
-    async def start(self) -> None: ...
+    def start(self) -> None: ...
+    def serve(self) -> None: ...
+    def stop(self) -> None: ...
     async def send(self, words: Words, session: bool) -> Any: ...
     async def finish(self, work: Coroutine[Any, Any, T]) -> T: ...
     def spawn(self, work: Coroutine[Any, Any, object]) -> None: ...
@@ -65,6 +67,14 @@ class IO(Protocol):
     async def receive(self, seconds: float) -> Any: ...
     async def ping(self) -> None: ...
     async def unsubscribe(self) -> None: ...
+
+
+@dataclass(eq=False)
+class Sent:
+    """A command that awaits its answer, which tells the lease."""
+
+    began: float
+    latest: float = math.inf  # the lease ends then at the latest, whatever the answer says
 
 
 class Handle:
@@ -78,10 +88,11 @@ class Handle:
         self._slots: list[int] = []
         self._until = self._due = math.inf  # when the lease is over, and when there is something to do for this lock
         self._lease = 30.0
-        self._extended = 0.0  # when the caller last set the lease
+        self._sent: list[Sent] = []
         self._place = self._asking = self._unsure = self._doubt = False
         self._unclaimed = False  # held since the message, and the server has not been asked since
         self._cancelled = ""  # why the wait was given up
+        self._unreachable: Exception | None = None  # why the connections could not be made
         self._answered: Signal | None = None
         self._ended: Signal | None = None
         self._inside: Any = None  # the task of a block, which gives back what it holds at the end of the program, too
@@ -158,29 +169,45 @@ class Core:
         self.handles: dict[bytes, list[Handle]] = {}
         self.mutex = threading.Lock()
         self.next_look = math.inf
-        self.alive, self.heard_at, self.pinged = True, monotonic(), False  # the subscription
+        self.connected = False  # once, at least
+        self.alive, self.heard_at, self.pinged = False, monotonic(), False  # the subscription
 
     # The wait
 
     async def acquire(self, handle: Handle) -> None:
-        handle._use()
-        if not self.io.started():
-            await self.io.finish(self.io.start())
         with self.mutex:
-            handle._use()  # the locks may have been closed meanwhile
+            handle._use()
             handle._state = "waiting"
             self.handles.setdefault(handle.owner, []).append(handle)
         try:
             await self._ask(handle)
-        except BaseException:
-            await self.io.finish(self._part(handle))
+        except BaseException as error:
+            if handle._unsure and isinstance(error, PASSING):  # nothing answers, and this keeps nobody waiting for that any longer
+                handle._state, handle._until = "parting", monotonic() + handle._lease
+                self._plan(handle, 0, "parting")
+            else:
+                await self.io.finish(self._part(handle))
             raise
+
+    async def _connected(self, handle: Handle) -> None:
+        """The first lock makes the connections. Those that come meanwhile wait for the same try, and fail with it."""
+        while True:
+            handle._woken.clear()
+            if handle._cancelled:
+                return
+            if handle._unreachable is not None:
+                raise handle._unreachable
+            self.io.start()
+            if self.connected:
+                return
+            await handle._woken.sleep(math.inf)
 
     async def _ask(self, handle: Handle) -> None:
         request = handle._request
         wait = request.until_asked
         began, tries = monotonic(), 0
         end = math.inf if wait is None else began + wait
+        await self._connected(handle)
         while not handle._cancelled:
             handle._woken.clear()  # before the command is sent: the message may come before the reply
             if self._leaving(handle):  # its release could end the grant that this one would enter
@@ -189,24 +216,24 @@ class Core:
                     raise NotAcquired(f"{request} is not free")
                 await handle._woken.sleep(min(ASK_AGAIN, left))
                 continue
-            began, error, pause = monotonic(), None, ASK_AGAIN
-            block = None if wait == 0 else 0 if wait is None else ms(end - began)
-            start = request.starts and self.start
-            try:
-                reply = await self.io.finish(self._ask_once(handle, block, start))
-            except exceptions.AuthenticationError:
-                raise
-            except PASSING as passing:
-                error, pause = passing, TRY_AGAIN
-            except exceptions.ResponseError as refusal:
-                if start and "syntax error" in str(refusal):  # an older server
-                    self.start = False
-                    continue
-                raise request.explained(refusal) from refusal
-            if handle._fences:
-                self._hold(handle, reply, began)
-                if not handle._cancelled:
-                    return
+            error, pause, start = None, ASK_AGAIN, request.starts and self.start
+            with self._sends(handle) as sent:
+                block = None if wait == 0 else 0 if wait is None else ms(end - sent.began)
+                try:
+                    reply = await self.io.finish(self._ask_once(handle, block, start))
+                except exceptions.AuthenticationError:
+                    raise
+                except PASSING as passing:
+                    error, pause = passing, TRY_AGAIN
+                except exceptions.ResponseError as refusal:
+                    if start and "syntax error" in str(refusal):  # an older server
+                        self.start = False
+                        continue
+                    raise request.explained(refusal) from refusal
+                if handle._fences:
+                    self._hold(handle, reply, sent)
+                    if not handle._cancelled:
+                        return
             tries += 1
             if handle._cancelled:
                 continue
@@ -265,37 +292,65 @@ class Core:
             mine = self.handles.get(handle.owner, [])
             return any(other._state == "parting" and set(other.keys) == set(handle.keys) for other in mine)
 
-    def _hold(self, handle: Handle, reply: list[Any], began: float) -> None:
+    def _hold(self, handle: Handle, reply: list[Any], sent: Sent) -> None:
         with self.mutex:
             slots = reply[4] if len(reply) > 4 and reply[4] is not None else []
             handle._slots = slots if isinstance(slots, list) else [slots]
             handle._state = "held"
             lost = not handle._heard_lost.isdisjoint(handle._fences)
-        self._renewed(handle, reply[3], began)
+        self._renewed(handle, reply[3], sent)
         if lost:
             self._lose(handle, "the server says that it has ended")
 
     # The grant
 
-    def _renewed(self, handle: Handle, lease: int, began: float) -> None:
-        handle._unclaimed = False
-        older = began < handle._extended  # this command may have reached the server after the one that the caller sent since
-        until = began + lease / 1000 if lease >= 0 else math.inf
-        handle._until = min(handle._until, until) if older else until
-        if not older:
-            handle._lease = lease / 1000 if lease >= 0 else 30.0
+    @contextmanager
+    def _sends(self, handle: Handle) -> Iterator[Sent]:
+        sent = Sent(monotonic())
+        with self.mutex:
+            handle._sent.append(sent)
+        try:
+            yield sent
+        finally:
+            with self.mutex:
+                handle._sent.remove(sent)
+
+    @contextmanager
+    def _extends(self, handle: Handle) -> Iterator[Sent]:
+        """The server may set this lease even if its answer does not come."""
+        lease = handle._lease if handle._request.lease is None else seconds("lease", handle._request.lease)
+        now = monotonic()
+        self._shorten(handle, now + lease, now + lease / 3)
+        with self._sends(handle) as sent:
+            yield sent
+
+    def _renewed(self, handle: Handle, lease: int, sent: Sent) -> None:
+        handle._unclaimed, began = False, sent.began
+        handle._lease = lease / 1000 if lease >= 0 else 30.0
+        with self.mutex:
+            until = handle._until = min(sent.latest, began + lease / 1000 if lease >= 0 else math.inf)
         renewed = handle._request.renew or handle._request.session
         self._plan(handle, began + min(handle._lease, until - began) / 3 if renewed else math.inf)
         self._shorten(handle, until, began + (until - began) / 3)
 
     def _shorten(self, handle: Handle, until: float, due: float) -> None:
-        """All that share the grant share its lease."""
+        """All that share the grant share its lease. What they have sent already may come, or have come, before what sets this lease."""
         with self.mutex:
-            held = [other for other in self.handles.get(handle.owner, []) if other._state == "held"]
-        for other in held:
-            if other._fences == handle._fences and until < other._until:
+            sharers = [other for other in self.handles.get(handle.owner, []) if self._share(handle, other)]
+            for other in sharers:
+                for sent in other._sent:
+                    sent.latest = min(sent.latest, until)
+            longer = [other for other in sharers if other._state == "held" and until < other._until]
+            for other in longer:
                 other._until = until
-                self._plan(other, min(other._due, due) if other._request.renew or other._request.session else other._due)
+        for other in longer:
+            self._plan(other, min(other._due, due) if other._request.renew or other._request.session else other._due)
+
+    @staticmethod
+    def _share(handle: Handle, other: Handle) -> bool:
+        """Whether they have a grant in common, or may have, since the other one is about to be told of its own."""
+        mine, its = (handle._fences, other._fences) if other._fences else (handle.keys, other.keys)
+        return not set(mine).isdisjoint(its)
 
     def _plan(self, handle: Handle, due: float, state: str = "held") -> None:
         if handle._state != state:  # a renewal that ends while the lock is being released plans nothing
@@ -310,8 +365,10 @@ class Core:
 
     async def clock(self) -> None:
         """One timer for all: renewals, leases that end, and what is to be sent again."""
-        while not self.closed:
+        while True:
             self.tick.clear()
+            if self.closed:
+                return
             if monotonic() >= self.next_look:  # not each time that a lock is released: the look that was planned for it comes in time
                 self._look()
             await self.tick.sleep(min(60.0, max(0.0, self.next_look - monotonic())))
@@ -330,24 +387,28 @@ class Core:
             self.next_look = min([self.next_look, *(min(handle._until, handle._due) for handle in handles)])
 
     async def _renew(self, handle: Handle) -> None:
-        request, began, asks = handle._request, monotonic(), handle._doubt
+        if handle._state != "held":  # it was released while others were renewed
+            return
+        request, asks = handle._request, handle._doubt
         handle._doubt = False  # what is in doubt from now on is not answered by this
         # In doubt whether the server knows of us as it did: ask as for a new grant. Its fence tells whether the lock was lost.
         # That never shortens a lease, so a lock that is not to be renewed asks for the least one, once it is claimed.
         lease = request.lease if request.renew or request.session or handle._unclaimed else 0.001
         words = request.acquire(self.channel, None, lease) if asks else request.extend(handle._fences, request.lease)
-        try:
-            reply = await self.io.send(words, request.session and asks)
-        except PASSING:
-            handle._doubt |= asks
-            self._plan(handle, monotonic() + min(TRY_AGAIN, handle._lease / 10))
-        except exceptions.ResponseError as refusal:
-            if str(refusal).startswith("NOTHELD"):
-                self._lose(handle, str(refusal))
-            else:  # the grant lasts while its lease does; GRACE wants to be asked
-                handle._doubt |= str(refusal).startswith("GRACE")
-                self._plan(handle, monotonic() + handle._lease / 10)
-        else:
+        with self._sends(handle) if asks else self._extends(handle) as sent:
+            try:
+                reply = await self.io.send(words, request.session and asks)
+            except PASSING:
+                handle._doubt |= asks
+                self._plan(handle, monotonic() + min(TRY_AGAIN, handle._lease / 10))
+                return
+            except exceptions.ResponseError as refusal:
+                if str(refusal).startswith("NOTHELD"):
+                    self._gone(handle, str(refusal))
+                else:  # the grant lasts while its lease does; GRACE wants to be asked
+                    handle._doubt |= str(refusal).startswith("GRACE")
+                    self._plan(handle, monotonic() + handle._lease / 10)
+                return
             fences = reply[1] if isinstance(reply, list) else []
             fences = fences if isinstance(fences, list) else [fences]
             # What is being released meanwhile is left to that: of two releases, the later one would be told of a loss.
@@ -356,31 +417,37 @@ class Core:
                 other._fences = fences
                 await self._part(other)
             if asks and fences != handle._fences:
-                self._lose(handle, "it was free, or someone else's, meanwhile")
+                self._gone(handle, "it was free, or someone else's, meanwhile")
             else:
-                self._renewed(handle, reply[3] if asks else reply, began)
+                self._renewed(handle, reply[3] if asks else reply, sent)
                 if handle._doubt:
                     self._plan(handle, 0)
 
-    async def extend(self, handle: Handle, lease: Seconds | None) -> float:
+    async def extend(self, handle: Handle, lease: Seconds | None) -> None:
         handle.check()
         if handle._state != "held":
             raise LockError(f"not held: {handle._request}")
-        began, request = monotonic(), handle._request
+        request = handle._request
         if lease is not None:
-            length = seconds("lease", lease)
+            seconds("lease", lease)
             request.lease = lease
-            handle._lease, handle._extended = length, began
-            self._shorten(handle, began + length, began + length / 3)  # even if the answer does not come
-        try:
-            reply = await self.io.send(request.extend(handle._fences, request.lease), False)
-        except exceptions.ResponseError as refusal:
-            if str(refusal).startswith("NOTHELD"):
-                self._lose(handle, str(refusal))
-                handle.check()
-            raise request.explained(refusal) from refusal
-        self._renewed(handle, reply, began)
-        return handle._lease
+        with self._extends(handle) as sent:
+            try:
+                reply = await self.io.send(request.extend(handle._fences, request.lease), False)
+            except exceptions.ResponseError as refusal:
+                if str(refusal).startswith("NOTHELD"):
+                    self._gone(handle, str(refusal))
+                    handle.check()
+                raise request.explained(refusal) from refusal
+            self._renewed(handle, reply, sent)
+
+    def _gone(self, handle: Handle, reason: str) -> None:
+        """The server knows nothing of its grant: that is lost for all that share it."""
+        with self.mutex:
+            mine = self.handles.get(handle.owner, [])
+            others = [other for other in mine if other is not handle and other._state == "held" and set(handle._fences) <= set(other._fences)]
+        for each in (handle, *others):
+            self._lose(each, reason)
 
     def _lose(self, handle: Handle, reason: str) -> None:
         with self.mutex:
@@ -472,8 +539,8 @@ class Core:
         if not mine:
             self.handles.pop(handle.owner, None)
 
-    async def end(self, why: str) -> None:
-        """Releases what is held, and tells its holders. What waits gives up."""
+    def end(self, why: str) -> Coroutine[Any, Any, None]:
+        """What waits gives up, and holders are told. What remains to be done is to release what they held."""
         with self.mutex:
             self.closed = True
             handles = [handle for those in self.handles.values() for handle in those]
@@ -482,10 +549,14 @@ class Core:
                 handle._cancelled, handle._ended = why, self.io.signal()
         for handle in waiting:
             handle._woken.set()
-        for handle in handles:
-            if handle._ended is None:
-                self._lose(handle, why)
-                await self._part(handle)
+        held = [handle for handle in handles if handle._ended is None]
+        for handle in held:
+            self._lose(handle, why)
+        return self._part_all(held, waiting)
+
+    async def _part_all(self, held: list[Handle], waiting: list[Handle]) -> None:
+        for handle in held:
+            await self._part(handle)
         ends = monotonic() + PARTING
         for handle in waiting:
             if handle._ended is not None:
@@ -508,7 +579,27 @@ class Core:
             raise exceptions.TimeoutError("the subscription was not confirmed")
         self.heard_at, self.pinged = monotonic(), False
 
+    async def _connect(self) -> bool:
+        try:
+            await self.subscribe()
+            self.io.serve()
+        except Exception as error:
+            with suppress(Exception):
+                await self.io.unsubscribe()
+            self.io.stop()
+            with self.mutex:
+                handles = [handle for those in self.handles.values() for handle in those]
+            for handle in handles:
+                handle._unreachable = error
+                handle._woken.set()
+            return False
+        self.connected = self.alive = True
+        self._subscribed()
+        return True
+
     async def listen(self) -> None:
+        if not await self._connect():
+            return
         idle, pause = self.io.signal(), 0.0
         while not self.closed:
             await self.io.turn()

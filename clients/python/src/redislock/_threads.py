@@ -18,7 +18,7 @@ from redis import exceptions
 from redis.retry import Retry
 
 from . import _own
-from ._core import SILENCE, Core, Handle, T, log
+from ._core import SILENCE, TRY_AGAIN, Core, Handle, T, log
 from ._request import Key, Request, Seconds
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(work: Coroutine[Any, Any, object]) -> None:
 def _give_back() -> None:
     """At the process's orderly end. No thread can be started any more, but those of the locks still run."""
     ends = monotonic() + AT_EXIT
-    for given in [io.soon(io.core.give_back()) for io in list(_Threads.all) if io.started() and not io.core.closed]:
+    for given in [io.soon(io.core.give_back()) for io in list(_Threads.all) if io.core.connected and not io.core.closed]:
         given.wait(max(0, ends - monotonic()))
 
 
@@ -172,10 +172,11 @@ class _Threads:
         self.reset()
 
     def reset(self) -> None:
-        self.starting = threading.Lock()
+        self.starting = threading.RLock()  # a signal handler may close the client meanwhile
         self.threads: list[threading.Thread] = []
         self.jobs: SimpleQueue[Coroutine[Any, Any, object] | None] = SimpleQueue()
         self.turns, self.session_turn = threading.BoundedSemaphore(_own.COMMANDS), threading.BoundedSemaphore(1)
+        self.silent = 0.0  # when a command last got no answer in time
         self.pubsub: Any = None
         self.reader = _Reader(self.core)
         self.idle: list[tuple[Any, float]] = []
@@ -202,11 +203,27 @@ class _Threads:
         self.reader.offer()
 
     async def send(self, words: list[Any], session: bool) -> Any:
-        if session or self.commands is self.client:
-            with self.session_turn if session else self.turns:
+        turns = self.session_turn if session else self.turns
+        self._take(turns)
+        try:
+            if session or self.commands is self.client:
                 return (self.sessions if session else self.commands).execute_command(*words)
-        with self.turns:
             return self._send(words)
+        except exceptions.TimeoutError:
+            self.silent = monotonic()
+            raise
+        finally:
+            turns.release()
+
+    def _take(self, turns: threading.Semaphore) -> None:
+        """Whoever waits for a turn does not wait for an answer as well: others may take each turn that comes free, and get none."""
+        asked, taken = monotonic(), False
+        while not taken:
+            taken = turns.acquire(timeout=TRY_AGAIN)
+            if asked < self.silent:
+                if taken:
+                    turns.release()
+                raise exceptions.TimeoutError("the server did not answer those that had their turn before")
 
     def _send(self, words: list[Any]) -> Any:
         """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
@@ -236,20 +253,31 @@ class _Threads:
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         self.jobs.put(work)
 
-    def started(self) -> bool:
-        return bool(self.threads)
+    def begun(self) -> bool:
+        with self.starting:
+            return bool(self.threads)
 
-    async def start(self) -> None:
+    def start(self) -> None:
         with self.starting:
             if not self.threads:
-                await self.core.subscribe()
-                work = (lambda: run(self.core.listen()), lambda: run(self.core.clock()), self._work)
-                self.threads = [threading.Thread(target=target, daemon=True, name="redislock") for target in work]
-                for thread in self.threads:
-                    thread.start()
-                if _Threads.process != os.getpid():
-                    _Threads.process = os.getpid()
-                    Finalize(None, _give_back, exitpriority=0)  # as `atexit`, also in a process of `multiprocessing`
+                self._thread(lambda: run(self.core.listen()))
+
+    def serve(self) -> None:
+        self._thread(lambda: run(self.core.clock()))
+        self._thread(self._work)
+        with self.starting:
+            if _Threads.process != os.getpid():
+                _Threads.process = os.getpid()
+                Finalize(None, _give_back, exitpriority=0)  # as `atexit`, also in a process of `multiprocessing`
+
+    def stop(self) -> None:
+        with self.starting:
+            self.threads = []
+
+    def _thread(self, target: Callable[[], object]) -> None:
+        thread = threading.Thread(target=target, daemon=True, name="redislock")
+        thread.start()
+        self.threads.append(thread)
 
     async def subscribe(self) -> None:
         source: Any = self._client(1) if self.commands is not self.client else self.client
@@ -290,8 +318,11 @@ class _Threads:
         self._stop(monotonic() + SILENCE)
 
     def client_closed(self) -> None:
-        ends = monotonic() + AT_EXIT
-        self.soon(self.core.end("the client was closed")).wait(AT_EXIT)
+        ends, parting = monotonic() + AT_EXIT, self.core.end("the client was closed")
+        if self.core.connected:
+            self.soon(parting).wait(AT_EXIT)
+        else:  # nothing was asked for yet
+            run(parting)
         self._stop(ends)
 
     def _stop(self, ends: float) -> None:
@@ -299,11 +330,13 @@ class _Threads:
         self.core.tick.set()
         self.reader.free.set()
         self.jobs.put(None)
-        with suppress(Exception):
-            self.pubsub.ping()  # wakes the thread that hears
+        if self.core.alive:
+            with suppress(Exception):
+                self.pubsub.ping()  # wakes the thread that hears
         for thread in self.threads:
             if thread is not threading.current_thread():  # of a listener that closes
                 thread.join(max(0, ends - monotonic()))
+        self.silent = monotonic()  # what awaits an answer fails now, and so does what awaits its turn
         if self.commands is not self.client:
             self.commands.close()
             self.sessions.close()
@@ -367,7 +400,7 @@ class Locks:
         self._io.close()
 
     def _client_closed(self) -> None:
-        if (io := self._io).started() and not io.core.closed:
+        if (io := self._io).begun() and not io.core.closed:
             self._io = _Threads(self._client)  # as the client, they begin anew
             io.client_closed()
 

@@ -75,7 +75,7 @@ class _Tasks:
         self.tasks: set[asyncio.Task[Any]] = set()
         self.serving: list[asyncio.Task[Any]] = []
         self.turns, self.session_turn = asyncio.Semaphore(_own.COMMANDS), asyncio.Semaphore(1)
-        self.starting = asyncio.Lock()
+        self.silent = 0.0  # when a command last got no answer in time
         self.idle: list[tuple[Any, float]] = []
         self.pubsub: Any = None
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -101,11 +101,17 @@ class _Tasks:
         pass
 
     async def send(self, words: list[Any], session: bool) -> Any:
-        if session or self.commands is self.client:
-            async with self.session_turn if session else self.turns:
-                return await (self.sessions if session else self.commands).execute_command(*words)
-        async with self.turns:
-            return await self._send(words)
+        asked = monotonic()
+        async with self.session_turn if session else self.turns:
+            if asked < self.silent:
+                raise exceptions.TimeoutError("the server did not answer those that had their turn before")
+            try:
+                if session or self.commands is self.client:
+                    return await (self.sessions if session else self.commands).execute_command(*words)
+                return await self._send(words)
+            except exceptions.TimeoutError:
+                self.silent = monotonic()
+                raise
 
     async def _send(self, words: list[Any]) -> Any:
         """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
@@ -147,18 +153,22 @@ class _Tasks:
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         self._task(work)
 
-    def started(self) -> bool:
+    def begun(self) -> bool:
         return bool(self.serving) and self.loop is asyncio.get_running_loop()
 
-    async def start(self) -> None:
+    def start(self) -> None:
         loop = asyncio.get_running_loop()
         self.loop = self.loop or loop
         if self.loop is not loop:
             raise LockError("these locks belong to another event loop: make one Locks in each")
-        async with self.starting:
-            if not self.serving:
-                await self.core.subscribe()
-                self.serving = [self._task(self.core.listen()), self._task(self._clock())]
+        if not self.serving:
+            self.serving.append(self._task(self.core.listen()))
+
+    def serve(self) -> None:
+        self.serving.append(self._task(self._clock()))
+
+    def stop(self) -> None:
+        self.serving = []
 
     async def _clock(self) -> None:
         """The end of `asyncio.run` cancels it. Blocks, which it cancels too, give back what they hold."""
@@ -185,9 +195,11 @@ class _Tasks:
 
     async def close(self, why: str = "the locks were closed") -> None:
         await self.finish(self.core.end(why))
-        for task in self.serving:
-            task.cancel()
-        await asyncio.gather(*self.serving, return_exceptions=True)
+        serving = set(self.serving)
+        while serving:  # a task that connects may miss that it was cancelled
+            for task in serving:
+                task.cancel()
+            _, serving = await asyncio.wait(serving, timeout=0.1)
         while self.tasks:
             await asyncio.wait(set(self.tasks))
         with suppress(Exception):
@@ -261,7 +273,7 @@ class Locks:
         await asyncio.shield(asyncio.create_task(self._io.close()))  # it may cancel this task, as that of a block
 
     async def _client_closed(self) -> None:
-        if (io := self._io).started() and not io.core.closed:
+        if (io := self._io).begun() and not io.core.closed:
             self._io = _Tasks(self._client)  # as the client, they begin anew
             closing = asyncio.create_task(io.close("the client was closed"))
             await asyncio.wait({closing}, timeout=AT_END)

@@ -286,7 +286,7 @@ def restarted_without_its_data(stage):
     server.kill()
     server.start()
     held.next("lost", seconds=15)
-    until(lambda: server.lock("k") is None, "the lock is free")
+    until(lambda: server.lock("k") is None, "the lock is free, long before the lease is over", seconds=20)
     program.acquire("k").acquired().release()
 
 

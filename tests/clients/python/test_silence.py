@@ -1,0 +1,176 @@
+"""A server that does not answer: while the first lock connects, and later. All waits end in time, and so does what is closed."""
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+import redis
+import redis.asyncio
+import redislock
+import redislock.asyncio
+
+from support import info, run_threads, until, wait_for
+
+MANY = 30
+ANSWER = 1.0  # s: so long the client waits for an answer
+LIMITS = {"socket_timeout": ANSWER, "socket_connect_timeout": ANSWER, "max_connections": 300}
+LATEST = 4 * ANSWER  # a busy machine is slow, but not by as much as a few that wait one after the other
+CLOSED = {"the client was closed": lambda client, locks: client, "the locks were closed": lambda client, locks: locks}
+
+
+@pytest.fixture
+def mute():
+    """The URL of a port that takes connections, and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1000) as listener:
+        yield f"redis://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def frozen(server):
+    os.kill(server.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+
+
+def ours():
+    return {thread for thread in threading.enumerate() if thread.name == "redislock"}
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left(server):
+    """The server outlives it, and answers again."""
+    before = ours()
+    yield
+    wait_for(lambda: ours() <= before, "no thread is left")
+
+
+def all_fail_in_time(locks, **options):
+    """Many locks at once, each with a key of its own."""
+    took = []
+
+    def take(number):
+        began = time.monotonic()
+        with pytest.raises((redis.TimeoutError, redis.ConnectionError, redislock.NotAcquired)):
+            locks.lock(f"door{number}", wait=0.5, **options).acquire()
+        took.append(time.monotonic() - began)
+
+    run_threads(MANY, take)
+    assert max(took) < LATEST, sorted(took)
+
+
+async def all_tasks_fail_in_time(locks, **options):
+    began = time.monotonic()
+    ended = await asyncio.gather(*(locks.lock(f"door{number}", wait=0.5, **options).acquire() for number in range(MANY)), return_exceptions=True)
+    assert time.monotonic() - began < LATEST
+    assert all(isinstance(error, (redis.TimeoutError, redis.ConnectionError, redislock.NotAcquired)) for error in ended), ended
+
+
+def test_many_connect_at_once_to_what_does_not_answer(mute):
+    with redis.Redis.from_url(mute, **LIMITS) as client, redislock.Locks(client) as locks:
+        all_fail_in_time(locks)
+
+
+def test_many_tasks_connect_at_once_to_what_does_not_answer(mute):
+    async def work():
+        async with redis.asyncio.Redis.from_url(mute, **LIMITS) as client, redislock.asyncio.Locks(client) as locks:
+            await all_tasks_fail_in_time(locks)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("options", [{}, {"session": True}])
+def test_many_ask_at_once_and_nothing_answers(server, options):
+    with redis.Redis.from_url(server.url, **LIMITS) as client, redislock.Locks(client) as locks:
+        locks.lock("door").acquire().release()
+        with frozen(server):
+            all_fail_in_time(locks, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"session": True}])
+def test_many_tasks_ask_at_once_and_nothing_answers(server, options):
+    async def work():
+        async with redis.asyncio.Redis.from_url(server.url, **LIMITS) as client, redislock.asyncio.Locks(client) as locks:
+            await (await locks.lock("door").acquire()).release()
+            with frozen(server):
+                await all_tasks_fail_in_time(locks, **options)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("message", CLOSED)
+def test_what_is_closed_while_it_connects_ends(server, other, message):
+    waits, before = [], ours()
+
+    def wait(number):
+        with pytest.raises(redislock.Cancelled, match=f"^{message}: door{number}$"):
+            waits[number].acquire()
+
+    with redis.Redis.from_url(server.url, socket_timeout=30) as client, redislock.Locks(client) as locks:
+        waits += [locks.lock(f"door{number}") for number in range(3)]
+        with frozen(server):
+            threads = [threading.Thread(target=wait, args=(number,)) for number in range(3)]
+            for thread in threads:
+                thread.start()
+            wait_for(lambda: all(each._state == "waiting" for each in waits) and ours() - before, "all wait for the connections")
+            began = time.monotonic()
+            CLOSED[message](client, locks).close()
+            for thread in threads:
+                thread.join()
+            assert time.monotonic() - began < 20, "the client's timeout is 30 s"
+        wait_for(lambda: ours() <= before and not other.pubsub_channels(), "nothing is left behind")
+        assert not any(info(other, f"door{number}") for number in range(3))
+        if message == "the client was closed":  # it opens again
+            with locks.lock("door"):
+                pass
+
+
+@pytest.mark.parametrize("message", CLOSED)
+def test_tasks_are_told_of_what_is_closed_while_it_connects(server, other, message):
+    async def work():
+        async with redis.asyncio.Redis.from_url(server.url, socket_timeout=30) as client, redislock.asyncio.Locks(client) as locks:
+            with frozen(server):
+                waits = [locks.lock(f"door{number}") for number in range(3)]
+                tasks = [asyncio.create_task(each.acquire()) for each in waits]
+                await asyncio.sleep(0)
+                assert all(each._state == "waiting" for each in waits), "all wait for the connections"
+                began = time.monotonic()
+                await (client.aclose() if message == "the client was closed" else locks.close())
+                ended = await asyncio.gather(*tasks, return_exceptions=True)
+                assert time.monotonic() - began < 20, "the client's timeout is 30 s"
+            assert [str(error) for error in ended] == [f"{message}: door{number}" for number in range(3)]
+            await until(lambda: len(asyncio.all_tasks()) == 1 and not other.pubsub_channels(), "nothing is left behind")
+
+    asyncio.run(work())
+
+
+def test_holders_and_waits_are_told_of_the_close_though_renewals_get_no_answer(server, other):
+    """They are sent one after the other. What tells of the close does not wait for them."""
+    other.execute_command("LOCK.ACQUIRE", "window", "OWNER", "other", "PX", 600_000)
+    told = []
+
+    def wait():
+        with pytest.raises(redislock.Cancelled):
+            locks.lock("window").acquire()
+        told.append("window")
+
+    with redis.Redis.from_url(server.url, socket_timeout=5) as client, redislock.Locks(client) as locks:
+        held = [locks.lock(f"door{number}", lease=20).acquire() for number in range(5)]
+        held[-1].on_lost(lambda _: told.append("door"))
+        thread = threading.Thread(target=wait)
+        thread.start()
+        wait_for(lambda: (info(other, "window") or {}).get("waiters"), "it waits")
+        with frozen(server):
+            for each in held:
+                locks._io.core._doubtful(each)  # as after a new subscription
+            wait_for(lambda: sum(each._due == float("inf") for each in held) == 5, "the renewals are on their way")
+            client.close()
+            assert "door" in told
+            thread.join(15)
+            assert "window" in told
