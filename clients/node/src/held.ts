@@ -179,7 +179,8 @@ export class Held {
     this.until = older ? Math.min(this.until, until) : until;
     // A lease that comes out short has reached the maximum age: no renewal makes it longer.
     const renews = this.request.kept && (older || left >= this.whole / 2);
-    this.renewal = renews ? began + (older ? Math.min(left, this.whole) : left) / 3 : Infinity;
+    const renewal = renews ? began + (older ? Math.min(left, this.whole) : left) / 3 : Infinity;
+    this.renewal = this.doubted ? Math.min(this.renewal, renewal) : renewal;
     this.desk.plan(this.due);
     if (left >= 0) this.shorten(began, left);
   }
