@@ -14,6 +14,11 @@ export const sleep = (milliseconds: number) => new Promise<void>((resolve) => se
 /** The messages that matter, and how many numbers they have. */
 const NUMBERS = new Map([["start", 4], ["granted", 1], ["lost", 1], ["timeout", 0], ["gone", 0]]);
 
+function unqueued(reply: unknown) {
+  if (reply === "QUEUED") throw new Error("the client is in a MULTI"); // its EXEC has the reply
+  return reply;
+}
+
 /** A wait, or a lock that is held. */
 export interface Entry {
   readonly request: Request;
@@ -42,7 +47,7 @@ export class Desk {
   /** The server knows START, as far as we know. */
   starts = true;
   readonly #connection: Connection;
-  readonly #entries = new Map<string, Set<Entry>>(); // by owner
+  readonly #entries = new Map<string, readonly Entry[]>(); // by owner; a list never changes, so all may go through it
   readonly #unwatch: () => void;
   #subscription: Promise<void> | undefined;
   #unsubscribe = new AbortController();
@@ -60,20 +65,23 @@ export class Desk {
   }
 
   #all() {
-    return [...this.#entries.values()].flatMap((entries) => [...entries]);
+    return [...this.#entries.values()].flat();
+  }
+
+  #of(owner: string) {
+    return this.#entries.get(owner) ?? [];
   }
 
   add(entry: Entry) {
-    const { owner } = entry.request;
-    this.#entries.set(owner, (this.#entries.get(owner) ?? new Set()).add(entry));
+    const { owner } = entry.request, others = this.#entries.get(owner);
+    this.#entries.set(owner, others ? [...others, entry] : [entry]);
     this.plan(entry.due);
   }
 
   remove(entry: Entry) {
-    const { owner } = entry.request;
-    const entries = this.#entries.get(owner);
-    entries?.delete(entry);
-    if (!entries?.size) this.#entries.delete(owner);
+    const { owner } = entry.request, others = this.#of(owner).filter((other) => other !== entry);
+    if (others.length) this.#entries.set(owner, others);
+    else this.#entries.delete(owner);
   }
 
   /** Whether another one has the same grant, or will have it. */
@@ -83,12 +91,12 @@ export class Desk {
 
   #partner(entry: Entry) {
     const isOne = (other: Entry) => other !== entry && !other.parting && other.request.id === entry.request.id;
-    return [...(this.#entries.get(entry.request.owner) ?? [])].find(isOne);
+    return this.#of(entry.request.owner).find(isOne);
   }
 
   /** All of its owner's for the same locks, itself too. */
   sharers(entry: Entry) {
-    return [...(this.#entries.get(entry.request.owner) ?? [])].filter((other) => other.request.id === entry.request.id);
+    return this.#of(entry.request.owner).filter((other) => other === entry || other.request.id === entry.request.id);
   }
 
   /** Leaves that grant to such a one, if there is one. Only the last one gives it back, even if it never heard of the grant. */
@@ -98,10 +106,13 @@ export class Desk {
     return partner !== undefined;
   }
 
-  async send(request: Request, words: string[]) {
-    const reply = await this.#connection.send(request.names[0]!, words);
-    if (reply === "QUEUED" && !words.includes("NOTIFY")) throw new Error("the client is in a MULTI"); // its EXEC has the reply
-    return reply;
+  /** Sends what may be answered by QUEUED. */
+  ask(request: Request, words: string[]) {
+    return this.#connection.send(request.names[0]!, words);
+  }
+
+  send(request: Request, words: string[]) {
+    return this.ask(request, words).then(unqueued);
   }
 
   /** Sends it until it is answered, as long as that is worth it. */
@@ -155,7 +166,7 @@ export class Desk {
       at = end;
     }
     // The owner comes last, because it may contain anything.
-    for (const entry of [...(this.#entries.get(message.slice(at + 1)) ?? [])]) entry.hear(word, numbers);
+    for (const entry of this.#of(message.slice(at + 1))) entry.hear(word, numbers);
   }
 
   /** One timer for all. */

@@ -3,7 +3,7 @@ import { LockLostError, code, explained } from "./errors.js";
 import { now, type Desk } from "./desk.js";
 import { leaseOf, type Request } from "./request.js";
 
-const numbers = (reply: unknown) => [reply].flat().map(Number);
+const numbers = (reply: unknown) => (Array.isArray(reply) ? reply.map(Number) : [Number(reply)]);
 const isGone = (error: unknown) => ["NOTHELD", "WRONGTYPE"].includes(code(error) ?? "");
 
 /** To its desk, it is an entry. */
@@ -114,9 +114,10 @@ export class Held {
     if (this.desk.leaveTo(this, this.fences)) return this.desk.remove(this);
     const { upsets } = this.desk;
     try {
-      const answer = this.desk.deliver(this.request, this.request.release(this.fences), this.until);
-      const expiry = new Promise<void>((resolve) => (this.expire = resolve)); // then the lock is free without an answer
-      const reply = await Promise.race([answer, expiry]);
+      const reply = await new Promise<unknown>((resolve, reject) => {
+        this.expire = () => resolve(undefined); // then the lock is free without an answer
+        this.desk.deliver(this.request, this.request.release(this.fences), this.until).then(resolve, reject);
+      });
       if (Array.isArray(reply) && reply.includes(null)) this.tell("one of the locks was gone when it was released");
     } catch (error) {
       if (!isGone(error)) throw this.loss ?? explained(error, this.keys); // the client was closed, or it can't be sent
@@ -178,7 +179,8 @@ export class Held {
     this.until = older ? Math.min(this.until, until) : until;
     // A lease that comes out short has reached the maximum age: no renewal makes it longer.
     const renews = this.request.kept && (older || left >= this.whole / 2);
-    this.renewal = renews ? began + (older ? Math.min(left, this.whole) : left) / 3 : Infinity;
+    const renewal = renews ? began + (older ? Math.min(left, this.whole) : left) / 3 : Infinity;
+    this.renewal = this.doubted ? Math.min(this.renewal, renewal) : renewal;
     this.desk.plan(this.due);
     if (left >= 0) this.shorten(began, left);
   }
@@ -186,7 +188,7 @@ export class Held {
   /** All that share the grant share its lease. */
   private shorten(began: number, lease: number) {
     for (const entry of this.desk.sharers(this)) {
-      if (!(entry instanceof Held) || String(entry.fences) !== String(this.fences) || began + lease >= entry.until) continue;
+      if (!(entry instanceof Held) || began + lease >= entry.until || String(entry.fences) !== String(this.fences)) continue;
       entry.until = began + lease;
       if (entry.request.kept) entry.renewal = Math.min(entry.renewal, began + lease / 3);
       entry.desk.plan(entry.due);

@@ -4,7 +4,7 @@ import { Desk } from "./desk.js";
 import { LockError } from "./errors.js";
 import type { Held } from "./held.js";
 import { Request, type Options } from "./request.js";
-import { acquire } from "./wait.js";
+import { Wait } from "./wait.js";
 
 export type { Client, Connection, IoredisClient, NodeRedisClient } from "./connection.js";
 export { DeadlockError, LockError, LockLostError, NoModuleError, NotAcquiredError, NotConfirmedError, TooOldError } from "./errors.js";
@@ -29,11 +29,13 @@ export class Locks {
   }
 
   /** Waits for a lock, or for several at once, all or none. Release it, or say `await using`. */
-  async acquire(keys: string | readonly string[], options: Options = {}): Promise<Held> {
-    const request = new Request(keys, options, this.#prefix);
-    options.signal?.throwIfAborted();
-    if (this.#desk.closed) throw new LockError("the locks were closed");
-    return acquire(this.#desk, request);
+  acquire(keys: string | readonly string[], options: Options = {}) {
+    return new Promise<Held>((resolve, reject) => {
+      const request = new Request(keys, options, this.#prefix);
+      options.signal?.throwIfAborted();
+      if (this.#desk.closed) throw new LockError("the locks were closed");
+      new Wait(this.#desk, request, resolve, reject).start();
+    });
   }
 
   /** Holds a lock while the body runs. What goes wrong in the body tells more than a failed release. */

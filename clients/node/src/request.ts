@@ -46,15 +46,14 @@ function whole(name: string, value: unknown, least: number, most = Number.MAX_SA
 export const leaseOf = (lease: unknown) => whole("lease", lease, 1);
 
 /** Acts only on that grant: a late retry can't touch a newer one. Locks that were re-entered have different fences. */
-const fenceOf = (fences: readonly number[]) => (new Set(fences).size === 1 ? ["FENCE", String(fences[0])] : []);
+const fenceOf = (fences: readonly number[]) =>
+  fences.length && fences.every((fence) => fence === fences[0]) ? ["FENCE", String(fences[0])] : [];
 
 export class Request {
   readonly keys: readonly string[];
   /** As the server knows them: with the prefix of the client. */
   readonly names: readonly string[];
   readonly owner: string;
-  /** What stands for one grant has the same. */
-  readonly id: string;
   /** Its lease is to be renewed. */
   readonly kept: boolean;
   /**
@@ -65,15 +64,16 @@ export class Request {
   readonly options: Readonly<Options>;
   readonly #mode: string[] = [];
   readonly #sync: string[] = [];
+  #id: string | undefined;
 
   constructor(keys: string | readonly string[], options: Options, prefix = "") {
     this.keys = typeof keys === "string" ? [keys] : [...keys];
     if (!this.keys.length) throw new TypeError("a lock needs a key");
     if (this.keys.some((key) => typeof key !== "string")) throw new TypeError("a key must be a string");
-    this.names = this.keys.map((key) => prefix + key);
-    if (new Set(this.keys).size < this.keys.length) throw new TypeError("a key is named twice");
-    for (const [name, value] of Object.entries(options)) {
-      const kind = kinds[name as keyof Options];
+    this.names = prefix ? this.keys.map((key) => prefix + key) : this.keys;
+    if (this.keys.length > 1 && new Set(this.keys).size < this.keys.length) throw new TypeError("a key is named twice");
+    for (const name in options) {
+      const kind = kinds[name as keyof Options], value = options[name as keyof Options];
       if (!kind) throw new TypeError(`there is no option ${name}`);
       if (value !== undefined && (value === null || typeof value !== kind)) throw new TypeError(`${name} must be a ${kind}: ${value}`);
     }
@@ -93,36 +93,48 @@ export class Request {
     if (detect) this.#mode.push("DETECT");
     if (label !== undefined) this.#mode.push("LABEL", label);
     this.owner = owner ?? crypto.randomUUID();
-    this.id = JSON.stringify([this.owner, [...this.keys].sort()]);
     this.kept = options.renew !== false || session === true;
     this.starts = owner === undefined && this.keys.length === 1 && !session && !sync;
     this.options = options;
   }
 
+  /** What stands for one grant has the same. */
+  get id() {
+    return (this.#id ??= JSON.stringify([this.owner, [...this.keys].sort()]));
+  }
+
   /** `block` as for the server: none asks once, 0 waits for ever. The message that lets work begin says `start` again. */
   acquire(channel: string, block: number | undefined, lease: number | undefined, start?: number) {
-    const wait = block === undefined ? [] : ["BLOCK", String(block)], begin = start === undefined ? [] : ["START", String(start)];
-    const words = [...px(lease), ...wait, "NOTIFY", channel, ...begin, "ONCE", ...this.#mode, ...this.#sync];
-    return this.#words("ACQUIRE", "OWNER", this.owner, ...words);
+    const words = this.#command("ACQUIRE");
+    words.push("OWNER", this.owner);
+    if (lease !== undefined) words.push("PX", String(lease));
+    if (block !== undefined) words.push("BLOCK", String(block));
+    words.push("NOTIFY", channel);
+    if (start !== undefined) words.push("START", String(start));
+    words.push("ONCE", ...this.#mode, ...this.#sync);
+    return words;
   }
 
   extend(fences: readonly number[], lease: number | undefined) {
-    return this.#words("EXTEND", this.owner, ...px(lease), ...fenceOf(fences), ...this.#sync);
+    const words = this.#command("EXTEND");
+    words.push(this.owner);
+    if (lease !== undefined) words.push("PX", String(lease));
+    words.push(...fenceOf(fences), ...this.#sync);
+    return words;
   }
 
   release(fences: readonly number[]) {
-    return this.#words("RELEASE", this.owner, ...fenceOf(fences));
+    const words = this.#command("RELEASE");
+    words.push(this.owner, ...fenceOf(fences));
+    return words;
   }
 
   leave() {
     return ["LOCK.LEAVE", this.names[0]!, this.owner];
   }
 
-  #words(command: string, ...words: string[]) {
-    return this.names.length === 1
-      ? [`LOCK.${command}`, this.names[0]!, ...words]
-      : [`LOCK.M${command}`, String(this.names.length), ...this.names, ...words];
+  #command(name: string) {
+    if (this.names.length === 1) return [`LOCK.${name}`, this.names[0]!];
+    return [`LOCK.M${name}`, String(this.names.length), ...this.names];
   }
 }
-
-const px = (lease: number | undefined) => (lease === undefined ? [] : ["PX", String(lease)]);

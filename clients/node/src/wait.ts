@@ -11,11 +11,7 @@ const PARTING = 40;
 /** One for all: each new one would look through the stack. */
 const NO_ANSWER = new Error("no answer from the server");
 
-export function acquire(desk: Desk, request: Request) {
-  return new Promise<Held>((resolve, reject) => new Wait(desk, request, resolve, reject).start());
-}
-
-class Wait implements Entry {
+export class Wait implements Entry {
   readonly parting = false;
   left: readonly number[] = [];
   due: number;
@@ -30,7 +26,7 @@ class Wait implements Entry {
   #told: readonly number[] | undefined; // a message that answers an acquire whose reply has not come yet
   #unsure = false; // an answer was lost, so the lock may be held
   #trouble: unknown = NO_ANSWER; // until there is one
-  readonly #lost = new Set<number>();
+  readonly #lost: number[] = [];
 
   constructor(
     readonly desk: Desk,
@@ -56,7 +52,7 @@ class Wait implements Entry {
   }
 
   hear(word: string, numbers: readonly number[]) {
-    if (word === "lost") this.#lost.add(numbers[0]!);
+    if (word === "lost") this.#lost.push(numbers[0]!);
     else if (word === "start") {
       if (numbers[3] !== this.#asks) return; // it is late: the lock has been asked for again since
       this.#told = numbers;
@@ -72,17 +68,9 @@ class Wait implements Entry {
 
   /** Has at most one request on its way. */
   async #ask() {
-    this.#again = true;
-    if (this.#busy) return;
+    this.#again = this.#busy;
+    if (this.#busy || this.#over) return;
     this.#busy = true;
-    while (this.#again && !this.#over) {
-      this.#again = false;
-      await this.#askOnce();
-    }
-    this.#busy = false;
-  }
-
-  async #askOnce() {
     const { wait, lease } = this.request.options;
     let start = false;
     this.#plan(ASK_AGAIN);
@@ -96,7 +84,7 @@ class Wait implements Entry {
       this.#told = undefined;
       start = this.request.starts && this.#place && this.desk.starts;
       const words = this.request.acquire(this.desk.channel, block, lease, start ? this.#asks : undefined);
-      this.#asking = this.desk.send(this.request, words);
+      this.#asking = this.desk.ask(this.request, words);
       const reply = await this.#asking;
       this.#asking = this.#trouble = undefined;
       if (this.#over) return; // #part saw the reply
@@ -113,6 +101,9 @@ class Wait implements Entry {
         this.#again = true;
       } else if (wait !== 0 && this.desk.passes(error)) this.#plan(TRY_AGAIN);
       else void this.end(explained(error, this.request.keys));
+    } finally {
+      this.#busy = false;
+      if (this.#again) void this.#ask();
     }
   }
 
@@ -140,14 +131,14 @@ class Wait implements Entry {
   #begin() {
     const [fence, lasts, slot] = this.#told as [number, number, number];
     this.#told = undefined;
-    if (this.#asked + lasts - now() < lasts / 5 || this.#lost.has(fence)) return false;
+    if (this.#asked + lasts - now() < lasts / 5 || this.#lost.includes(fence)) return false;
     this.#hold(fence, slot || undefined, lasts, this.#asked, false);
     return true;
   }
 
   #hold(fences: unknown, slots: unknown, left: number, began: number, claimed: boolean) {
-    this.#leaveDesk();
     const held = new Held(this.desk, this.request, fences, slots, left, began, claimed);
+    this.#leaveDesk();
     for (const fence of this.#lost) held.hear("lost", [fence]); // the message was faster than the reply
     this.resolve(held);
   }

@@ -205,6 +205,29 @@ testWithServer("another client needs no more than the interface", async (scene) 
   await locks.close();
 });
 
+testWithServer("a doubt outlives the answer to an extension", async (scene) => {
+  const [commands, subscriber] = [scene.connect(), scene.connect()];
+  let asked = 0, doubt;
+  const locks = new Locks({
+    async send(_, [command, ...words]) {
+      const reply = await commands.call(command, ...words);
+      if (command === "LOCK.ACQUIRE") asked += 1;
+      if (command === "LOCK.EXTEND") doubt();
+      return reply;
+    },
+    async subscribe(channel, hear, again) {
+      await subscriber.subscribe(channel);
+      doubt = again;
+    },
+    watch: () => () => {},
+    closed: false,
+  });
+  const held = await locks.acquire("door", { renew: false });
+  await held.extend(60_000);
+  await waitFor(() => asked === 2, "it asks whether it holds the lock");
+  await locks.close();
+});
+
 testWithServer("the prefix of ioredis goes before locks, as before every key", async ({ port, connect: plainly }) => {
   const client = connect(port, { keyPrefix: "app:" }), plain = plainly();
   const locks = new Locks(client);

@@ -186,12 +186,12 @@ def broken_before_it_is_claimed(stage):
 @scenario()
 def message_comes_after_it_was_given_up(stage):
     server, proxy, program = stage.behind_proxy()
-    server("CONFIG", "SET", "lock.claim", 60_000)  # the grant does not end by itself
-    task = waits(server, program, "k")
+    server("CONFIG", "SET", "lock.claim", 300_000)  # the grant does not end by itself
+    task = waits(server, program, "k", lease=300_000)
     proxy.replies("hold", "subscription")
     free(server, "k")
     task.cancel()
-    until(lambda: server.lock("k") is None, "it is given back, at once or soon after", seconds=10)
+    until(lambda: server.lock("k") is None, "it is given back, at once or soon after", seconds=20)
     proxy.replies("pass", "subscription")
     program.acquire("k").acquired().release()
     assert task.silent() and server.lock("k") is None
