@@ -35,6 +35,7 @@ type Held struct {
 	fences, slots []int64
 	left          []int64   // the grant of one that released it while this one waited
 	until, due    time.Time // when the lock may be gone, and when there is something to do for it
+	atMost        time.Time // when it ends whatever the answer that is on its way says: one that shares it has set a shorter lease
 	lease         time.Duration
 	doubted       bool
 	renewing      bool
@@ -116,8 +117,8 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 	began := time.Now()
 	if lease > 0 {
 		h.request.lease, h.lease = lease, lease
-		l.shorten(h, lease, began) // even if the answer does not come
 	}
+	l.extends(h, began)
 	words := h.request.extend(h.fences, h.request.lease)
 	l.mutex.Unlock()
 	var answered answer
@@ -133,7 +134,7 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 	defer l.mutex.Unlock()
 	if answered.err != nil {
 		if isGone(answered.err) {
-			l.lose(h, answered.err)
+			l.gone(h, answered.err)
 		}
 		if h.err != nil {
 			return 0, h.err
@@ -192,23 +193,40 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 		return
 	}
 	lease := time.Duration(left) * time.Millisecond
-	h.until = began.Add(lease)
+	sure := min(lease, h.atMost.Sub(began))
+	h.until = began.Add(sure)
 	if h.lease = h.request.lease; h.lease == 0 { // the first one may have been that of another hold, and longer than the server's own
 		h.lease = lease
 	}
 	// A lease that comes out short has reached the maximum age: no renewal makes it longer.
 	if h.request.kept && lease >= h.lease/2 {
-		h.due = began.Add(lease / 3)
+		h.due = began.Add(sure / 3)
 	}
 	l.plan(h, h.due)
-	l.shorten(h, lease, began)
+	l.shorten(h, sure, began)
 }
 
-// shorten is for all that share the grant: they share its lease. To be called with the mutex.
+// extends is to be called with the mutex before the lease is set: the server may do so even if its answer does not come. Before the
+// claim, the length of the server's own lease is not known.
+func (l *Locks) extends(h *Held, began time.Time) {
+	if h.request.lease > 0 {
+		l.shorten(h, h.request.lease, began)
+	} else if !h.started {
+		l.shorten(h, h.lease, began)
+	}
+	h.atMost = never()
+}
+
+// shorten is for all that share the grant, or are about to: they share its lease. What they have asked already may come, or have come,
+// before what sets this lease. To be called with the mutex.
 func (l *Locks) shorten(h *Held, lease time.Duration, began time.Time) {
 	until := began.Add(lease)
 	for _, other := range l.entries[h.request.owner] {
-		if other.state == held && slices.Equal(other.fences, h.fences) && until.Before(other.until) {
+		shares := slices.Equal(other.fences, h.fences)
+		if (shares || other.state == waiting) && until.Before(other.atMost) {
+			other.atMost = until
+		}
+		if other.state == held && shares && until.Before(other.until) {
 			other.until = until
 			if soon := began.Add(lease / 3); other.request.kept && soon.Before(other.due) {
 				other.due = soon
@@ -231,16 +249,18 @@ func (l *Locks) renew(h *Held) {
 	}
 	asks := h.doubted
 	h.doubted = false
-	lease := r.lease
+	lease, began := r.lease, time.Now()
 	words := r.extend(h.fences, lease)
 	if asks {
+		h.atMost = never()
 		if !r.kept && !h.started { // to ask never makes a lease shorter
 			lease = time.Millisecond
 		}
 		words = r.acquire(l.channel, -1, lease, 0)
+	} else {
+		l.extends(h, began)
 	}
 	l.mutex.Unlock()
-	began := time.Now()
 	reply, err := l.send(words, asks && r.session)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -253,12 +273,12 @@ func (l *Locks) renew(h *Held) {
 	case err != nil && !errors.Is(err, redis.Nil):
 		h.doubted = h.doubted || asks || redis.HasErrorPrefix(err, "GRACE")
 		if isGone(err) {
-			l.lose(h, err)
+			l.gone(h, err)
 		} else if h.state == held {
 			l.plan(h, time.Now().Add(min(time.Second, h.lease/10)))
 		}
 	case asks && !slices.Equal(fences, h.fences):
-		l.lose(h, errOthers)
+		l.gone(h, errOthers)
 		l.giveBack(r, fences)
 	case h.state != held:
 		if asks && h.state != leaving {

@@ -20,6 +20,15 @@ func (l *Locks) lose(h *Held, why error) {
 	l.giveBack(h.request, h.fences) // perhaps only the network failed, or there are others of several locks
 }
 
+// gone is for a grant of which the server knows nothing: it is lost for all that share it. To be called with the mutex.
+func (l *Locks) gone(h *Held, why error) {
+	for _, other := range slices.Clone(l.entries[h.request.owner]) {
+		if !slices.ContainsFunc(h.fences, func(fence int64) bool { return !slices.Contains(other.fences, fence) }) {
+			l.lose(other, why)
+		}
+	}
+}
+
 // giveBack releases a grant that nobody wants. To be called with the mutex.
 func (l *Locks) giveBack(r *request, fences []int64) {
 	other := &Held{locks: l, request: r, fences: fences, state: leaving, lease: noLease, over: make(chan struct{})}

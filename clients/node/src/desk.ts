@@ -14,6 +14,11 @@ export const sleep = (milliseconds: number) => new Promise<void>((resolve) => se
 /** The messages that matter, and how many numbers they have. */
 const NUMBERS = new Map([["start", 4], ["granted", 1], ["lost", 1], ["timeout", 0], ["gone", 0]]);
 
+/** A command whose answer tells the lease, which ends then at the latest, whatever the answer says. */
+export interface Flight {
+  atMost: number;
+}
+
 function unqueued(reply: unknown) {
   if (reply === "QUEUED") throw new Error("the client is in a MULTI"); // its EXEC has the reply
   return reply;
@@ -22,6 +27,8 @@ function unqueued(reply: unknown) {
 /** A wait, or a lock that is held. */
 export interface Entry {
   readonly request: Request;
+  /** What is on its way. */
+  readonly flights: readonly Flight[];
   /** It is being released. */
   readonly parting: boolean;
   /** The grant of another one that has left it to this one. */
@@ -68,7 +75,7 @@ export class Desk {
     return [...this.#entries.values()].flat();
   }
 
-  #of(owner: string) {
+  ofOwner(owner: string) {
     return this.#entries.get(owner) ?? [];
   }
 
@@ -79,7 +86,7 @@ export class Desk {
   }
 
   remove(entry: Entry) {
-    const { owner } = entry.request, others = this.#of(owner).filter((other) => other !== entry);
+    const { owner } = entry.request, others = this.ofOwner(owner).filter((other) => other !== entry);
     if (others.length) this.#entries.set(owner, others);
     else this.#entries.delete(owner);
   }
@@ -91,12 +98,12 @@ export class Desk {
 
   #partner(entry: Entry) {
     const isOne = (other: Entry) => other !== entry && !other.parting && other.request.id === entry.request.id;
-    return this.#of(entry.request.owner).find(isOne);
+    return this.ofOwner(entry.request.owner).find(isOne);
   }
 
   /** All of its owner's for the same locks, itself too. */
   sharers(entry: Entry) {
-    return this.#of(entry.request.owner).filter((other) => other === entry || other.request.id === entry.request.id);
+    return this.ofOwner(entry.request.owner).filter((other) => other === entry || other.request.id === entry.request.id);
   }
 
   /** Leaves that grant to such a one, if there is one. Only the last one gives it back, even if it never heard of the grant. */
@@ -166,7 +173,7 @@ export class Desk {
       at = end;
     }
     // The owner comes last, because it may contain anything.
-    for (const entry of this.#of(message.slice(at + 1))) entry.hear(word, numbers);
+    for (const entry of this.ofOwner(message.slice(at + 1))) entry.hear(word, numbers);
   }
 
   /** One timer for all. */

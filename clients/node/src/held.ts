@@ -1,6 +1,6 @@
 // A lock that is held: renewed while it is, and told of its loss.
 import { LockLostError, code, explained } from "./errors.js";
-import { now, type Desk } from "./desk.js";
+import { now, type Desk, type Flight } from "./desk.js";
 import { leaseOf, type Request } from "./request.js";
 
 const numbers = (reply: unknown) => (Array.isArray(reply) ? reply.map(Number) : [Number(reply)]);
@@ -26,7 +26,8 @@ export class Held {
   private claimed = false; // the server has given the whole lease
   private whole = 0; // the lease that a renewal is to give
   private until = 0; // when the lock may be gone
-  private extended = 0; // when the caller last set the lease
+  /** @internal */
+  flights: readonly Flight[] = [];
   private renewal = Infinity; // when it is due
   private renewing = false;
   private doubted = false;
@@ -42,7 +43,7 @@ export class Held {
     slots: unknown,
     left: number,
     began: number,
-    claimed: boolean,
+    flight?: Flight, // none: the grant is still to be claimed
   ) {
     this.keys = request.keys;
     this.owner = request.owner;
@@ -50,7 +51,7 @@ export class Held {
     this.fence = Math.max(...this.fences);
     this.slot = slots == null ? undefined : numbers(slots)[0];
     this.lease = request.options.lease;
-    if (claimed) this.granted(left, began);
+    if (flight) this.granted(left, began, flight);
     else {
       this.whole = left;
       this.until = began + left;
@@ -83,19 +84,18 @@ export class Held {
     const began = now();
     if (lease !== undefined) this.lease = leaseOf(lease);
     this.check();
-    if (lease !== undefined) {
-      this.extended = began;
-      this.whole = lease;
-      this.shorten(began, lease); // even if the answer does not come
-    }
+    if (lease !== undefined) this.whole = lease;
+    const flight = this.extends(began);
     try {
       const left = Number(await this.desk.send(this.request, this.request.extend(this.fences, this.lease)));
-      this.granted(left, began);
+      this.granted(left, began, flight);
       return left;
     } catch (error) {
-      if (isGone(error)) this.lose((error as Error).message, error);
+      if (isGone(error)) this.gone((error as Error).message, error);
       this.check();
       throw explained(error, this.keys);
+    } finally {
+      this.lands(flight);
     }
   }
 
@@ -171,24 +171,41 @@ export class Held {
     await released;
   }
 
-  private granted(left: number, began: number) {
+  private granted(left: number, began: number, flight: Flight) {
     if (!this.claimed) this.whole = this.lease ?? left;
     this.claimed = true;
-    const until = left < 0 ? Infinity : began + left; // somebody said PERSIST: it never ends
-    const older = began < this.extended; // this command may have reached the server after the one that the caller sent since
-    this.until = older ? Math.min(this.until, until) : until;
+    const lease = left < 0 ? Infinity : left; // somebody said PERSIST: it never ends
+    const sure = Math.min(lease, flight.atMost - began);
+    this.until = began + sure;
     // A lease that comes out short has reached the maximum age: no renewal makes it longer.
-    const renews = this.request.kept && (older || left >= this.whole / 2);
-    const renewal = renews ? began + (older ? Math.min(left, this.whole) : left) / 3 : Infinity;
+    const renewal = this.request.kept && lease >= this.whole / 2 ? began + sure / 3 : Infinity;
     this.renewal = this.doubted ? Math.min(this.renewal, renewal) : renewal;
     this.desk.plan(this.due);
-    if (left >= 0) this.shorten(began, left);
+    this.shorten(began, sure);
   }
 
-  /** All that share the grant share its lease. */
+  /** The server may set this lease even if its answer does not come. Before the claim, the length of its own is not known. */
+  private extends(began: number) {
+    this.shorten(began, this.lease ?? (this.claimed ? this.whole : Infinity));
+    return this.departs();
+  }
+
+  private departs() {
+    const flight: Flight = { atMost: Infinity };
+    this.flights = [...this.flights, flight];
+    return flight;
+  }
+
+  private lands(flight: Flight) {
+    this.flights = this.flights.filter((other) => other !== flight);
+  }
+
+  /** All that share the grant share its lease. What they have sent already may come, or have come, before what sets this lease. */
   private shorten(began: number, lease: number) {
     for (const entry of this.desk.sharers(this)) {
-      if (!(entry instanceof Held) || began + lease >= entry.until || String(entry.fences) !== String(this.fences)) continue;
+      if (entry instanceof Held && String(entry.fences) !== String(this.fences)) continue;
+      for (const flight of entry.flights) flight.atMost = Math.min(flight.atMost, began + lease);
+      if (!(entry instanceof Held) || began + lease >= entry.until) continue;
       entry.until = began + lease;
       if (entry.request.kept) entry.renewal = Math.min(entry.renewal, began + lease / 3);
       entry.desk.plan(entry.due);
@@ -212,6 +229,7 @@ export class Held {
     this.doubted = false;
     // The server renews it. What tells of its loss is an answer that does not come.
     if (options.session) this.until = Math.max(this.until, began + this.whole);
+    const flight = asks ? this.departs() : this.extends(began);
     try {
       // To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.
       const words = asks
@@ -219,19 +237,20 @@ export class Held {
         : this.request.extend(this.fences, this.lease);
       const reply = await this.desk.send(this.request, words);
       const fences = Array.isArray(reply) ? numbers(reply[1]) : [];
-      if (!asks) this.granted(Number(reply), began);
-      else if (String(fences) === String(this.fences)) this.granted(Number((reply as unknown[])[3]), began);
+      if (!asks) this.granted(Number(reply), began, flight);
+      else if (String(fences) === String(this.fences)) this.granted(Number((reply as unknown[])[3]), began, flight);
       else {
-        this.lose("it was free, or someone else's, meanwhile");
+        this.gone("it was free, or someone else's, meanwhile");
         if (fences.length) this.giveBack(fences); // a new grant, which nobody asked for
       }
       if (this.doubted) this.plan(0);
     } catch (error) {
-      if (isGone(error)) this.lose((error as Error).message, error);
+      if (isGone(error)) this.gone((error as Error).message, error);
       this.trouble = error;
       this.doubted ||= asks || code(error) === "GRACE";
       this.plan(Math.min(1000, this.whole / 10));
     } finally {
+      this.lands(flight);
       this.renewing = false;
     }
   }
@@ -239,6 +258,13 @@ export class Held {
   private tell(why: string, cause?: unknown) {
     this.loss ??= new LockLostError(`${this.keys.join(", ")}: ${why}`, { cause });
     this.aborter?.abort(this.loss);
+  }
+
+  /** The server knows nothing of the grant: it is lost for all that share it. */
+  private gone(why: string, cause?: unknown) {
+    for (const entry of this.desk.ofOwner(this.owner)) {
+      if (entry instanceof Held && this.fences.every((fence) => entry.fences.includes(fence))) entry.lose(why, cause);
+    }
   }
 
   private lose(why: string, cause?: unknown) {

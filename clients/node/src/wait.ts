@@ -1,7 +1,7 @@
 // A wait for a lock: a place in the server's queue, which takes no connection.
 import { NotAcquiredError, explained, isSyntax } from "./errors.js";
 import { Held } from "./held.js";
-import { now, sleep, TRY_AGAIN, type Desk, type Entry } from "./desk.js";
+import { now, sleep, TRY_AGAIN, type Desk, type Entry, type Flight } from "./desk.js";
 import type { Request } from "./request.js";
 
 /** Less than lock.claim: a lost message costs seconds, but never the lock. */
@@ -15,6 +15,7 @@ export class Wait implements Entry {
   readonly parting = false;
   left: readonly number[] = [];
   due: number;
+  flights: readonly Flight[] = [];
   readonly #end: number;
   #asking: Promise<unknown> | undefined;
   #busy = false;
@@ -79,6 +80,8 @@ export class Wait implements Entry {
       if (this.#over) return;
       const began = (this.#asked = now());
       const block = wait === 0 ? undefined : wait ? Math.max(1, Math.ceil(this.#end - began)) : 0;
+      const flight: Flight = { atMost: Infinity };
+      this.flights = [flight];
       this.#place = wait !== 0;
       this.#asks += 1;
       this.#told = undefined;
@@ -88,7 +91,7 @@ export class Wait implements Entry {
       const reply = await this.#asking;
       this.#asking = this.#trouble = undefined;
       if (this.#over) return; // #part saw the reply
-      if (Array.isArray(reply)) this.#hold(reply[1], reply[4], Number(reply[3]), began, true);
+      if (Array.isArray(reply)) this.#hold(reply[1], reply[4], Number(reply[3]), began, flight);
       else if (reply === null) void this.end(this.#notAcquired());
       else if (this.#told && !this.#begin()) this.#again = true;
     } catch (error) {
@@ -132,12 +135,12 @@ export class Wait implements Entry {
     const [fence, lasts, slot] = this.#told as [number, number, number];
     this.#told = undefined;
     if (this.#asked + lasts - now() < lasts / 5 || this.#lost.includes(fence)) return false;
-    this.#hold(fence, slot || undefined, lasts, this.#asked, false);
+    this.#hold(fence, slot || undefined, lasts, this.#asked);
     return true;
   }
 
-  #hold(fences: unknown, slots: unknown, left: number, began: number, claimed: boolean) {
-    const held = new Held(this.desk, this.request, fences, slots, left, began, claimed);
+  #hold(fences: unknown, slots: unknown, left: number, began: number, flight?: Flight) {
+    const held = new Held(this.desk, this.request, fences, slots, left, began, flight);
     this.#leaveDesk();
     for (const fence of this.#lost) held.hear("lost", [fence]); // the message was faster than the reply
     this.resolve(held);

@@ -89,6 +89,8 @@ pub(super) struct Entry {
     // The grant
     /// Whether the work began at a message, and the server has not been asked since.
     pub(super) unclaimed: bool,
+    /// When the lease ends, whatever the answer that is on its way says: an acquire in the same grant has set a shorter one.
+    pub(super) at_most: Option<Instant>,
     pub(super) fences: Vec<u64>,
     pub(super) slot: Option<u64>,
     pub(super) lease: Duration,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::{RedisResult, Value};
 
-use super::entry::{Granted, Sent, State};
+use super::entry::{Entry, Granted, Sent, State};
 use super::{Core, Id, lease_of, numbers};
 use crate::Error;
 use crate::error::{explained, is_gone};
@@ -46,20 +46,31 @@ impl Core {
         // A doubt that arose while the command was on its way remains.
         (entry.until, entry.due, entry.unclaimed) = (None, entry.doubted.then_some(began), false);
         let Ok(lease) = u64::try_from(lease).map(Duration::from_millis) else { return }; // somebody said PERSIST
-        entry.until = began.checked_add(lease);
+        let sure = entry.at_most.map_or(lease, |at_most| lease.min(at_most.saturating_duration_since(began)));
+        entry.until = began.checked_add(sure);
         if entry.request.lease.is_none() {
             // The first lease may have been that of another hold, and longer than the server's default.
             entry.lease = lease;
         }
         // A shorter lease than asked for means that the grant has reached its maximum age. No renewal makes it longer.
         if !entry.doubted && entry.request.kept && lease >= entry.lease / 2 {
-            entry.due = began.checked_add(lease / 3);
+            entry.due = began.checked_add(sure / 3);
         }
         self.plan(id);
-        self.shorten(id, lease, began);
+        self.shorten(id, sure, began);
     }
 
-    /// Shortens the lease of all acquires in the same grant: they share it.
+    /// Notes that a lease is about to be set: the server may do so even if its answer does not come. Before the claim, the length of the
+    /// server's default is not known.
+    fn extends(&mut self, id: Id, now: Instant) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        if let Some(lease) = entry.request.lease.or((!entry.unclaimed).then_some(entry.lease)) {
+            self.shorten(id, lease, now);
+        }
+    }
+
+    /// Shortens the lease of all acquires in the same grant: they share it. What they have sent already may come, or have come, before what
+    /// sets this lease.
     fn shorten(&mut self, id: Id, lease: Duration, began: Instant) {
         let Some((until, soon)) = began.checked_add(lease).zip(began.checked_add(lease / 3)) else {
             return;
@@ -68,10 +79,11 @@ impl Core {
         let fences = entry.fences.clone();
         for other in self.of_owner(&entry.request.owner) {
             let Some(entry) = self.entries.get_mut(&other) else { continue };
-            if entry.state == State::Held
-                && entry.fences == fences
-                && entry.until.is_none_or(|before| until < before)
-            {
+            let shares = entry.state == State::Held && entry.fences == fences;
+            if shares || entry.state == State::Waiting {
+                entry.at_most = Some(entry.at_most.map_or(until, |before| before.min(until)));
+            }
+            if shares && entry.until.is_none_or(|before| until < before) {
                 entry.until = Some(until);
                 if entry.request.kept {
                     entry.due = Some(entry.due.map_or(soon, |due| due.min(soon)));
@@ -86,6 +98,10 @@ impl Core {
     pub(super) fn renew(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.due = None;
+        if !entry.doubted {
+            self.extends(id, now);
+        }
+        let Some(entry) = self.entries.get_mut(&id) else { return };
         let (sent, words) = if entry.doubted {
             entry.doubted = false; // this command's answer does not settle a doubt that comes after it
             let request = &entry.request;
@@ -117,14 +133,14 @@ impl Core {
                 entry.due =
                     Some(now + left.filter(|_| entry.unclaimed).map_or(pause, |left| pause.min(left)));
                 if is_gone(&error) {
-                    self.lose(id, &error.to_string(), now);
+                    self.gone(id, &error.to_string(), now);
                 }
                 return;
             }
         };
         let Value::Array(grant) = &reply else {
             match reply {
-                Value::Nil => self.lose(id, "someone else holds it", now),
+                Value::Nil => self.gone(id, "someone else holds it", now),
                 reply => self.believe(id, lease_of(Some(&reply)), began),
             }
             return;
@@ -132,7 +148,7 @@ impl Core {
         let fences = numbers(grant.get(1));
         if fences != entry.fences {
             let request = entry.request.clone();
-            self.lose(id, "it was free meanwhile", now);
+            self.gone(id, "it was free meanwhile", now);
             self.give_back(request, fences, now);
         } else if entry.state == State::Lost {
             let request = entry.request.clone();
@@ -166,8 +182,8 @@ impl Core {
         let Some((lease, promise)) = entry.extensions.pop_front() else { return };
         if let Some(lease) = lease {
             (entry.request.lease, entry.lease) = (Some(lease), lease);
-            self.shorten(id, lease, now); // even if the answer does not come
         }
+        self.extends(id, now);
         let Some(entry) = self.entries.get(&id) else { return };
         let words = entry.request.extend(&entry.fences);
         self.send(id, Sent::Extend(promise), words, now);
@@ -192,7 +208,7 @@ impl Core {
             }
             Err(error) => {
                 if is_gone(&error) {
-                    self.lose(id, &error.to_string(), now);
+                    self.gone(id, &error.to_string(), now);
                 }
                 self.check(id, now).and(Err(explained(error, &locks, sync)))
             }
@@ -208,6 +224,18 @@ impl Core {
         match self.entries.get(&id) {
             Some(entry) if entry.state == State::Held => Ok(()),
             entry => Err(entry.and_then(|entry| entry.error.clone()).unwrap_or(Error::Closed)),
+        }
+    }
+
+    /// The server knows nothing of the grant: it is lost for all acquires that share it.
+    fn gone(&mut self, id: Id, why: &str, now: Instant) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        let fences = entry.fences.clone();
+        for other in self.of_owner(&entry.request.owner) {
+            let has = |entry: &Entry| fences.iter().all(|fence| entry.fences.contains(fence));
+            if self.entries.get(&other).is_some_and(has) {
+                self.lose(other, why, now);
+            }
         }
     }
 

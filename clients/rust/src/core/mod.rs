@@ -135,7 +135,7 @@ impl Core {
             _ => Lane::Common,
         };
         let patience = ANSWER + sync.map_or(Duration::ZERO, |(_, time)| time);
-        entry.sent = Some((sent, now));
+        (entry.sent, entry.at_most) = (Some((sent, now)), None);
         self.out.commands.push(Command { id, words, lane, patience });
     }
 

@@ -146,7 +146,15 @@ final class Core {
     /** All in the same grant, itself too. */
     List<Held> sharers(Held held) {
         return entries.getOrDefault(held.request.owner, List.of()).stream()
-            .filter(other -> other.state == Held.State.HELD && other.fences.equals(held.fences)).toList();
+            .filter(other -> other.state == Held.State.WAITING || other.state == Held.State.HELD && other.fences.equals(held.fences))
+            .toList();
+    }
+
+    /** The server knows nothing of the grant: it is lost for all that share it. */
+    void gone(Held held, String why) {
+        for (Held each : List.copyOf(entries.getOrDefault(held.request.owner, List.of()))) {
+            if (each.fences.containsAll(held.fences)) lose(each, why);
+        }
     }
 
     /** A message: "start FENCE MS SLOT NUMBER OWNER", "granted FENCE OWNER", "lost FENCE OWNER" or "gone OWNER". */

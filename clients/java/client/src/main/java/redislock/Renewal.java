@@ -34,7 +34,8 @@ final class Renewal {
                 if (held.state != Held.State.HELD) return null;
                 asks[0] = held.doubted;
                 held.doubted = false;
-                if (!asks[0]) return request.extend(held.fences);
+                if (!asks[0]) return extension(held);
+                held.atMost = Core.never();
                 // To ask never makes a lease shorter.
                 return request.acquire(core.channel, request.kept || held.unclaimed ? request.lease() : 1);
             });
@@ -56,12 +57,12 @@ final class Renewal {
         if (error != null) {
             held.doubted |= asks || LockException.says(error, "GRACE");
             if (LockException.isGone(error)) {
-                core.lose(held, error.getMessage());
+                core.gone(held, error.getMessage());
             } else if (holds) {
                 core.plan(held, System.nanoTime() + Math.min(TimeUnit.SECONDS.toNanos(1), held.lease / 10));
             }
         } else if (asks && !fences.equals(held.fences)) {
-            core.lose(held, "it was free, or someone else's, meanwhile");
+            core.gone(held, "it was free, or someone else's, meanwhile");
             core.leaving.giveBack(held.request, fences);
         } else if (!holds) {
             if (asks && held.state != Held.State.LEAVING) core.leaving.giveBack(held.request, fences);
@@ -78,20 +79,30 @@ final class Renewal {
         held.due = Core.never();
         long lease = TimeUnit.MILLISECONDS.toNanos((Long) leaseMs);
         if (lease < 0) return; // somebody said PERSIST: it never ends
-        held.until = began + lease;
+        long sure = Math.min(lease, held.atMost - began);
+        held.until = began + sure;
         held.unclaimed = false;
         // The first one may have been that of another hold, and longer than the server's own.
         held.lease = held.request.lease() == 0 ? lease : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
         // A lease that comes out short has reached the maximum age: no renewal makes it longer.
-        if (held.request.kept && lease >= held.lease / 2) held.due = began + lease / 3;
+        if (held.request.kept && lease >= held.lease / 2) held.due = began + sure / 3;
         core.plan(held, held.due);
-        shorten(held, began, lease);
+        shorten(held, began, sure);
     }
 
-    /** All that share the grant share its lease. */
+    /** The server may set this lease even if its answer does not come. Before the claim, the length of its own is not known. */
+    private Request.Words extension(Held held) {
+        long ms = held.request.lease();
+        if (ms > 0 || !held.unclaimed) shorten(held, System.nanoTime(), ms > 0 ? TimeUnit.MILLISECONDS.toNanos(ms) : held.lease);
+        held.atMost = Core.never();
+        return held.request.extend(held.fences);
+    }
+
+    /** All that share the grant share its lease. What they have asked already may come, or have come, before what sets this lease. */
     private void shorten(Held held, long began, long lease) {
         for (Held each : core.sharers(held)) {
-            if (began + lease - each.until >= 0) continue;
+            if (began + lease - each.atMost < 0) each.atMost = began + lease;
+            if (each.state != Held.State.HELD || began + lease - each.until >= 0) continue;
             each.until = began + lease;
             boolean sooner = each.request.kept && began + lease / 3 - each.due < 0;
             core.plan(each, sooner ? began + lease / 3 : each.due);
@@ -105,12 +116,11 @@ final class Renewal {
                 if (ms > 0) {
                     held.request.lease(ms);
                     held.lease = TimeUnit.MILLISECONDS.toNanos(ms);
-                    shorten(held, System.nanoTime(), held.lease); // even if the answer does not come
                 }
-                return held.request.extend(held.fences);
+                return extension(held);
             });
             return core.connections.send(words, false).handle((reply, error) -> core.locked(() -> {
-                if (error != null && LockException.isGone(error)) core.lose(held, error.getMessage());
+                if (error != null && LockException.isGone(error)) core.gone(held, error.getMessage());
                 if (held.why != null) throw held.lostException();
                 if (error != null) throw LockException.explained(error, held.request);
                 renewed(held, reply, words.sent);

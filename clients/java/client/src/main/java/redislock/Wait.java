@@ -54,6 +54,7 @@ final class Wait {
             while (othersLeave()) {
                 if (over()) throw notAcquired(trouble);
             }
+            core.locked(() -> held.atMost = Core.never());
             // Not with the mutex: callbacks take it as well.
             var words = request.acquire(core.channel, request.lease(), block(), number);
             var answer = core.connections.send(words, request.session);
