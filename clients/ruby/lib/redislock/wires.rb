@@ -35,12 +35,13 @@ module Redislock
       @idle, @mutex, @given = [nil] * COMMANDS, Mutex.new, ConditionVariable.new # nil: one that can be made
       @threads = { commands: [], sessions: [] }
       @jobs = { commands: Queue.new, sessions: Queue.new }
+      @answered = @unanswered = 0 # when the last answer came, and when the last command was given up without one
     end
 
     # Sends a command, once. The block gets the reply, the error, and the time before it was sent. Not for two threads at once.
     def send(words, session, &answer)
       kind = session ? :sessions : :commands
-      @jobs[kind] << [words, answer]
+      @jobs[kind] << [words, answer, Wires.now]
       return if @jobs[kind].size <= @jobs[kind].num_waiting || @threads[kind].size >= (session ? 1 : COMMANDS) || Wires.ending?
 
       @threads[kind] << Wires.thread { session ? keep(@jobs[kind]) : work(@jobs[kind]) }
@@ -73,8 +74,13 @@ module Redislock
 
     # Only the end of the process interrupts the threads that are there for it: it does not wait for an answer.
     def work(jobs, interrupts = :immediate)
-      while (words, answer = jobs.pop)
-        Thread.handle_interrupt(Object => :never) { send_now(words, answer, interrupts) }
+      while (words, answer, asked = jobs.pop)
+        # What has waited while others got no answer gets none either: of many, each would wait for as long after the ones before it.
+        if @answered < asked && asked < @unanswered
+          answer.call(nil, @error, asked)
+        else
+          Thread.handle_interrupt(Object => :never) { send_now(words, answer, interrupts) }
+        end
       end
     end
 
@@ -93,10 +99,13 @@ module Redislock
     def call(connection, words)
       began = Wires.now
       connection ||= @connect.call
-      [connection, connection.call(words), nil, began]
+      reply = connection.call(words)
+      @answered = Wires.now
+      [connection, reply, nil, began]
     rescue StandardError => error
       return [connection, nil, error, began] unless Refusal.passes?(error)
 
+      @error, @unanswered = error, Wires.now
       Wires.close_quietly(connection) # the server may be another one now
       [nil, nil, error, began]
     end
