@@ -1,7 +1,7 @@
 //! `LOCK.APPLY key [state]`
 //!
-//! Carries a change from a primary to its replicas and its append-only file; `keyspace::Effect` says what the forms mean. Clients may not
-//! send it.
+//! Carries a change from a primary to its replicas and its append-only file. Clients may not send it. `keyspace::Effect` lists the forms of
+//! `state`.
 
 use super::parse;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Fuzzes the parsers: whatever bytes they get, the values that they accept are in range and stand in the input.
+//! Fuzzes the parsers: whatever the input is, the values that the parsers accept are in range, and are words of the input.
 
 use std::collections::BTreeSet;
 use std::str;
@@ -117,7 +117,7 @@ impl Said<'_> {
         self.check_confirm(longer.confirm);
     }
 
-    /// An owner has exactly the bytes of one of the words.
+    /// Checks that the owner's name is one of the words.
     fn check_owner(&self, owner: &Owner<'_>) {
         let text = owner.text();
         assert!((1..=128).contains(&text.as_ref().len()));
@@ -139,7 +139,7 @@ impl Said<'_> {
         assert!(most.is_none_or(|most| most <= greatest && self.number(most.into())));
     }
 
-    /// Only a request with `LIMIT` has a slot: one that `SLOT` names, or the least that is free.
+    /// Checks that only a request with `LIMIT` asks for a slot: for the slot that `SLOT` names, or for the least free slot.
     fn check_slot(&self, ask: &AcquireRequest<'_>) {
         assert!(ask.slot.is_none() || self.word("LIMIT"));
         let Some(SlotRequest::This(slot)) = ask.slot else { return };
@@ -173,7 +173,7 @@ impl Said<'_> {
         assert!(self.0.iter().any(|word| word.ends_with(&label_and_owner)));
         assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
         self.check_fence(Some(grant.fence().get()));
-        // One hold is usually not written.
+        // The encoding usually leaves the number of holds out if it is 1.
         assert!(grant.holds() == 1 || self.number(grant.holds().into()));
         assert!(age.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
         self.check_room(grant.room(), Room::MOST);

@@ -1,4 +1,4 @@
-//! The replies to blocked clients, and what happens when such a client goes away.
+//! Replies to blocked clients, and handles their departure.
 
 use std::num::NonZeroU64;
 
@@ -12,7 +12,7 @@ use crate::server::{BlockedEvents, Ctx, ErrorReply, reply_arrived};
 use crate::stats;
 use crate::waiting::{self, Answer, Refusal, RequestId, RequestedLock, RequestedLocks};
 
-/// The callbacks for blocked clients.
+/// The callbacks that the server runs for blocked clients.
 pub(super) struct Telling;
 
 impl BlockedEvents for Telling {
@@ -64,7 +64,7 @@ impl BlockedEvents for Telling {
     }
 }
 
-/// Counts the results of `SYNC`.
+/// Counts whether replicas confirmed a request with `SYNC`.
 fn count(answer: Answer) {
     match answer {
         Answer::Granted { .. } | Answer::Extended { .. } => stats::SYNCS.count(),
