@@ -1,12 +1,12 @@
-//! `DETECT`, compared with the outcome of each wait: in all states that a few clients can reach with a few locks, for each wait that could
+//! Compares `DETECT` with the real outcome of waits: in all states that a few clients can reach with a few locks, for each wait that could
 //! begin there.
 //!
-//! - A wait that would end is never reported as a cycle. To find out, the wait begins, and every owner that does not wait releases its
-//!   locks.
-//! - A wait that would never end is reported if its own owner's locks are the cause: it would end if the owner released them. Other owners
-//!   may be removed first, so that a cycle among them does not hide one with this wait.
-//! - A reported cycle leads from the new wait back to it, through locks that are held and queues that exist. (A cycle may also be
-//!   reported if a release by the owner would not be enough, since somebody waits for this owner and also for another one that never goes.)
+//! - A wait that would end is never reported as a cycle. To find out whether a wait ends, the wait begins, and every owner that does not
+//!   wait releases its locks.
+//! - A wait that would never end is reported if its own owner's locks are the cause, so that it would end if the owner released them. The
+//!   test may first remove other owners, so that a cycle among them does not hide a cycle with this wait.
+//! - A reported cycle leads from the new wait back to it, through locks that are held and queues that exist. (A cycle may also be reported
+//!   if a release by the owner would not be enough, because somebody waits for this owner and also for another owner that never releases.)
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
@@ -22,7 +22,7 @@ const RULES: Rules = Rules { claim: 1_000_000, ..Rules::PLAIN };
 
 type Name = usize;
 
-/// What a client asks for, and under which name, if not its own.
+/// The request of a client, and its owner name, if this is not the client's usual name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Want {
     locks: &'static [Lock],
@@ -47,7 +47,7 @@ fn session(locks: &'static [Lock], name: Name) -> Want {
 
 struct World {
     conns: Conn,
-    /// The number of names. Clients whose numbers are equal modulo this have the same name.
+    /// The number of names. Clients whose numbers are equal modulo `names` have the same name.
     names: usize,
     wants: Vec<Want>,
 }
@@ -55,7 +55,7 @@ struct World {
 #[derive(Clone, Debug)]
 struct WaitTable {
     server: Server,
-    /// What each client waits for, and its name.
+    /// For each waiting client, its name and its request.
     waits: Vec<Option<(Name, Want)>>,
 }
 
@@ -68,7 +68,7 @@ impl WaitTable {
         want.name.unwrap_or(usize::from(conn) % world.names)
     }
 
-    /// Sends a request, and does all work that is due.
+    /// Sends a request, and does all due work. Returns the reply.
     fn ask(&mut self, world: &World, conn: Conn, want: Want, detect: bool) -> Reply {
         let name = Self::name(world, conn, want);
         let Want { locks, room, slot, session, notify, .. } = want;
@@ -96,7 +96,7 @@ impl WaitTable {
         reply
     }
 
-    /// The clients whose waits have ended.
+    /// Does all due work. Returns the clients whose waits have ended.
     fn run_due(&mut self) -> Vec<Conn> {
         self.do_all_that_is_due();
         self.server.messages.clear();
@@ -135,7 +135,7 @@ impl WaitTable {
         self.waits[usize::from(conn)].is_some_and(|(_, want)| !want.notify)
     }
 
-    /// All held locks, each with its owner's name and the connection that keeps the grant alive.
+    /// Returns all held locks, each with its owner's name, and the connection of its session if there is one.
     fn held(&self) -> Vec<(Lock, Name, Option<Conn>)> {
         let held = LOCKS.flat_map(|lock| {
             self.server.holders_of(lock, NOW).into_iter().map(move |held| (lock, held.grant))
@@ -152,7 +152,7 @@ impl WaitTable {
         let mut active: BTreeSet<Name> = (0..NAMES.len()).filter(|name| !self.is_waiting(*name)).collect();
         for _ in 0..100 {
             for conn in 0..self.waits.len() as Conn {
-                // A client whose wait has ended goes on.
+                // A client whose wait has ended will release its locks.
                 let before = self.waits[usize::from(conn)];
                 if before.is_some_and(|(_, want)| !self.is_queued(conn, want)) {
                     self.waits[usize::from(conn)] = None;
@@ -181,7 +181,7 @@ impl WaitTable {
         want.locks.iter().any(|lock| self.server.asks_of(*lock).iter().any(|asked| is_its(&asked.by)))
     }
 
-    /// Removes the clients of a name, with everything that they hold and wait for.
+    /// Removes the clients with this name, and everything that they hold and wait for.
     fn take_away(&mut self, name: Name) {
         for conn in 0..self.waits.len() as Conn {
             let Some((_, want)) = self.waits[usize::from(conn)].take_if(|(waits, _)| *waits == name) else {
@@ -233,7 +233,7 @@ impl WaitTable {
         })
     }
 
-    /// Everything that distinguishes two states.
+    /// Returns a text that differs for different states.
     fn key(&self) -> String {
         let locks = LOCKS.map(|lock| {
             let held = self.server.holders_of(lock, NOW).into_iter();
@@ -268,7 +268,7 @@ impl WaitTable {
     }
 }
 
-/// Tries each wait in each state that can be reached.
+/// Tries each wait in each reachable state.
 fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
     let began = std::time::Instant::now();
     let world = &World { conns, names, wants: wants.to_vec() };
@@ -348,7 +348,7 @@ fn limits() {
     is_exact("limits", 3, 3, &[two, want(&[1]), want(&[2])]);
 }
 
-/// There may be room, but another holder may have the slot.
+/// Another holder may have the requested slot although there is room.
 #[test]
 fn slots() {
     let permit = |slot| Want { room: Room::limit(2).unwrap(), slot: Some(slot), ..want(&[0]) };
@@ -362,7 +362,7 @@ fn several_at_once() {
     is_exact("several, and readers", 3, 3, &[read(&[0, 1]), want(&[1]), want(&[2])]);
 }
 
-/// Owners that ask again keep their places.
+/// Owners with places may ask again, and keep their places.
 #[test]
 fn places() {
     let place = |want: Want| Want { notify: true, ..want };
@@ -381,7 +381,7 @@ fn connections_with_several_names() {
     is_exact("sessions and places", 2, 2, &[session(&[0], 0), session(&[1], 1), session(&[0], 2), place]);
 }
 
-/// Two tasks have one name. One of them goes on as soon as `c` releases its lock, and may then release the lock that `b` waits for.
+/// Two tasks have the same name. One of them goes on as soon as `c` releases its lock, and may then release the lock for which `b` waits.
 #[test]
 fn a_name_waits_only_if_all_of_its_waits_do() {
     let world = &World { conns: 4, names: 3, wants: Vec::new() };
@@ -389,7 +389,7 @@ fn a_name_waits_only_if_all_of_its_waits_do() {
     for (conn, lock) in [(0, &[0][..]), (1, &[1]), (2, &[2])] as [(Conn, &'static [Lock]); 3] {
         table.ask(world, conn, want(lock), true);
     }
-    // The fourth client has the name of the first.
+    // The fourth client has the same name as the first.
     for (conn, lock) in [(3, &[2][..]), (0, &[1]), (1, &[0])] as [(Conn, &'static [Lock]); 3] {
         assert_eq!(table.ask(world, conn, want(lock), true), Reply::Waits, "{conn}");
     }
@@ -407,7 +407,7 @@ fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
     assert!(matches!(reply, Reply::Cycle(_)), "{reply:?}");
 }
 
-/// A reader waits for another lock too, and would get both if the upgrade did not go ahead of it.
+/// A reader also waits for another lock, and would get both locks if the upgrade did not go ahead of it.
 #[test]
 fn an_upgrade_comes_before_those_who_wait_already() {
     let world = &World { conns: 4, names: 4, wants: Vec::new() };

@@ -1,4 +1,4 @@
-//! The commands of clients.
+//! The commands of clients, in the reference.
 
 use super::{Answered, Comes, Reference, Wish};
 use crate::lock::Millis;
@@ -11,7 +11,7 @@ impl Reference {
         let comes = self.take(wish, block, now);
         let holder = self.holder(wish.who).copied();
         if let (Comes::Granted(..), Some(holder), true) = (comes, holder, wish.session) {
-            // Clients of this grant that are still to be told start no session, since the grant is this connection's now.
+            // Clients of this grant that are still to be told start no session, because this connection now keeps the grant alive.
             for answered in self.answered.iter_mut().filter(|answered| answered.grant == holder.fence) {
                 answered.session = None;
             }
@@ -49,7 +49,7 @@ impl Reference {
         let several = self.holders.len() > 1 && self.holders.iter().any(|holder| holder.until >= now);
         self.lapse(now);
         let left = self.give_back(who, all);
-        // Every command looks for lapsed grants among several.
+        // If there are several grants, every command ends lapsed grants.
         if several || left == Some(0) {
             self.serve(now);
         }
@@ -64,7 +64,7 @@ impl Reference {
         Some(left)
     }
 
-    /// Ends the grant with this fence, or all grants. Returns how many have ended.
+    /// Ends the grant with this fence, or all grants. Returns how many grants have ended.
     pub(crate) fn end(&mut self, fence: Option<u64>, now: Millis) -> usize {
         let before = self.holders.len();
         self.holders.retain(|holder| fence.is_some_and(|fence| holder.fence != fence));
@@ -83,7 +83,7 @@ impl Reference {
             let holds = holder.holds as usize;
             let own = |answered: &&mut Answered| answered.grant == fence && answered.own_hold;
             let untold = self.answered.iter_mut().filter(own).count();
-            // The owner knows of at least one hold.
+            // An owner that extends the grant must know of at least one hold.
             let first = self.answered.iter_mut().find(|answered| own(answered));
             first.into_iter().filter(|_| untold >= holds).for_each(|answered| answered.own_hold = false);
         }
