@@ -205,7 +205,7 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
 pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
-    let is_plain = grant.room().is_exclusive() && grant.slot_apart().is_none() && grant.label().is_empty();
+    let is_plain = grant.room().is_exclusive() && grant.explicit_slot().is_none() && grant.label().is_empty();
     let in_short = alone && is_plain;
     if !in_short {
         state.push(if alone { b'@' } else { b'&' });
@@ -219,7 +219,7 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     if in_short {
         add(digits.format(grant.holds()), b',');
         let max_hold = grant.max_hold().unwrap_or(0);
-        match grant.made_apart() {
+        match grant.explicit_made() {
             None => add(digits.format(max_hold), b','),
             Some(made) => {
                 add(digits.format(max_hold), b'/');

@@ -26,7 +26,7 @@ pub(crate) fn grant(bytes: &[u8]) {
     assert!(!from_client || latest.is_some_and(|fence| fence.granted_at() <= soonest));
     check(&value);
     match encoding {
-        1 => assert_eq!(said(&value), spelt(stream.taken())),
+        1 => assert_eq!(from_value(&value), from_stream(stream.taken())),
         known => assert_eq!(known, Value::ENCODING),
     }
     let mut saved = Stream::default();
@@ -35,7 +35,7 @@ pub(crate) fn grant(bytes: &[u8]) {
 }
 
 /// Returns the owner, fence, holds and max-hold of each grant, the oldest grant first.
-fn said(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
+fn from_value(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
     let parts = |held: Held<'_>| {
         let grant = held.grant;
         let max_hold = grant.max_hold().unwrap_or(0).unsigned_abs();
@@ -44,8 +44,8 @@ fn said(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
     value.all(Deadline::Never).map(parts).collect()
 }
 
-/// Returns what `said` returns, but from the stream: each owner is a string, followed by three numbers.
-fn spelt(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
+/// Returns what `from_value` returns, but from the stream: each owner is a string, followed by three numbers.
+fn from_stream(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
     let parts = |window: &[Item]| match window {
         [Item::Bytes(owner), Item::Number(fence), Item::Number(holds), Item::Number(max_hold)] => {
             Some((owner.clone(), [*fence, *holds, *max_hold]))
@@ -66,7 +66,7 @@ fn check(value: &Value) {
         assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
         assert!(grant.holds() > 0);
         assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
-        assert!(grant.made_apart().is_none_or(|made| made >= 0));
+        assert!(grant.explicit_made().is_none_or(|made| made >= 0));
         // Written as an effect for an append-only file, and read again, the grant is the same.
         let state = effects::state(grant, held.deadline, number == 0);
         match (Effect::parse(Some(&state), server::now), number) {
@@ -87,17 +87,17 @@ pub(crate) fn aux(bytes: &[u8]) {
         let before = last_fence();
         let rest: Vec<Item> = items.iter().skip(begin).take(2).cloned().collect();
         let loaded = Stream::new(rest.clone()).read(|rdb| Value::load_aux(rdb, encoding.into()));
-        let said = match rest.first() {
+        let from_value = match rest.first() {
             Some(Item::Number(number)) if (1..=Value::ENCODING).contains(&encoding.into()) => {
                 Fence::new(*number)
             }
             _ => None,
         };
-        assert_eq!(loaded.is_ok(), said.is_some());
-        assert_eq!(last_fence(), before.max(said));
+        assert_eq!(loaded.is_ok(), from_value.is_some());
+        assert_eq!(last_fence(), before.max(from_value));
         match next_fence(0) {
-            Some(next) => assert!(Some(next) > before.max(said)),
-            None => assert_eq!(before.max(said), Some(Fence::MAX)),
+            Some(next) => assert!(Some(next) > before.max(from_value)),
+            None => assert_eq!(before.max(from_value), Some(Fence::MAX)),
         }
     }
 }

@@ -92,7 +92,7 @@ impl<'a> LockKey<'a> {
     pub(crate) fn store(&mut self, grant: Grant, until: Deadline) {
         match self.key.value_mut() {
             None => self.key.set_value(Value::One(grant)),
-            Some(Value::One(held)) => *held = grant.aged_as(held),
+            Some(Value::One(held)) => *held = grant.with_age_of(held),
             Some(value) => *value = Value::One(grant),
         }
         self.set_deadline(until);

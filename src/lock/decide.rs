@@ -185,7 +185,7 @@ fn acquire_held(
     let Some(held) = held else {
         let most = Room::limit(limits.max_holders).unwrap_or(Room::ANY);
         let slot = ask.slot.map(|slot| slot.find(others.slots));
-        return Ok(match slot != Some(None) && others.bear(ask.room.min(most)) {
+        return Ok(match slot != Some(None) && others.have_room_for(ask.room.min(most)) {
             true => Acquired::Granted { slot: slot.flatten(), deadline: ask.new_deadline(limits, now) },
             false => Acquired::Refused,
         });
@@ -195,7 +195,7 @@ fn acquire_held(
     let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
     // Getting a first slot counts as an upgrade: the other holders must leave room for the slot.
     let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
-    if upgrade && (slot == Some(None) || !others.bear(ask.room.min(held.grant.room()))) {
+    if upgrade && (slot == Some(None) || !others.have_room_for(ask.room.min(held.grant.room()))) {
         return Ok(Acquired::UpgradeRefused);
     }
     let slot = slot.flatten();
@@ -234,7 +234,7 @@ pub(crate) enum Released {
 
 /// Decides a release of one hold, or of all holds. Returns `None` if the owner does not hold the lock, or `fence` is not its grant's.
 pub(crate) fn decide_release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
-    let grant = grant.filter(|grant| is_meant(grant, fence))?;
+    let grant = grant.filter(|grant| matches_fence(grant, fence))?;
     Some(if all { Released::Ended } else { take_back(grant, 1) })
 }
 
@@ -258,7 +258,7 @@ pub(crate) fn decide_extend(
     limits: Limits,
     now: Millis,
 ) -> Option<Deadline> {
-    let held = held.filter(|held| is_meant(held.grant, fence))?;
+    let held = held.filter(|held| matches_fence(held.grant, fence))?;
     let until = lease_from(now, lease, held.grant, limits);
     within_age(held.grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
 }
@@ -271,6 +271,6 @@ pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Mill
 }
 
 /// Whether the request names no fence, or this grant's fence.
-fn is_meant(grant: &Grant, fence: Option<u64>) -> bool {
+fn matches_fence(grant: &Grant, fence: Option<u64>) -> bool {
     fence.is_none_or(|fence| fence == grant.fence().get())
 }

@@ -76,7 +76,7 @@ pub(crate) const FIELDS: [Field; 6] = [
     // When the grant was made, in ms since 1970, if the fence does not say this.
     Field {
         name: "made",
-        get: |grant| Datum::Number(grant.made_apart().unwrap_or(0).unsigned_abs()),
+        get: |grant| Datum::Number(grant.explicit_made().unwrap_or(0).unsigned_abs()),
         set: |full, datum| {
             full.made = millis(datum).filter(|made| *made > 0)?;
             Some(())
@@ -86,7 +86,7 @@ pub(crate) const FIELDS: [Field; 6] = [
     },
     Field {
         name: "slot",
-        get: |grant| Datum::Number(grant.slot_apart().map_or(0, Slot::get).into()),
+        get: |grant| Datum::Number(grant.explicit_slot().map_or(0, Slot::get).into()),
         set: |full, datum| {
             full.slot = Some(Slot::new(small(datum)?)?);
             Some(())

@@ -68,7 +68,7 @@ fn act(
         may_lengthen: what & 4 == 0,
     };
     if let Some((value, until)) = lock {
-        bear_each_other(value, *until);
+        have_room_for_each_other(value, *until);
     }
     match (what >> 4) % 6 {
         0 | 1 => {
@@ -208,7 +208,7 @@ fn end(lock: &mut Option<(Value, Deadline)>, fence: Fence) -> Option<()> {
 }
 
 /// Checks that each holder has room for all holders, and that no owner and no slot is there twice.
-fn bear_each_other(value: &Value, until: Deadline) {
+fn have_room_for_each_other(value: &Value, until: Deadline) {
     let count = value.all(until).count();
     assert_eq!(count, value.count());
     if let Value::Several(several) = value {

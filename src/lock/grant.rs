@@ -183,7 +183,7 @@ impl Grant {
     }
 
     /// Returns this grant. If `earlier` has the same fence, the grant counts as made at the same time as `earlier`.
-    pub(crate) fn aged_as(self, earlier: &Self) -> Self {
+    pub(crate) fn with_age_of(self, earlier: &Self) -> Self {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
         }
@@ -265,11 +265,11 @@ impl Grant {
     /// Returns the slot, if the grant has one; no other holder has it. An exclusive grant has the first slot, unless it had another slot
     /// before.
     pub(crate) fn slot(&self) -> Option<Slot> {
-        self.slot_apart().or(self.room().is_exclusive().then_some(Slot::FIRST))
+        self.explicit_slot().or(self.room().is_exclusive().then_some(Slot::FIRST))
     }
 
     /// Returns the slot; `None` if there is none, or if the grant is exclusive and has the first slot.
-    pub(crate) fn slot_apart(&self) -> Option<Slot> {
+    pub(crate) fn explicit_slot(&self) -> Option<Slot> {
         self.full()?.slot
     }
 
@@ -293,7 +293,7 @@ impl Grant {
     }
 
     /// Returns when the grant was made, in ms since 1970; `None` if the fence says this.
-    pub(crate) fn made_apart(&self) -> Option<Millis> {
+    pub(crate) fn explicit_made(&self) -> Option<Millis> {
         Some(self.made()).filter(|&made| made != self.fence().millis())
     }
 

@@ -200,7 +200,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::server::taken_by;
+    use crate::server::allocated_by;
 
     /// Checks that the map and the tree of the standard library agree about this key.
     fn agree(map: &mut Map<u32, u8>, tree: &mut BTreeMap<u32, u8>, key: u32) -> Result<(), TestCaseError> {
@@ -285,7 +285,7 @@ mod tests {
     fn it_tells_how_much_memory_it_takes() {
         for len in [33_u64, 40, 50, 64, 100, 1_000, 10_000] {
             for (way, stride) in [("up", 1), ("down", len - 1), ("across", 6_007)] {
-                let (map, used) = taken_by(|| {
+                let (map, used) = allocated_by(|| {
                     let mut map = Map::default();
                     (0..len).for_each(|number| map.insert(number * stride % len, [number; 2]));
                     map

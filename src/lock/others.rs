@@ -15,7 +15,7 @@ impl Others<'_> {
     pub(crate) const NONE: Self = Self { count: 0, room: Room::ANY, slots: UsedSlots::NONE };
 
     /// Whether a new holder with this room fits beside these holders: every grant, also the new one, must have room for all.
-    pub(crate) fn bear(self, room: Room) -> bool {
+    pub(crate) fn have_room_for(self, room: Room) -> bool {
         self.count < room.min(self.room).holders()
     }
 }

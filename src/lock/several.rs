@@ -119,14 +119,14 @@ impl Several {
         let owner = grant.owner().into_owned();
         let earlier = self.owners.get(&owner).copied().and_then(|fence| self.end(fence));
         let grant = match &earlier {
-            Some(earlier) => grant.aged_as(earlier),
+            Some(earlier) => grant.with_age_of(earlier),
             None => grant,
         };
         // No two grants may have the same fence, whatever a file says.
         self.end(grant.fence());
         // Nor may two grants have the same slot. The slot of an exclusive grant that only follows from its room is not noted: such a grant
         // is alone, except in an altered file, where its end must not free another grant's slot.
-        let grant = match grant.slot_apart() {
+        let grant = match grant.explicit_slot() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {
                 self.slots.add(slot);
@@ -156,7 +156,7 @@ impl Several {
         let (grant, deadline) = self.grants.remove(&fence)?;
         self.deadlines.remove(&(deadline, fence));
         self.owners.remove(&grant.owner().into_owned());
-        if let Some(slot) = grant.slot_apart() {
+        if let Some(slot) = grant.explicit_slot() {
             self.slots.remove(slot);
         }
         if let Some(count) = self.rooms.get_mut(&grant.room()) {
@@ -181,7 +181,7 @@ impl Several {
     #[cfg(fuzzing)]
     pub(super) fn maps_agree(&self) -> bool {
         let with_a_room = self.rooms.values().sum();
-        let with_a_slot = self.grants.values().filter(|(grant, _)| grant.slot_apart().is_some()).count();
+        let with_a_slot = self.grants.values().filter(|(grant, _)| grant.explicit_slot().is_some()).count();
         [self.owners.len(), self.deadlines.len(), with_a_room] == [self.count(); 3]
             && self.slots.count() == with_a_slot
     }

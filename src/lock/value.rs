@@ -134,7 +134,7 @@ impl Value {
     pub(crate) fn put(&mut self, grant: Grant, deadline: Deadline, until: Deadline) -> Deadline {
         match self {
             Self::One(held) if held.owner() == grant.owner() => {
-                *held = grant.aged_as(held);
+                *held = grant.with_age_of(held);
                 deadline
             }
             Self::One(held) => {

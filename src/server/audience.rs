@@ -71,7 +71,7 @@ unsafe extern "C" fn forked(
 }
 
 /// The server's cron calls this. If a check is due, checks whether somebody listens.
-pub(super) fn on_duty(ctx: &Ctx<'_>) {
+pub(super) fn on_cron(ctx: &Ctx<'_>) {
     if listens() && NEXT_CHECK.load(Ordering::Relaxed) <= since_boot() {
         guard(c"look", || {
             check_later();

@@ -12,7 +12,7 @@ thread_local! {
 }
 
 /// Runs `body`. Returns its result, and how many bytes this thread has allocated and not freed meanwhile.
-pub(crate) fn taken_by<R>(body: impl FnOnce() -> R) -> (R, usize) {
+pub(crate) fn allocated_by<R>(body: impl FnOnce() -> R) -> (R, usize) {
     let before = USED.get();
     let result = body();
     (result, USED.get().wrapping_sub(before))

@@ -33,7 +33,7 @@ pub(crate) trait KeyspaceEvents {
     fn loaded(ctx: &Ctx<'_>);
 
     /// The server's cron runs, about ten times a second (its setting `hz`), whatever the wall clock says. It runs again in `again` ms.
-    fn on_duty(ctx: &Ctx<'_>, again: i64);
+    fn on_cron(ctx: &Ctx<'_>, again: i64);
 
     /// Some of the server's settings have changed.
     fn configured(ctx: &Ctx<'_>);
@@ -76,10 +76,10 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let config = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
     // SAFETY: as for the call before.
     let config = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, config, Some(configured::<E>))) };
-    let duty = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
+    let cron = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
     // SAFETY: as for the call before; the callback takes the data of this event, in this version.
-    let duty = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, duty, Some(on_duty::<E>))) };
-    [keys, flush, swap, client, role, config, duty]
+    let cron = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, cron, Some(on_cron::<E>))) };
+    [keys, flush, swap, client, role, config, cron]
         .iter()
         .all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
@@ -181,7 +181,7 @@ unsafe extern "C" fn configured<E: KeyspaceEvents>(
 
 /// # Safety
 /// Only the server calls this function, with a context that is valid until it returns, and the data of a run of its cron.
-unsafe extern "C" fn on_duty<E: KeyspaceEvents>(
+unsafe extern "C" fn on_cron<E: KeyspaceEvents>(
     ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     _subevent: u64,
@@ -191,8 +191,8 @@ unsafe extern "C" fn on_duty<E: KeyspaceEvents>(
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: the caller promises the data, in the version that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleCronLoopInfo>() };
-    guard(c"duty-event", || E::on_duty(&ctx, 1000 / i64::from(info.hz.max(1))));
-    audience::on_duty(&ctx);
+    guard(c"cron-event", || E::on_cron(&ctx, 1000 / i64::from(info.hz.max(1))));
+    audience::on_cron(&ctx);
 }
 
 /// # Safety

@@ -9,7 +9,7 @@ use super::log::log;
 
 thread_local! {
     /// The message of this thread's last panic, and its place in the source.
-    static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Runs the body of a callback. Returns `None` if the body panicked; the log then has the callback's name and the panic's message.
@@ -28,12 +28,12 @@ pub(super) fn guard<R>(callback: &'static CStr, body: impl FnOnce() -> R) -> Opt
 /// Keeps the messages of panics for the server's log, because the server's standard error often goes nowhere. This is called before the
 /// first callback, but after the module got the server's allocator.
 pub(super) fn note_panics() {
-    set_hook(Box::new(|panic| SAID.set(panic.to_string())));
+    set_hook(Box::new(|panic| LAST_PANIC.set(panic.to_string())));
 }
 
 #[cold]
 fn report(callback: &CStr) {
-    let said = SAID.take().replace('\n', " ");
-    let line = format!("internal error in {}: {said}", callback.to_string_lossy());
+    let message = LAST_PANIC.take().replace('\n', " ");
+    let line = format!("internal error in {}: {message}", callback.to_string_lossy());
     log(std::ptr::null_mut(), LogLevel::Warning, &line);
 }

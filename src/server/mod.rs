@@ -66,7 +66,7 @@ pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
 pub(crate) use context::Ctx;
 #[cfg(test)]
-pub(crate) use counted::{Counted, taken_by};
+pub(crate) use counted::{Counted, allocated_by};
 pub(crate) use definition::{Argument, Change, Definition, KeyUse, Keys};
 pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
 #[cfg(debug_assertions)]

@@ -51,7 +51,7 @@ impl OpenKey {
     pub(super) fn give_back(&'static self) {
         self.value.set(ptr::null_mut());
         if !ptr::eq(self, &ONLY) {
-            one_less(self);
+            put_back(self);
         }
     }
 
@@ -76,7 +76,7 @@ fn another() -> &'static OpenKey {
 }
 
 #[inline(never)]
-fn one_less(open: &'static OpenKey) {
+fn put_back(open: &'static OpenKey) {
     MORE.with(|more| more.free.push(open));
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::companion::companion;
 use super::open_lock::OpenLock;
-use super::tell::Telling;
+use super::tell::BlockedReplies;
 use super::{holders, messages};
 use crate::config;
 use crate::error::Error;
@@ -35,7 +35,7 @@ impl Caller<OpenLock<'_>> for Client<'_> {
 
     fn block(&mut self, lock: &OpenLock<'_>, request: RequestId) -> Option<BlockedClient> {
         let parked_on = companion(lock.key(), self.0.is_cluster());
-        BlockedClient::new::<Telling>(self.0, &parked_on, request.0)
+        BlockedClient::new::<BlockedReplies>(self.0, &parked_on, request.0)
     }
 
     fn holders(&mut self, _lock: &OpenLock<'_>, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {

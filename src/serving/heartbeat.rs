@@ -41,7 +41,7 @@ pub(super) fn start() {
 }
 
 /// The server's cron calls this function, and runs again in `again` ms.
-pub(super) fn on_duty(ctx: &Ctx<'_>, again: Millis) {
+pub(super) fn on_cron(ctx: &Ctx<'_>, again: Millis) {
     let now = moment();
     GRACE.with(|grace| grace.beat(now));
     let (by_timer, late) = NEXT.with(|next| {
@@ -107,6 +107,6 @@ impl TimerTask for Heartbeat {
         let now = moment();
         GRACE.with(|grace| grace.beat(now));
         set_next();
-        notices::write_down(ctx);
+        notices::write_to_log(ctx);
     }
 }

@@ -73,7 +73,7 @@ impl Environment for Server<'_> {
 }
 
 impl Host for Server<'_> {
-    fn rest(&mut self, now: Now) -> Deferral {
+    fn deferral(&mut self, now: Now) -> Deferral {
         if self.ctx.is_replica() {
             return Deferral::Replica;
         }

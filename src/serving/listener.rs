@@ -31,7 +31,7 @@ impl ValueEvents<Value> for ServerEvents {
         let must_track = || if is_empty() { None } else { TABLE.with(matters) };
         keyspace::unlinked(value, from, must_track);
         if !is_empty() {
-            rouse(at);
+            recheck(at);
         }
     }
 
@@ -41,7 +41,7 @@ impl ValueEvents<Value> for ServerEvents {
     }
 
     fn refused() -> LogLevel {
-        notices::of_refusal()
+        notices::refusal_level()
     }
 }
 
@@ -60,7 +60,7 @@ fn is_empty() -> bool {
 }
 
 /// Has a timer look at a lock, because something happened to its key.
-fn rouse(at: LockRef<'_>) {
+fn recheck(at: LockRef<'_>) {
     // If the lock lapsed, its timer is already due, and stays set.
     let now = now().millis();
     if TABLE.with(|table| table.locks.recheck_by(at, now)) {
@@ -74,7 +74,7 @@ impl KeyspaceEvents for ServerEvents {
         let at = LockRef { db: ctx.db(), key: key.bytes() };
         let outlives = |grant: &Grant| waiting::outlives(&mut Server::new(ctx), at, grant, now());
         if let Some((oldest, count)) = lapse.over(outlives) {
-            let (waiters, level) = notices::of_lapse(at);
+            let (waiters, level) = notices::lapse_notice(at);
             keyspace::publish_lapse(ctx, key, oldest, count, waiters, level);
         }
     }
@@ -117,9 +117,9 @@ impl KeyspaceEvents for ServerEvents {
         }
     }
 
-    fn on_duty(ctx: &Ctx<'_>, again: Millis) {
-        heartbeat::on_duty(ctx, again);
-        tick::on_duty();
+    fn on_cron(ctx: &Ctx<'_>, again: Millis) {
+        heartbeat::on_cron(ctx, again);
+        tick::on_cron();
     }
 
     fn disconnected(client: u64) {

@@ -13,7 +13,7 @@ static LAPSES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
 /// Returns the number of a lock's waiters, and the log level for a lapse of this lock.
-pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
+pub(super) fn lapse_notice(at: LockRef<'_>) -> (usize, LogLevel) {
     match TABLE.with(|table| table.locks.lock(at).waiters()) {
         0 => (0, LogLevel::Verbose),
         waiters if LAPSES.with(|lapses| lapses.take(now().millis())) => (waiters, LogLevel::Notice),
@@ -22,13 +22,13 @@ pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
 }
 
 /// Returns the log level for the refused payload of a client.
-pub(super) fn of_refusal() -> LogLevel {
+pub(super) fn refusal_level() -> LogLevel {
     let may = REFUSALS.with(|refusals| refusals.take(now().millis()));
     if may { LogLevel::Warning } else { LogLevel::Verbose }
 }
 
 /// Logs the waits that have become long since the last call, and the number of lines that the rate limits left out.
-pub(super) fn write_down(ctx: &Ctx<'_>) {
+pub(super) fn write_to_log(ctx: &Ctx<'_>) {
     let now = now();
     if let limit @ 1.. = config::LOG_WAIT.get() {
         long_waits(ctx, limit, now);

@@ -22,7 +22,7 @@ pub(crate) struct OpenLock<'a> {
     /// Whether the command has several locks open.
     among_others: bool,
     /// Whether the step has used the table, so that work may be due now.
-    lent: bool,
+    table_used: bool,
     /// Whether this step has made or ended a grant.
     changed: bool,
     /// The first event of this step, and the later ones. They are published after the step, because other modules hear of them, and may
@@ -67,7 +67,7 @@ impl<'a> OpenLock<'a> {
             name: Cell::new(None),
             idle: None,
             among_others,
-            lent: false,
+            table_used: false,
             changed: false,
             first: None,
             more: Vec::new(),
@@ -85,8 +85,8 @@ impl<'a> OpenLock<'a> {
     /// Closes the lock. The result publishes the events of the step.
     #[inline(always)]
     pub(super) fn close(self) -> Closed<'a> {
-        let Self { lock, lent, first, more, .. } = self;
-        Closed { key: lock.name(), signal: lock.close(), lent, first, more }
+        let Self { lock, table_used, first, more, .. } = self;
+        Closed { key: lock.name(), signal: lock.close(), table_used, first, more }
     }
 }
 
@@ -94,7 +94,7 @@ impl<'a> OpenLock<'a> {
 pub(super) struct Closed<'a> {
     key: Arg<'a>,
     signal: Signal<'a>,
-    lent: bool,
+    table_used: bool,
     first: Option<LockEvent>,
     more: Vec<LockEvent>,
 }
@@ -110,7 +110,7 @@ impl Closed<'_> {
                 publish(ctx, self.key, note);
             }
         }
-        self.lent
+        self.table_used
     }
 }
 
@@ -120,7 +120,7 @@ impl Environment for OpenLock<'_> {
     fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
         // `body` may make an idle lock busy, so a remembered `true` is dropped. A remembered `false` may stay until the step is over.
         self.idle = self.idle.filter(|idle| !idle);
-        self.lent = true;
+        self.table_used = true;
         TABLE.with(body)
     }
 
@@ -195,7 +195,7 @@ impl<'a> LockAccess for OpenLock<'a> {
         self.changed |= !lapsed.is_empty();
         for grant in &lapsed {
             let (waiters, level) =
-                notices::of_lapse(LockRef { db: self.db(), key: self.lock.name().bytes() });
+                notices::lapse_notice(LockRef { db: self.db(), key: self.lock.name().bytes() });
             keyspace::log_lapse(self.ctx, self.lock.name(), grant, waiters, level);
             self.note(LockEvent::Lapsed);
         }

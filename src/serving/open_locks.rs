@@ -72,11 +72,11 @@ impl<'a> LockNames<'a> for &[Arg<'a>] {
         let all = std::iter::once(locks.first).chain(locks.others);
         let closed: Vec<Closed<'_>> = all.map(OpenLock::close).collect();
         drop(step);
-        let mut lent = false;
+        let mut table_used = false;
         for closed in closed {
-            lent |= closed.publish(ctx);
+            table_used |= closed.publish(ctx);
         }
-        if lent {
+        if table_used {
             due(ctx);
         }
         result

@@ -43,14 +43,14 @@ pub(crate) fn acquire<'a, K: LockNames<'a>>(
     wait: &mut WaitOptions,
     now: Now,
 ) -> Result<Outcome<Grants<K::Locks>>, Error> {
-    may_be_kept(ctx, ask, wait)?;
+    check_options(ctx, ask, wait)?;
     step(ctx, keys, |locks| Ok(waiting::acquire(locks, &mut Client(ctx), ask, wait, now)?))
 }
 
 /// Refuses options that the client's connection can't have, or to which its user has no right. Also replaces the channel's name by an
 /// address.
 #[inline(always)]
-fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) -> Result<(), Error> {
+fn check_options(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) -> Result<(), Error> {
     if ask.session {
         callers::may_have_session(ctx)?;
     }

@@ -13,9 +13,9 @@ use crate::stats;
 use crate::waiting::{self, Answer, Refusal, RequestId, RequestedLock, RequestedLocks};
 
 /// The callbacks that the server runs for blocked clients.
-pub(super) struct Telling;
+pub(super) struct BlockedReplies;
 
-impl BlockedEvents for Telling {
+impl BlockedEvents for BlockedReplies {
     fn reply(ctx: &Ctx<'_>, number: NonZeroU64) {
         let now = now();
         let Some(told) = waiting::tell(&mut Server::new(ctx), RequestId(number), now) else { return };

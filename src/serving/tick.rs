@@ -20,14 +20,14 @@ use crate::waiting::{self, Budget};
 
 struct Tick {
     /// The timer for the due work.
-    due_work: Option<Set>,
+    due_work: Option<SetTimer>,
     /// The timer for answers to waiters, and how many times the server's cron has run since it was set.
     outbox: Option<(Timer, u8)>,
     /// Whether waiters are being answered now. (A timer that is set while another timer runs fires a millisecond later, as do all timers
     /// that are set until then.)
     sending: bool,
     /// The timer that checks what replicas have confirmed, and the listener for their acknowledgements, while somebody waits for replicas.
-    replicas: Option<Set>,
+    replicas: Option<SetTimer>,
     acks: Option<Acks>,
     /// When the first due work without a timer is due, by the wall clock. The server's cron will set its timer.
     later: Option<Millis>,
@@ -36,7 +36,7 @@ struct Tick {
 }
 
 /// A timer that has been set.
-struct Set {
+struct SetTimer {
     /// When the timer is to fire, by the wall clock.
     at: Millis,
     /// When the timer is to fire, in ms since boot. The timer itself goes by the wall clock, which can be set back.
@@ -44,7 +44,7 @@ struct Set {
     timer: Timer,
 }
 
-impl Set {
+impl SetTimer {
     fn new<A: TimerTask>(delay: Millis, now: Millis) -> Self {
         let timer = Timer::after::<A>(delay);
         Self { at: now.saturating_add(delay), due: server::since_boot().saturating_add(delay), timer }
@@ -77,7 +77,7 @@ impl Tick {
     /// Listens to replicas' acknowledgements while somebody waits for replicas (`syncs`). If there is something new to confirm, has a timer
     /// ask the replicas.
     #[inline(never)]
-    fn see_to_replicas(&mut self, syncs: bool) {
+    fn follow_replicas(&mut self, syncs: bool) {
         if syncs != self.acks.is_some() {
             self.acks = if syncs { Acks::listen::<Replicas>() } else { None };
         }
@@ -89,7 +89,7 @@ impl Tick {
     /// Sets the timer that checks what replicas have confirmed, to fire in `delay` ms, unless it is already set.
     fn poll_replicas(&mut self, delay: Millis) {
         if self.replicas.is_none() {
-            self.replicas = Some(Set::new::<Replicas>(delay, server::now() / 1000));
+            self.replicas = Some(SetTimer::new::<Replicas>(delay, server::now() / 1000));
         }
     }
 }
@@ -110,7 +110,7 @@ pub(super) fn arm() {
         TABLE.with(|table| (table.has_answered(), table.next_due(), !table.replication.is_empty()));
     TICK.with(|tick| {
         if syncs || tick.acks.is_some() {
-            tick.see_to_replicas(syncs);
+            tick.follow_replicas(syncs);
         }
         if answered && tick.outbox.is_none() {
             tick.outbox = Some((Timer::after::<Outbox>(0), 0));
@@ -128,17 +128,17 @@ pub(super) fn arm() {
         if let Some(late) = tick.due_work.take() {
             late.timer.stop();
         }
-        tick.due_work = Some(Set::new::<DueWork>(next.saturating_sub(now).max(0), now));
+        tick.due_work = Some(SetTimer::new::<DueWork>(next.saturating_sub(now).max(0), now));
     });
 }
 
 /// The server's cron calls this function. Sets the timer of work that is due soon. After the wall clock was set back, replaces timers that
 /// would fire too late.
-pub(super) fn on_duty() {
+pub(super) fn on_cron() {
     let (now, wall) = (server::since_boot(), server::now() / 1000);
     TICK.with(|tick| {
         tick.later = None;
-        let is_late = |set: &mut Set| (now - set.due).max(wall - set.at) > LATE;
+        let is_late = |set: &mut SetTimer| (now - set.due).max(wall - set.at) > LATE;
         if let Some(late) = tick.due_work.take_if(is_late) {
             late.timer.stop();
         }
@@ -240,7 +240,7 @@ impl TimerTask for DueWork {
     }
 
     fn run_again() {
-        let set = Set::new::<Self>(AFTER_PANIC, server::now() / 1000);
+        let set = SetTimer::new::<Self>(AFTER_PANIC, server::now() / 1000);
         TICK.with(|tick| {
             tick.running = false;
             tick.due_work = Some(set);

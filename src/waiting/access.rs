@@ -124,7 +124,7 @@ pub(crate) trait LockAccess: Environment {
 
     /// Whether one more grant may fit beside the present grants.
     fn has_room(&self) -> bool {
-        self.value().is_none_or(|value| value.others().bear(Room::ANY))
+        self.value().is_none_or(|value| value.others().have_room_for(Room::ANY))
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct WaitLimits {
 /// The server between commands, when due work is done and waiters are answered.
 pub(crate) trait Host: Environment {
     /// Returns whether due work has to wait, and why.
-    fn rest(&mut self, now: Now) -> Deferral;
+    fn deferral(&mut self, now: Now) -> Deferral;
 
     /// Returns how long this turn has lasted, in µs.
     fn used(&mut self) -> Micros;

@@ -23,9 +23,9 @@ pub(crate) fn acquire<B: LocksAccess>(
     wait: &WaitOptions,
     now: Now,
 ) -> Result<Outcome<Grants<B>>, Refusal> {
-    let hangs_on_client = ask.session || wait.channel.is_some() || wait.confirm.is_some();
+    let depends_on_client = ask.session || wait.channel.is_some() || wait.confirm.is_some();
     if !B::SEVERAL
-        && !hangs_on_client
+        && !depends_on_client
         && let Some(Granted { got, until, .. }) = grant_free(locks.first(), ask, now)
     {
         return Ok(Outcome::Granted((locks.each(|_| got), until)));
@@ -56,7 +56,7 @@ fn acquire_any<B: LocksAccess>(
     now: Now,
 ) -> Result<Outcome<Grants<B>>, Refusal> {
     if ask.session {
-        join::may_keep(locks, caller, ask)?;
+        join::check_sessions(locks, caller, ask)?;
     }
     let settled = locks.each(|lock| settle_for(lock, &ask.owner, now));
     let verdicts = locks.try_with(&settled, |lock, is_settled| {

@@ -15,9 +15,14 @@ const PASSED: usize = 2;
 
 /// Ends the grant with this fence, for the reason `why`, and hands its room to the next waiters in the same step.
 #[inline(always)]
-pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
+pub(super) fn hand_over<S: LockAccess>(
+    lock: &mut S,
+    fence: Fence,
+    why: LockEvent,
+    now: impl FnOnce() -> Now,
+) {
     if lock.value().is_some_and(|value| !value.is_one()) {
-        pass_on_room(lock, fence, why, now);
+        hand_over_room(lock, fence, why, now);
         return;
     }
     lock.note(why);
@@ -32,7 +37,7 @@ pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent,
 
 /// Ends one of several grants, and hands its room over. It is not inlined, so that a lock with one grant does not pay for it.
 #[inline(never)]
-fn pass_on_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
+fn hand_over_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
     end_one(lock, fence, why);
     if !lock.idle() {
         grant_heads(lock, false, now());
@@ -51,13 +56,13 @@ fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
 /// the step may end more grants first.
 pub(super) fn end_with_others<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: Now) {
     match lock.value().is_some_and(Value::is_one) {
-        true => pass_on(lock, fence, why, || now),
+        true => hand_over(lock, fence, why, || now),
         false => end_one(lock, fence, why),
     }
 }
 
 /// Ends all grants. In the same step, the lock goes to the next waiters, or becomes free.
-pub(super) fn pass_on_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl FnOnce() -> Now) {
+pub(super) fn hand_over_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl FnOnce() -> Now) {
     let until = lock.deadline();
     let fences = |value: &Value| value.all(until).map(|held| held.grant.fence()).collect::<Vec<_>>();
     let fences = lock.value().map(fences).unwrap_or_default();

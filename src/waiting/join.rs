@@ -56,7 +56,7 @@ pub(super) fn wait<B: LocksAccess, G>(
         timeout.map_or(Ok(None), |timeout| join(locks, caller, ask, wait, timeout, stuck, now))
     }) {
         Ok(Some(request)) => {
-            look_later(locks, verdicts, request, now);
+            set_timers(locks, verdicts, request, now);
             return Ok(if wait.channel.is_some() { Outcome::Queued } else { Outcome::Waits });
         }
         Ok(None) => first.and_then(|(_, conflict)| conflict.grace).map(Refusal::Grace),
@@ -78,7 +78,7 @@ fn may_wait<B: LocksAccess>(
     // A client in a transaction or a script can't be blocked, but may have a place.
     let timeout = wait.timeout.filter(|_| wait.channel.is_some() || caller.may_block());
     if timeout.is_some() {
-        may_upgrade(locks, verdicts)?;
+        refuse_upgrade(locks, verdicts)?;
         if wait.detect && conflicts(verdicts).all(|(_, conflict)| !conflict.unsettled) {
             refuse_cycle(locks, caller, ask, wait, now)?;
         }
@@ -87,7 +87,7 @@ fn may_wait<B: LocksAccess>(
 }
 
 /// Sets timers for the work to be done later for a client that now waits.
-fn look_later<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: RequestId, now: Now) {
+fn set_timers<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: RequestId, now: Now) {
     for (number, conflict) in conflicts(verdicts) {
         let lock = locks.lock(number);
         if conflict.unsettled {
@@ -104,7 +104,7 @@ fn look_later<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: Requ
 }
 
 /// Refuses a request for an upgrade if another owner already waits for one: the two would wait for each other.
-fn may_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<(), Refusal> {
+fn refuse_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<(), Refusal> {
     for (number, conflict) in conflicts(verdicts) {
         let (Some(fence), lock) = (conflict.upgrade, locks.lock(number)) else { continue };
         if !lock.idle() && lock.entry(|entry| entry.upgrader().is_some_and(|other| other != fence)) {
@@ -152,7 +152,7 @@ fn join<B: LocksAccess>(
 ) -> Result<Option<RequestId>, Refusal> {
     let (client_id, since, confirm) = (caller.id(), now.micros, wait.confirm);
     let Some(channel) = &wait.channel else {
-        may_join(locks, caller)?;
+        check_queue(locks, caller)?;
         let Some((request, client)) = block(locks, caller) else { return Ok(None) };
         let (ask, way) = (ask.to_owned(), WaitKind::Blocked(client));
         enter(locks, request, Arrival { ask, way, client_id, since, timeout, confirm }, stuck, now);
@@ -167,7 +167,7 @@ fn join<B: LocksAccess>(
         && let Some(most) = limits.places
     {
         let new = locks.here_all(|_, all| all.iter().copied().map(LockRef::weight).sum());
-        may_hang(locks, client_id, new, most)?;
+        check_places(locks, client_id, new, most)?;
     }
     let (is_shared, way) = (!ask.room.is_exclusive(), WaitKind::Notified(channel.clone()));
     let arrival = Arrival { ask, way, client_id, since, timeout, confirm: None };
@@ -181,7 +181,7 @@ fn join<B: LocksAccess>(
         });
         return Ok(Some(request));
     }
-    may_join(locks, caller)?;
+    check_queue(locks, caller)?;
     let request = locks.first().table(|table| table.waiters.next_request());
     enter(locks, request, arrival, stuck, now);
     Ok(Some(request))
@@ -198,7 +198,7 @@ pub(super) fn block<B: LocksAccess>(
 }
 
 /// Refuses a request with `SESSION` if too many locks would depend on its connection.
-pub(super) fn may_keep<B: LocksAccess>(
+pub(super) fn check_sessions<B: LocksAccess>(
     locks: &mut B,
     caller: &impl Caller<B::One>,
     ask: &AcquireRequest<'_>,
@@ -212,16 +212,16 @@ pub(super) fn may_keep<B: LocksAccess>(
             new += lock.here(|_, at| at.weight());
         }
     });
-    may_hang(locks, caller.id(), new, most)
+    check_places(locks, caller.id(), new, most)
 }
 
 /// Refuses a place or a session if more than `most` locks would depend on the connection. `new` is the weight of the new locks.
-fn may_hang<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
+fn check_places<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
     let hang = |table: &mut WaitTable<_>| table.connections.weight_of(client).saturating_add(new);
     if new > 0 && locks.first().table(hang) > most { Err(Refusal::MaxPlaces) } else { Ok(()) }
 }
 
-fn may_join<B: LocksAccess>(locks: &mut B, caller: &impl Caller<B::One>) -> Result<(), Refusal> {
+fn check_queue<B: LocksAccess>(locks: &mut B, caller: &impl Caller<B::One>) -> Result<(), Refusal> {
     let Some(most) = caller.limits().waiters else { return Ok(()) };
     let may_join = |lock: &mut B::One| match lock.entry(|entry| entry.waiters()) < most {
         true => Ok(()),

@@ -1,7 +1,7 @@
 //! Releases locks, and ends grants for `LOCK.BREAK`.
 
 use super::access::{LockAccess, LockEvent};
-use super::hand_over::{end_with_others, grant_heads, pass_on, pass_on_all};
+use super::hand_over::{end_with_others, grant_heads, hand_over, hand_over_all};
 use super::lock_set::LocksAccess;
 use super::sessions;
 use super::settle::{end_lapsed, settle, settle_own};
@@ -43,7 +43,7 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
         lock.free();
         return Some(0);
     }
-    Some(give_back(lock, fence, released, |lock| pass_on(lock, fence, LockEvent::Released, now)))
+    Some(apply(lock, fence, released, |lock| hand_over(lock, fence, LockEvent::Released, now)))
 }
 
 /// Releases one of several grants. Lapsed grants of others end first, but their room is handed over only after the release. Otherwise this
@@ -60,7 +60,7 @@ fn release_among<S: LockAccess>(
     let released =
         grant.and_then(|grant| Some((grant.fence(), lock::decide_release(Some(grant), fence, all)?)));
     let end = |lock: &mut S, fence| end_with_others(lock, fence, LockEvent::Released, now);
-    let left = released.map(|(fence, released)| give_back(lock, fence, released, |lock| end(lock, fence)));
+    let left = released.map(|(fence, released)| apply(lock, fence, released, |lock| end(lock, fence)));
     // If the budget was used up, `settle` has handed nothing over.
     if settle(lock, now) && left == Some(0) {
         grant_heads(lock, false, now);
@@ -70,7 +70,7 @@ fn release_among<S: LockAccess>(
 
 /// Applies the result of a release to a grant. Returns how many holds are left.
 #[inline(always)]
-fn give_back<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end: impl FnOnce(&mut S)) -> u32 {
+fn apply<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end: impl FnOnce(&mut S)) -> u32 {
     match released {
         Released::Kept { holds } => {
             let until = lock.with_fence(fence).map(|held| held.deadline);
@@ -101,8 +101,8 @@ pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl 
     let broken: Vec<Grant> = value.all(until).map(|held| held.grant).filter(meant).cloned().collect();
     match broken.as_slice() {
         [] => (),
-        [grant] => pass_on(lock, grant.fence(), LockEvent::Broken, now),
-        _ => pass_on_all(lock, LockEvent::Broken, now),
+        [grant] => hand_over(lock, grant.fence(), LockEvent::Broken, now),
+        _ => hand_over_all(lock, LockEvent::Broken, now),
     }
     broken
 }

@@ -31,8 +31,8 @@ const WHILE_REFUSED: Millis = 100;
 /// early, the next turn begins with the next kind. So between two pieces of work of one kind, there is at most one piece of each other
 /// kind.
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
-    let rest = host.rest(now);
-    if let Deferral::Until(then) = rest {
+    let deferral = host.deferral(now);
+    if let Deferral::Until(then) = deferral {
         host.table(|table| table.locks.timers.paused_until = then);
     }
     loop {
@@ -46,12 +46,12 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind), 0);
     loop {
         let done = match kind {
-            0 => look_at_next(host, rest, Lane::Renewal, now.millis()),
-            1 => look_at_next(host, rest, Lane::Now, now.millis()),
-            2 => look_at_next(host, rest, Lane::Look, now.millis()),
-            3 => try_next(host, rest, now.millis()),
+            0 => look_at_next(host, deferral, Lane::Renewal, now.millis()),
+            1 => look_at_next(host, deferral, Lane::Now, now.millis()),
+            2 => look_at_next(host, deferral, Lane::Look, now.millis()),
+            3 => try_next(host, deferral, now.millis()),
             4 => {
-                let ended = end_next_wait(host, rest, now);
+                let ended = end_next_wait(host, deferral, now);
                 timeouts += u64::from(ended == Some(true));
                 ended.is_some()
             }
@@ -68,7 +68,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
         }
     }
     host.table(|table| table.locks.timers.next_kind = kind);
-    if rest == Deferral::None {
+    if deferral == Deferral::None {
         host.table(|table| table.locks.timers.end_run(now.millis()));
     }
     timeouts
@@ -101,11 +101,11 @@ fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
 }
 
 /// Ends the wait whose time was up first. Returns whether the wait timed out; `None` if no wait's time is up.
-fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool> {
-    if rest == Deferral::None {
+fn end_next_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<bool> {
+    if deferral == Deferral::None {
         // Due work at the lock might still grant the lock to the waiter, so this work is done first.
         while let Some(id) = host.table(|table| table.next_overdue_with_wait(now.millis())) {
-            look(host, rest, Lane::Look, &id, now.millis());
+            look(host, deferral, Lane::Look, &id, now.millis());
             if is_over(host) {
                 return Some(false);
             }
@@ -121,13 +121,13 @@ fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool
 }
 
 /// Tries to serve the next waiter for several locks that may be able to have them all now. Returns whether there was such a waiter.
-fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
-    if matches!(rest, Deferral::Until(_)) {
+fn try_next<H: Host>(host: &mut H, deferral: Deferral, now: Millis) -> bool {
+    if matches!(deferral, Deferral::Until(_)) {
         return false;
     }
     let Some((request, ids)) = host.table(|table| table.waiters.next_try()) else { return false };
     // On a replica, waiters are sent away instead of being served.
-    if rest == Deferral::None {
+    if deferral == Deferral::None {
         try_one(host, request, &ids, now);
     }
     true
@@ -142,17 +142,17 @@ fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Milli
 }
 
 /// Looks at the lock that was due first in this lane. Returns whether there was such a lock.
-fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) -> bool {
-    if matches!(rest, Deferral::Until(_)) {
+fn look_at_next<H: Host>(host: &mut H, deferral: Deferral, lane: Lane, now: Millis) -> bool {
+    if matches!(deferral, Deferral::Until(_)) {
         return false;
     }
     let Some(id) = host.table(|table| table.locks.take_due(lane, now)) else { return false };
-    look(host, rest, lane, &id, now);
+    look(host, deferral, lane, &id, now);
     true
 }
 
-fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Millis) {
-    let again = match rest {
+fn look<H: Host>(host: &mut H, deferral: Deferral, lane: Lane, id: &LockId, now: Millis) {
+    let again = match deferral {
         // On a replica, the module only drops its entries, because the primary does the work.
         Deferral::Replica => {
             let sent_away = host.table(|table| table.demoted_at(id));

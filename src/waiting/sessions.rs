@@ -83,11 +83,11 @@ pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Gra
 /// Returns the new end of the lease for a grant whose lease has ended; `None` if no session may renew it.
 fn overdue<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
     let session = env.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
-    going_on(env, grant, &session, now)
+    renewable(env, grant, &session, now)
 }
 
 /// Returns the new end of the lease for a grant whose session outlives a freeze; `None` if the session may not renew it.
-fn going_on<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
+fn renewable<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let goes_on = !session.over && env.is_open(session.client);
     goes_on.then(|| renewed(env, grant, session, now)).flatten()
 }
@@ -120,7 +120,7 @@ pub(crate) fn outliving<A: Environment>(
         let kept = env.table(|table| table.locks.kept_expired(at)).into_iter();
         let outlives = |grant: Grant| {
             let session = env.table(|table| table.session(at, grant.fence()))?;
-            let deadline = going_on(env, &grant, &session, now)?;
+            let deadline = renewable(env, &grant, &session, now)?;
             Some(Holder { grant, deadline })
         };
         return kept.filter_map(outlives).collect();

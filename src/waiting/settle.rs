@@ -42,7 +42,7 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         if lock.here(|table, at| table.locks.look_by(at, 0) && table.locks.lock(at).has_expired()) {
             sessions::revive(lock, now);
         }
-        return !is_anything_over(lock, now);
+        return !has_ended_grants(lock, now);
     }
     let due = lock.here(|table, at| table.locks.take_up(at, now.millis()));
     if due.expired {
@@ -72,7 +72,7 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 }
 
 /// Whether there is a grant that has lapsed, or whose connection has closed, but has not been removed yet.
-fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
+fn has_ended_grants<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let has_lapsed =
         lock.value().is_some_and(|value| value.lapsed(lock.deadline(), now.millis()).next().is_some());
     has_lapsed
@@ -253,7 +253,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     } else if let Some(moved) =
         lock.here(|table, at| table.sessions().take_unconfirmed_renewal(at, fence, now.millis()))
     {
-        set_back(lock, session, until, moved, now);
+        undo_renewal(lock, session, until, moved, now);
     } else if renew {
         let limits = lock.limits();
         let lease = limits.allowed(session.lease);
@@ -281,7 +281,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
 
 /// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. `until` is the present end of
 /// the lease. The session tries again, unless the lease has ended without the renewal.
-fn set_back<S: LockAccess>(lock: &mut S, session: Session, mut until: Deadline, moved: Moved, now: Now) {
+fn undo_renewal<S: LockAccess>(lock: &mut S, session: Session, mut until: Deadline, moved: Moved, now: Now) {
     if until == moved.to {
         until = moved.from;
         if until < Deadline::At(now.millis()) {

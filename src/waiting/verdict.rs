@@ -28,7 +28,7 @@ pub(super) enum GrantKind {
     /// A new grant beside grants of others.
     Beside,
     /// A re-entry of the owner's grant.
-    Again(Fence),
+    Reentry(Fence),
     /// A re-entry that reduces the room of the owner's grant, or gives it its first slot.
     Upgrade(Fence),
 }
@@ -38,7 +38,7 @@ impl GrantKind {
     pub(super) fn earlier(self) -> Option<Fence> {
         match self {
             Self::Alone | Self::Beside => None,
-            Self::Again(fence) | Self::Upgrade(fence) => Some(fence),
+            Self::Reentry(fence) | Self::Upgrade(fence) => Some(fence),
         }
     }
 }
@@ -105,7 +105,7 @@ pub(super) fn judge<S: LockAccess>(
         },
         (Acquired::Reentered { holds, slot, deadline }, Some((fence, room))) => {
             let until = lease_of(lock, fence, deadline);
-            Ok(Decision { kind: GrantKind::Again(fence), holds, room, slot, until })
+            Ok(Decision { kind: GrantKind::Reentry(fence), holds, room, slot, until })
         }
         (Acquired::Upgraded { holds, slot, deadline }, Some((fence, room))) => match lock.grace().grants {
             0 => {

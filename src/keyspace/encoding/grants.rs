@@ -24,7 +24,7 @@ impl Grants {
             self.value = Some((Value::One(grant), deadline));
             return Ok(());
         };
-        if let Some(twice) = grant.slot_apart().filter(|slot| value.slots().has(*slot)) {
+        if let Some(twice) = grant.explicit_slot().filter(|slot| value.slots().has(*slot)) {
             return Err(format!("the slot {} twice", twice.get()));
         }
         *until = value.put(grant, deadline, *until);

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::server::taken_by;
+use crate::server::allocated_by;
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -137,8 +137,8 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
     );
     let received = Grant::received(owner("a"), ahead, 2, None, None, NOW + 300);
     assert_eq!(received.age(NOW + 300), 0);
-    assert_eq!(received.aged_as(&grant).age(NOW + 300), 300);
-    let received = Grant::received(owner("a"), ahead, 2, None, grant.made_apart(), NOW + 300);
+    assert_eq!(received.with_age_of(&grant).age(NOW + 300), 300);
+    let received = Grant::received(owner("a"), ahead, 2, None, grant.explicit_made(), NOW + 300);
     assert_eq!(received.age(NOW + 300), 300);
     // A fence may be ahead of the clock by at most `SKEW`.
     let skewed =
@@ -259,7 +259,7 @@ fn a_value_tells_how_much_memory_its_holders_take() {
     let bounds =
         [(1, 64), (2, 240), (3, 224), (8, 186), (9, 230), (10, 213), (32, 173), (33, 240), (100, 300)];
     for (holders, most) in bounds {
-        let (mut value, used) = taken_by(|| shared_by(holders));
+        let (mut value, used) = allocated_by(|| shared_by(holders));
         println!("figure: {holders} holders: {} bytes each", used / holders as usize);
         assert!(used <= most * holders as usize, "{holders}: {used}");
         let estimate = value.heap_size();
@@ -267,7 +267,7 @@ fn a_value_tells_how_much_memory_its_holders_take() {
         assert!(estimate.abs_diff(used) <= off, "{holders}: {estimate}, not {used}");
         // All holders but two end, which gives back most of their memory.
         let end = Deadline::At(NOW);
-        let ((), given_back) = taken_by(|| {
+        let ((), given_back) = allocated_by(|| {
             for number in 3..=holders {
                 value.end(fence(number), end);
             }

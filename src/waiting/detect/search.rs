@@ -122,12 +122,12 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         if is_asker && all && !waits.contains(&0) {
             waits.push(0);
         }
-        let keeper = self.keeper(id, holder.grant.fence());
-        Other { holder, waits, keeper }
+        let session_wait = self.session_wait(id, holder.grant.fence());
+        Other { holder, waits, session_wait }
     }
 
     /// Returns the wait that blocks the connection of a grant's session, if there is one.
-    fn keeper(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
+    fn session_wait(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
         let (client, blocked) = self.table(|table| table.keeper(id.to_ref(), fence))?;
         if Some(client) == self.blocked {
             return Some(0);

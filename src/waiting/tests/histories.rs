@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::reference::{Answered, Comes, Holder, Reference, Told, Wish};
+use super::reference::{Answered, Holder, Outcome, Reference, Told, Wish};
 use super::server::{Conn, Queued, Reply, Rules, Server, Writes};
 use crate::lock::{
     AcquireRequest, Deadline, Extras, Held, Millis, Owner, ReentryError, Room, Slot, SlotRequest,
@@ -200,17 +200,17 @@ impl Pair {
                     &ask,
                     &WaitOptions { timeout: block, channel: None, detect: false, confirm: None },
                 );
-                let comes = self.reference.acquire(conn, wish, block.is_some(), now);
-                let expected = comes.told();
+                let outcome = self.reference.acquire(conn, wish, block.is_some(), now);
+                let expected = outcome.told();
                 prop_assert!(agrees(told(&reply), expected, renewed), "{:?} for {:?}", reply, expected);
                 if let (Some((_, until, _)), Some(holder)) = (told(&reply), self.reference.holder_mut(who)) {
                     holder.until = until;
                 }
-                prop_assert_eq!(reply == Reply::Deadlock, comes == Comes::Deadlock);
+                prop_assert_eq!(reply == Reply::Deadlock, outcome == Outcome::Deadlock);
                 let slot_refused = |why| !matches!(why, ReentryError::TooManyHolds);
                 let other_slot = matches!(reply, Reply::NoReentry(why) if slot_refused(why));
-                prop_assert_eq!(other_slot, comes == Comes::OtherSlot);
-                let waits = comes == Comes::Null && block.is_some();
+                prop_assert_eq!(other_slot, outcome == Outcome::OtherSlot);
+                let waits = outcome == Outcome::Null && block.is_some();
                 prop_assert_eq!(reply == Reply::Waits, waits);
                 if let Some(block) = block.filter(|_| waits) {
                     self.reference.waiting.push((conn, wish, (block > 0).then_some(now + block + 1)));

@@ -1,7 +1,7 @@
 //! Measures the memory of waiters, places and sessions, with an allocator that rounds sizes as the server's allocator does.
 
 use crate::lock::{AcquireRequest, Fence, Millis, Owner};
-use crate::server::taken_by;
+use crate::server::allocated_by;
 use crate::waiting::RequestId;
 use crate::waiting::table::{Arrival, Channel, LockRef, Session, WaitKind, WaitTable};
 
@@ -29,7 +29,7 @@ fn join(table: &mut WaitTable<RequestId>, key: &str, client_id: u64, channel: Op
 /// Calls `add` many times. Returns how many bytes each call allocates, on average.
 fn each(name: &str, mut add: impl FnMut(&mut WaitTable<RequestId>, u64)) -> usize {
     let mut table = WaitTable::new();
-    let ((), bytes) = taken_by(|| (0..MANY).for_each(|number| add(&mut table, number)));
+    let ((), bytes) = allocated_by(|| (0..MANY).for_each(|number| add(&mut table, number)));
     let bytes = bytes / MANY as usize;
     println!("figure: {name}: {bytes} bytes");
     bytes

@@ -29,7 +29,7 @@ const CALLBACKS: &[&str] = &[
     "defrag",
     "digest",
     "disconnect",
-    "duty-event",
+    "cron-event",
     "evicted-event",
     "expired-event",
     "flush-event",

@@ -1,48 +1,48 @@
 //! The commands of clients, in the reference.
 
-use super::{Answered, Comes, Reference, Wish};
+use super::{Answered, Outcome, Reference, Wish};
 use crate::lock::Millis;
 use crate::waiting::tests::server::Conn;
 
 impl Reference {
-    pub(crate) fn acquire(&mut self, conn: Conn, wish: Wish, block: bool, now: Millis) -> Comes {
+    pub(crate) fn acquire(&mut self, conn: Conn, wish: Wish, block: bool, now: Millis) -> Outcome {
         self.lapse(now);
         self.serve(now);
-        let comes = self.take(wish, block, now);
+        let outcome = self.take(wish, block, now);
         let holder = self.holder(wish.who).copied();
-        if let (Comes::Granted(..), Some(holder), true) = (comes, holder, wish.session) {
+        if let (Outcome::Granted(..), Some(holder), true) = (outcome, holder, wish.session) {
             // Clients of this grant that are still to be told start no session, because this connection now keeps the grant alive.
             for answered in self.answered.iter_mut().filter(|answered| answered.grant == holder.fence) {
                 answered.session = None;
             }
             self.keep_alive(conn, wish.lease, holder.fence, now);
         }
-        comes
+        outcome
     }
 
-    pub(super) fn take(&mut self, wish: Wish, block: bool, now: Millis) -> Comes {
+    pub(super) fn take(&mut self, wish: Wish, block: bool, now: Millis) -> Outcome {
         let Some(holder) = self.holder(wish.who).copied() else {
             return match self.waiting.is_empty() && self.fits(wish) {
-                true => self.grant(wish, now).map_or(Comes::Null, Comes::of),
-                false => Comes::Null,
+                true => self.grant(wish, now).map_or(Outcome::Null, Outcome::of),
+                false => Outcome::Null,
             };
         };
         if Self::wants_another_slot(&holder, wish) {
-            return Comes::OtherSlot;
+            return Outcome::OtherSlot;
         }
         if wish.room < holder.room && !self.fits(wish) {
             if block && self.another_upgrades(holder.fence) {
-                return Comes::Deadlock;
+                return Outcome::Deadlock;
             }
             if block {
                 self.upgrader = Some(holder.fence);
             }
-            return Comes::Null;
+            return Outcome::Null;
         }
         if wish.once {
             self.share_hold(holder.fence);
         }
-        self.reenter(wish, now).map_or(Comes::Null, Comes::of)
+        self.reenter(wish, now).map_or(Outcome::Null, Outcome::of)
     }
 
     pub(crate) fn release(&mut self, who: usize, all: bool, now: Millis) -> Option<u32> {

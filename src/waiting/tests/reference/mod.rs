@@ -59,7 +59,7 @@ pub(super) type Told = Option<(u32, Millis, Option<u32>)>;
 
 /// The result of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comes {
+pub(super) enum Outcome {
     Granted(u32, Millis, Option<u32>),
     /// The client can't have the lock now. It waits if it asked with `BLOCK`.
     Null,
@@ -97,9 +97,9 @@ pub(super) struct Reference {
     pub(super) fence: u64,
     pub(super) max_hold: Option<Millis>,
     /// When the server last did due work, or tried to.
-    pub(super) rang: Millis,
+    pub(super) last_run: Millis,
     /// The end of the last pause.
-    pub(super) quiet: Millis,
+    pub(super) paused_until: Millis,
 }
 
 impl Reference {
@@ -237,7 +237,7 @@ impl Reference {
     }
 }
 
-impl Comes {
+impl Outcome {
     fn of((holds, until, slot): (u32, Millis, Option<u32>)) -> Self {
         Self::Granted(holds, until, slot)
     }

@@ -13,7 +13,7 @@ impl Reference {
         while self.time_out_first(now) {
             self.serve(now);
         }
-        self.rang = now;
+        self.last_run = now;
     }
 
     /// Renews the leases of sessions when they are due, and at the latest in their last millisecond.
@@ -30,13 +30,13 @@ impl Reference {
     /// Looks at the lock while the server refuses all writes: only waits time out.
     pub(crate) fn look_in_vain(&mut self, now: Millis) {
         self.time_out(now);
-        self.rang = now;
+        self.last_run = now;
     }
 
     /// Looks at the lock during a pause: only waits time out, and nothing else is looked at for a while.
     pub(crate) fn look_in_a_pause(&mut self, now: Millis) {
         self.time_out(now);
-        self.quiet = now + 1;
+        self.paused_until = now + 1;
     }
 
     pub(super) fn time_out(&mut self, now: Millis) {
@@ -70,7 +70,7 @@ impl Reference {
     /// Whether a session goes on although its lease has ended: the renewal was due, and the server was frozen from then until now. If the
     /// server could have renewed the lease, but has not, the session does not go on.
     pub(super) fn goes_on(&self, holder: &Holder, session: &Session, now: Millis) -> bool {
-        let frozen_from = self.quiet.max(self.rang + 1);
+        let frozen_from = self.paused_until.max(self.last_run + 1);
         let may_last = holder.latest.is_none_or(|latest| now <= latest);
         may_last && (frozen_from..=now).contains(&session.renew_at)
     }
@@ -83,7 +83,7 @@ impl Reference {
     /// Overwrites the key with another type, and then deletes it.
     pub(crate) fn overwrite(&mut self, now: Millis) {
         self.holders.clear();
-        self.rang = now;
+        self.last_run = now;
         for (conn, wish, _) in std::mem::take(&mut self.waiting) {
             self.answer(conn, wish, None, None, false, now);
         }

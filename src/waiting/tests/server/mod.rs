@@ -8,9 +8,9 @@
 //! - `events`: other events of a server.
 //! - `views`: what tests see of the server.
 
-mod befalls;
 mod clients;
 mod commands;
+mod events;
 mod keyspace;
 mod turn;
 mod views;

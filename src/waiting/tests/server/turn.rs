@@ -231,7 +231,7 @@ impl LockAccess for Turn<'_> {
 }
 
 impl Host for Turn<'_> {
-    fn rest(&mut self, now: Now) -> Deferral {
+    fn deferral(&mut self, now: Now) -> Deferral {
         match self.writes {
             Writes::Paused => Deferral::Until(now.millis() + 1),
             Writes::Replica => Deferral::Replica,

@@ -11,7 +11,7 @@ const LEASE: Millis = 3;
 
 /// A rule of the protocol that clients break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slip {
+pub(super) enum Breach {
     /// Clients accept a message with any number, instead of only the number of their last request.
     AnyMessage,
     /// Clients start work if the grant's fence is above the latest fence that came with `QUEUED`, whatever the message's number is.
@@ -155,13 +155,13 @@ impl Client {
         server: &mut Server,
         rules: Rules,
         room: u32,
-        slip: Option<Slip>,
+        breach: Option<Breach>,
         now: Millis,
     ) {
         let owner = self.owner();
         match self.state {
             State::Leaves(None) => {
-                let left = server.leave(rules, now, &owner) || slip == Some(Slip::NoRelease);
+                let left = server.leave(rules, now, &owner) || breach == Some(Breach::NoRelease);
                 self.state = if left { State::Idle } else { State::Releases };
             }
             State::Leaves(_) | State::Releases => {
@@ -174,12 +174,12 @@ impl Client {
         let Some(Sent { command, at, answer }) = &mut self.sent else { return };
         *answer = Some(match *command {
             Command::Acquire => {
-                let (ask, wait) = request(owner, room, NonZeroU64::new(1 + *at as u64), slip);
+                let (ask, wait) = request(owner, room, NonZeroU64::new(1 + *at as u64), breach);
                 match server.acquire(rules, now, self.who, &ask, &wait) {
                     Reply::Granted { fence, slot, deadline, .. } => {
                         Answer::Granted(fence, slot, deadline.left(now))
                     }
-                    Reply::Queued if slip == Some(Slip::Floor) => Answer::Queued(server.fences.last()),
+                    Reply::Queued if breach == Some(Breach::Floor) => Answer::Queued(server.fences.last()),
                     Reply::Queued => Answer::Queued(None),
                     reply => panic!("{reply:?}"),
                 }
@@ -192,9 +192,9 @@ impl Client {
     }
 
     /// The client reads the answer to its command, if the answer is there.
-    pub(super) fn read(&mut self, slip: Option<Slip>, now: Millis) {
+    pub(super) fn read(&mut self, breach: Option<Breach>, now: Millis) {
         let Some(Sent { at, answer: Some(answer), .. }) = self.sent.take() else { return };
-        let from = if slip == Some(Slip::FromReply) { now } else { at };
+        let from = if breach == Some(Breach::FromReply) { now } else { at };
         self.state = match (self.state, answer) {
             (State::Waits { lost, .. }, Answer::Granted(fence, ..)) if lost == Some(fence) => {
                 State::Leaves(lost)
@@ -216,18 +216,18 @@ impl Client {
 
     /// The client reads a message. This is the rule under test: work starts if the message has the number of the last request, and the
     /// answer to that request was `QUEUED`. The work ends at the latest when the lease is over, counted from when the request was sent.
-    pub(super) fn hear(&mut self, mail: Mail, slip: Option<Slip>, now: Millis) {
+    pub(super) fn hear(&mut self, mail: Mail, breach: Option<Breach>, now: Millis) {
         self.state = match (self.state, mail) {
             (
                 State::Waits { queued: Some((asked, floor)), lost },
                 Mail::Start { fence, lease, slot, number },
             ) if lost != Some(fence) => {
-                let begins = match slip {
-                    Some(Slip::AnyMessage | Slip::AtGranted) => true,
-                    Some(Slip::Floor) => Some(fence) > floor,
+                let begins = match breach {
+                    Some(Breach::AnyMessage | Breach::AtGranted) => true,
+                    Some(Breach::Floor) => Some(fence) > floor,
                     _ => number == NonZeroU64::new(1 + asked as u64),
                 };
-                let from = if slip == Some(Slip::FromMessage) { now } else { asked };
+                let from = if breach == Some(Breach::FromMessage) { now } else { asked };
                 match begins && now <= from + lease {
                     true => State::Works(Belief { fence, slot, until: from + lease }),
                     false => self.state,
@@ -259,9 +259,9 @@ fn request(
     owner: Owner<'static>,
     room: u32,
     number: Option<NonZeroU64>,
-    slip: Option<Slip>,
+    breach: Option<Breach>,
 ) -> (AcquireRequest<'static>, WaitOptions) {
-    let start = number.filter(|_| slip != Some(Slip::AtGranted));
+    let start = number.filter(|_| breach != Some(Breach::AtGranted));
     let slot = (room > 1).then_some(SlotRequest::Least);
     let (room, address) = (Room::limit(room).unwrap(), owner.text().as_ref().into());
     let ask = AcquireRequest { once: true, room, slot, ..AcquireRequest::new(owner, LEASE) };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use stateright::{Model, Property};
 
 use super::super::server::{Conn, Effect, Rules, Server, Writes};
-use super::client::{Belief, Client, Mail, Slip, State, Wish, mail, owner};
+use super::client::{Belief, Breach, Client, Mail, State, Wish, mail, owner};
 use crate::lock::{Fence, Held, Millis, Owner};
 
 pub(super) const ALONE: &str = "nobody works on what another has";
@@ -26,7 +26,7 @@ pub(super) struct Size {
     pub(super) closes: bool,
     /// Whether a replica takes over.
     pub(super) failover: bool,
-    pub(super) slip: Option<Slip>,
+    pub(super) breach: Option<Breach>,
     pub(super) rules: Rules,
 }
 
@@ -94,23 +94,23 @@ impl World {
     }
 
     fn take(&mut self, size: Size, action: Action) {
-        let (now, slip, rules) = (self.now, size.slip, size.rules);
+        let (now, breach, rules) = (self.now, size.breach, size.rules);
         match action {
             Action::Begin(who, wish) => self.client(who).begin(wish, now),
             Action::Serve(who) => {
                 let Self { clients, primary, .. } = self;
-                clients[usize::from(who)].serve(primary, rules, size.room, slip, now);
+                clients[usize::from(who)].serve(primary, rules, size.room, breach, now);
             }
             Action::Read(who) => {
                 let before = self.client(who).state;
-                self.client(who).read(slip, now);
+                self.client(who).read(breach, now);
                 let after = self.client(who).state;
                 self.extended = matches!((before, after), (State::Works(before), State::Works(after)) if before.until < after.until);
             }
             Action::Hear(who, acquire, mail) => {
                 self.mail.remove(&(who, acquire, mail));
                 let waited = matches!(self.client(who).state, State::Waits { .. });
-                self.client(who).hear(mail, slip, now);
+                self.client(who).hear(mail, breach, now);
                 self.began = waited && matches!(self.client(who).state, State::Works(_));
             }
             Action::Close(who) => {
@@ -180,7 +180,7 @@ impl World {
     }
 
     /// Whether each client that works has room beside all other clients that the server believes to be holders.
-    pub(super) fn bears_them(&self, room: u32) -> bool {
+    pub(super) fn keeps_clients_apart(&self, room: u32) -> bool {
         let holders = self.primary.holders(self.now);
         self.believers().all(|(client, belief)| {
             let owner = client.owner();
@@ -264,7 +264,7 @@ impl Model for Size {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(ALONE, |size: &Self, world: &World| world.bears_them(size.room)),
+            Property::always(ALONE, |size: &Self, world: &World| world.keeps_clients_apart(size.room)),
             // After a failover, the new primary may not know that clients have given up.
             Property::always(NOTHING_STAYS, |size: &Self, world: &World| size.failover || world.is_clean()),
             // A world that is too small to reach these states proves nothing.

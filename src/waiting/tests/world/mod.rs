@@ -217,7 +217,7 @@ impl World {
     }
 
     /// Whether the owners that believe that they hold the lock have room for each other, and different slots.
-    fn bear_each_other(&self) -> bool {
+    fn have_room_for_each_other(&self) -> bool {
         let count = self.believers();
         let bears = |belief: &Belief| belief.room.most().is_none_or(|most| count <= most as usize);
         let mut slots = BTreeSet::new();

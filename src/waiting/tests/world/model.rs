@@ -47,7 +47,7 @@ pub(in crate::waiting::tests) enum Action {
     /// The server does the work that is due.
     RunDue(Writes),
     /// The old primary, which lives on beside its successor, does the work that is due.
-    RingOld,
+    RunDueOld,
     /// The server frees the clients that it is done with.
     Free,
     /// A millisecond passes.
@@ -119,7 +119,7 @@ impl Size {
         let happens = self.happens;
         let old = world.old.as_ref().filter(|_| !world.away);
         if old.is_some_and(|(old, _)| old.next_due().is_some_and(|at| at <= now)) {
-            actions.push(Action::RingOld);
+            actions.push(Action::RunDueOld);
         } else if world.primary.next_due().is_some_and(|at| at <= now) {
             if happens.arrives {
                 actions.push(Action::RunDue(Writes::Arriving));
@@ -164,7 +164,7 @@ impl Model for Size {
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         // After a fault, the model stops.
-        if !world.faults.is_empty() || !world.bear_each_other() {
+        if !world.faults.is_empty() || !world.have_room_for_each_other() {
             return;
         }
         self.turns(world, actions);
@@ -223,7 +223,7 @@ impl Model for Size {
             Action::Deafen => next.primary.deaf = !next.primary.deaf,
             Action::Unblock { conn, error } => next.unblock(*self, conn, error),
             Action::RunDue(writes) => next.run_due(*self, writes),
-            Action::RingOld => next.ring_old(*self),
+            Action::RunDueOld => next.run_due_old(*self),
             Action::Free => next.free(*self),
             Action::Pass => {
                 next.look(*self);
@@ -268,7 +268,7 @@ impl Model for Size {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut all: Vec<Property<Self>> = vec![
-            Property::always(EXCLUSION, |_, world: &World| world.bear_each_other()),
+            Property::always(EXCLUSION, |_, world: &World| world.have_room_for_each_other()),
             Property::always("2: fences rise", |_, world: &World| !world.has(Fault::FenceNotAbove)),
             Property::always("slots are apart, stay, and are the least", |_, world: &World| {
                 !world.has(Fault::WrongSlot)

@@ -119,7 +119,7 @@ impl World {
     }
 
     pub(super) fn close(&mut self, size: Size, conn: Conn) {
-        self.go(conn);
+        self.client_gone(conn);
         for (who, place) in (0..).zip(&mut self.places) {
             if place.take_if(|place| *place == conn).is_some() {
                 self.arrivals.retain(|queued| *queued != Queued::Notified(owner(who)));
@@ -132,12 +132,12 @@ impl World {
     }
 
     pub(super) fn vanish(&mut self, conn: Conn) {
-        self.go(conn);
+        self.client_gone(conn);
         self.primary.vanish(conn);
     }
 
     /// The client of a connection is gone. Its owner no longer relies on a grant that the connection kept alive, or was to keep alive.
-    fn go(&mut self, conn: Conn) {
+    fn client_gone(&mut self, conn: Conn) {
         let waited = match self.waiting[usize::from(conn)].take() {
             Some((who, kind)) if kind.session() => Some(who),
             _ => None,
@@ -167,7 +167,7 @@ impl World {
         self.hear(size, told);
     }
 
-    pub(super) fn ring_old(&mut self, size: Size) {
+    pub(super) fn run_due_old(&mut self, size: Size) {
         let told = self.step(size, Role::Old, |server, rules, now| server.run_due(rules, now, Writes::Taken));
         for (conn, reply) in told {
             if let Some((who, kind)) = self.waiting_old[usize::from(conn)].take() {
@@ -242,7 +242,7 @@ impl World {
         self.waiting.fill(None);
         if size.confirm.is_some() && self.old.is_some() {
             // The old primary is not frozen, so it does its due work.
-            self.ring_old(size);
+            self.run_due_old(size);
         }
     }
 
