@@ -3,7 +3,7 @@
 use crate::lock::{LONGEST_LEASE, Millis, Room};
 use crate::server::NumericConfig;
 
-/// The lease in ms if a command names none.
+/// The lease in ms of a command that names none.
 pub(crate) static DEFAULT_LEASE: NumericConfig =
     NumericConfig::new(c"default-lease", 30_000, 1, LONGEST_LEASE);
 
@@ -60,7 +60,7 @@ pub(crate) fn max_holders() -> u32 {
     u32::try_from(MAX_HOLDERS.get()).ok().filter(|&most| most > 0).unwrap_or(Room::MOST)
 }
 
-/// The most keys that one command may name.
+/// Returns the most keys that one command may name.
 pub(crate) fn max_keys() -> usize {
     MAX_KEYS.get().unsigned_abs() as usize
 }

@@ -15,7 +15,6 @@ pub(crate) enum Owner<'a> {
     /// A UUID that is spelled in 36 lower-case characters. Any other spelling is a `Name`, because it is another byte string, and so
     /// another owner.
     Uuid([u8; 16]),
-    /// Any other name.
     Name(Cow<'a, [u8]>),
 }
 

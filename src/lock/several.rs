@@ -124,8 +124,8 @@ impl Several {
         };
         // No two grants may have the same fence, whatever a file says.
         self.end(grant.fence());
-        // Nor may two grants have the same slot. The slot of an exclusive grant that only follows from its room is not noted: such a grant
-        // is alone, except in an altered file, where its end must not free another grant's slot.
+        // Nor may two grants have the same slot. Slot 1, which an exclusive grant has by its room, is not noted: in an altered file, an
+        // exclusive grant may not be alone, and its end must not free another grant's slot 1.
         let grant = match grant.explicit_slot() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {

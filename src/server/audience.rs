@@ -32,7 +32,7 @@ static NEXT_CHECK: AtomicI64 = AtomicI64::new(i64::MAX);
 /// Whether it is certain that nobody listens.
 static NOBODY: AtomicBool = AtomicBool::new(false);
 
-/// Whether somebody may listen.
+/// Whether somebody may receive what this server replicates.
 fn listens() -> bool {
     !NOBODY.load(Ordering::Relaxed)
 }

@@ -102,7 +102,7 @@ impl Ctx<'_> {
     /// Returns the value of one of the server's settings, as `CONFIG GET` shows it; `None` if the server refuses.
     pub(super) fn setting(&self, name: &CStr) -> Option<String> {
         let (config, format) = (c"CONFIG".as_ptr(), c"Ecc".as_ptr());
-        // SAFETY: the context is valid (see `new`); the format names two texts that end in NUL, and they follow.
+        // SAFETY: the context is valid (see `new`); the format says that two texts ending in NUL follow.
         let reply =
             unsafe { api!(RedisModule_Call(self.raw(), config, format, c"GET".as_ptr(), name.as_ptr())) };
         let reply = Reply::new(reply)?;
@@ -122,10 +122,10 @@ impl Ctx<'_> {
     pub(crate) fn hash_slot_arrives(&self, key: &[u8]) -> bool {
         let (cluster, format) = (c"CLUSTER".as_ptr(), c"Ecb".as_ptr());
         let keyslot = c"KEYSLOT".as_ptr();
-        // SAFETY: the context is valid (see `new`); the format names a text that ends in NUL and one buffer, and they follow.
+        // SAFETY: the context is valid (see `new`); the format says that a text ending in NUL and a buffer follow.
         let hash_slot =
             unsafe { api!(RedisModule_Call(self.raw(), cluster, format, keyslot, key.as_ptr(), key.len())) };
-        // SAFETY: as for the call before; the format names a text that ends in NUL.
+        // SAFETY: as for the call before; the format says that a text ending in NUL follows.
         let nodes = unsafe { api!(RedisModule_Call(self.raw(), cluster, c"Ec".as_ptr(), c"NODES".as_ptr())) };
         match (Reply::new(hash_slot), Reply::new(nodes)) {
             (Some(hash_slot), Some(nodes)) => {

@@ -30,7 +30,7 @@ impl NumericConfig {
     pub(super) fn register(&'static self, ctx: *mut raw::RedisModuleCtx, default: i64) -> bool {
         self.value.store(default, Ordering::Relaxed);
         // SAFETY: the server gave us the context for the time of loading. It copies the name, and passes the pointer to the two callbacks,
-        // for which the pointer is what it is here: a `'static` setting.
+        // which use it as a pointer to a `'static` setting, as it is.
         let status = unsafe {
             api!(RedisModule_RegisterNumericConfig(
                 ctx,

@@ -104,7 +104,7 @@ impl Ctx<'_> {
 
     /// Sends `command key` to the replicas and the append-only file. Returns whether the server accepted it.
     pub(crate) fn replicate_key(&self, command: &CStr, key: Arg<'_>) -> bool {
-        // SAFETY: context and string are valid (see their `new`); the format names one string of the server's, which follows.
+        // SAFETY: context and string are valid (see their `new`); the format says that a server string follows.
         let status =
             unsafe { api!(RedisModule_Replicate(self.ctx, command.as_ptr(), c"s".as_ptr(), key.raw())) };
         status == raw::REDISMODULE_OK as i32
@@ -112,8 +112,8 @@ impl Ctx<'_> {
 
     /// Sends `command key bytes` to the replicas and the append-only file. Returns whether the server accepted it.
     pub(crate) fn replicate_bytes(&self, command: &CStr, key: Arg<'_>, bytes: &[u8]) -> bool {
-        // SAFETY: context and string are valid (see their `new`); the format names a string of the server's and a buffer with its length (a
-        // `usize`), and they follow.
+        // SAFETY: context and string are valid (see their `new`); the format says that a server string and a buffer with its length (a
+        // `usize`) follow.
         let status = unsafe {
             api!(RedisModule_Replicate(
                 self.ctx,

@@ -17,7 +17,7 @@ pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);
 impl InfoWriter {
     /// Begins a section. Returns whether the client asked for it; otherwise its fields must be left out.
     pub(crate) fn section(&mut self, name: &CStr) -> bool {
-        // SAFETY: `write` made the writer from the server's own pointer, and it lives no longer than that; the server copies the name.
+        // SAFETY: `write` made the writer from the server's pointer, and `self` does not outlive the callback; the server copies the name.
         let status = unsafe { api!(RedisModule_InfoAddSection(self.0, name.as_ptr())) };
         status == raw::REDISMODULE_OK as c_int
     }

@@ -132,7 +132,6 @@ impl<'a, T: NativeType> Key<'a, T> {
         }
     }
 
-    /// Deletes the key.
     #[inline(always)]
     pub(crate) fn delete(&mut self) {
         let value = self.open.value.replace(std::ptr::null_mut());
@@ -149,7 +148,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         if self.raw_value().is_null() {
             return None;
         }
-        // SAFETY: the key is open, since it has a value.
+        // SAFETY: the key is open, because it has a value.
         let at = unsafe { api!(RedisModule_GetAbsExpire(self.open.key.get())) };
         (at != i64::from(raw::REDISMODULE_NO_EXPIRE)).then_some(at)
     }

@@ -82,7 +82,7 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         digest: Some(digest::<T>),
         free: Some(free::<T>),
         mem_usage2: Some(memory::<T>),
-        // Superseded by `mem_usage2`.
+        // `mem_usage2` replaces this callback.
         mem_usage: None,
         aux_load: Some(load_aux::<T>),
         aux_save_triggers: raw::REDISMODULE_AUX_BEFORE_RDB as c_int,
@@ -93,7 +93,7 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         // `free_effort` is enough: `free_effort2` would only get the database, too.
         free_effort2: None,
         unlink2: Some(unlinked::<T, E>),
-        // Superseded by `unlink2`.
+        // `unlink2` replaces this callback.
         unlink: None,
         // Without `copy`, the server refuses `COPY`, which would give one grant two holders.
         copy: None,
@@ -304,7 +304,7 @@ impl Defrag {
 
     /// Lets the server move an allocation, if it wants to. Returns where the allocation is now.
     fn moved(&mut self, old: *mut c_void) -> *mut c_void {
-        // SAFETY: `defrag` made `self` from the server's pointer, and it lives no longer than that; the caller owns `old`.
+        // SAFETY: `defrag` made `self` from the server's pointer, and `self` does not outlive the callback; the caller owns `old`.
         let new = unsafe { api!(RedisModule_DefragAlloc(self.0, old)) };
         if new.is_null() { old } else { new }
     }
@@ -315,7 +315,7 @@ pub(crate) struct Unlinked(*mut raw::RedisModuleKeyOptCtx);
 
 impl Unlinked {
     pub(crate) fn db(&self) -> i32 {
-        // SAFETY: `unlinked` made `self` from the server's pointer, and it lives no longer than that.
+        // SAFETY: `unlinked` made `self` from the server's pointer, and `self` does not outlive the callback.
         unsafe { api!(RedisModule_GetDbIdFromOptCtx(self.0)) }
     }
 
@@ -333,8 +333,8 @@ pub(crate) struct AofRewrite(*mut raw::RedisModuleIO);
 impl AofRewrite {
     /// Writes `command key bytes`.
     pub(crate) fn bytes(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8]) {
-        // SAFETY: `rewrite` made `self` from the server's stream, and it lives no longer than that; the format names a string of the
-        // server's and a buffer with its length (a `usize`), and they follow.
+        // SAFETY: `rewrite` made `self` from the server's stream, and `self` does not outlive the callback; the format says that a server
+        // string and a buffer with its length (a `usize`) follow.
         unsafe {
             api!(RedisModule_EmitAOF(
                 self.0,
@@ -353,7 +353,7 @@ pub(crate) struct Digest(*mut raw::RedisModuleDigest);
 
 impl Digest {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        // SAFETY: `digest` made `self` from the server's pointer, and it lives no longer than that; the server reads `len` bytes.
+        // SAFETY: `digest` made `self` from the server's pointer, and `self` does not outlive the callback; the server reads `len` bytes.
         unsafe { api!(RedisModule_DigestAddStringBuffer(self.0, bytes.as_ptr().cast(), bytes.len())) };
     }
 

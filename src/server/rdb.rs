@@ -7,7 +7,7 @@ pub(crate) struct RdbWriter(pub(super) *mut raw::RedisModuleIO);
 
 impl RdbWriter {
     pub(crate) fn unsigned(&mut self, value: u64) {
-        // SAFETY: `native_type` made `self` from the server's stream, and it lives no longer than the callback.
+        // SAFETY: `native_type` made `self` from the server's stream, and `self` does not outlive the callback.
         unsafe { api!(RedisModule_SaveUnsigned(self.0, value)) };
     }
 
@@ -26,7 +26,7 @@ pub(crate) struct RdbReader(pub(super) *mut raw::RedisModuleIO);
 
 impl RdbReader {
     pub(crate) fn unsigned(&mut self) -> Result<u64, Truncated> {
-        // SAFETY: `native_type` made `self` from the server's stream, and it lives no longer than the callback.
+        // SAFETY: `native_type` made `self` from the server's stream, and `self` does not outlive the callback.
         let value = unsafe { api!(RedisModule_LoadUnsigned(self.0)) };
         self.check().map(|()| value)
     }

@@ -41,7 +41,7 @@ impl Ctx<'_> {
     pub(crate) fn ask_replicas(&self) -> bool {
         let (replconf, getack, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
         // "A": the command goes into no append-only file.
-        // SAFETY: the context is valid (see `new`); the format names two texts that end in NUL, and they follow.
+        // SAFETY: the context is valid (see `new`); the format says that two texts ending in NUL follow.
         let status =
             unsafe { api!(RedisModule_Replicate(self.raw(), replconf, c"Acc".as_ptr(), getack, all)) };
         status == raw::REDISMODULE_OK as c_int

@@ -34,7 +34,6 @@ pub(super) fn begin() {
     GRACE.with(|grace| grace.begin(now));
 }
 
-/// Starts the heartbeat.
 pub(super) fn start() {
     begin();
     set_next();

@@ -37,7 +37,7 @@ struct Tick {
 
 /// A timer that has been set.
 struct SetTimer {
-    /// When the timer is to fire, by the wall clock.
+    /// When the timer is to fire, in ms by the wall clock.
     at: Millis,
     /// When the timer is to fire, in ms since boot. The timer itself goes by the wall clock, which can be set back.
     due: Millis,

@@ -66,7 +66,7 @@ pub(crate) trait LockAccess: Environment {
     fn free(&mut self);
 
     /// Notes an event, which is published and counted when the step is over.
-    fn note(&mut self, note: LockEvent);
+    fn note(&mut self, event: LockEvent);
 
     /// Returns the fence for a grant that is made now; `None` if the greatest fence has been given.
     fn next_fence(&mut self, now: Now) -> Option<Fence>;
@@ -261,7 +261,7 @@ pub(crate) enum LockEvent {
     Extended,
 }
 
-/// Why a command changes nothing.
+/// Why the rules refuse a command, which then changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NotHeld,

@@ -16,7 +16,7 @@ pub(crate) struct ExtendRequest<'a> {
     /// If there is a fence, only the grant with this fence may be extended.
     pub(crate) fence: Option<u64>,
     pub(crate) lease: Millis,
-    /// How many replicas have to confirm the extension before the client is told.
+    /// How many replicas have to confirm the extension before the client is told; `None`: no `SYNC`.
     pub(crate) confirm: Option<Confirm>,
 }
 

@@ -91,7 +91,6 @@ pub(super) enum Served {
     Granted,
     /// The waiter has re-entered grants of its owner, or can never have its locks, and is told so.
     Answered,
-    /// The waiter still waits.
     Waits,
 }
 

@@ -34,7 +34,7 @@ use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
 use crate::lock::{Datum, Mover, Value};
 use crate::server::{self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, TypeHandle};
 
-/// The encoding of earlier versions.
+/// The number of the encoding that earlier versions wrote.
 const FIRST: i32 = 1;
 
 static HANDLE: TypeHandle = TypeHandle::new();

@@ -30,7 +30,7 @@ pub(super) struct Module {
     pub(super) for_tests: bool,
     /// The meanings of each name. Some names have several meanings, such as a module and a function.
     pub(super) names: BTreeMap<String, Vec<Name>>,
-    /// The paths before each `::*`.
+    /// The paths of glob imports, without their `::*`.
     pub(super) globs: Vec<Vec<String>>,
     pub(super) mentions: Vec<Mention>,
     /// The methods that the module defines, and the methods that they call on `self`.

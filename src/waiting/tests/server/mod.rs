@@ -76,7 +76,6 @@ impl Rules {
     };
 }
 
-/// The reply to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reply {
     Granted {
@@ -149,7 +148,6 @@ pub(crate) enum Writes {
     Elsewhere,
     /// Clients are paused.
     Paused,
-    /// The server is a replica.
     Replica,
 }
 

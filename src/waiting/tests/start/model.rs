@@ -24,7 +24,6 @@ pub(super) struct Size {
     pub(super) breaks: bool,
     /// Whether connections close, so that the command or the answer on its way is lost.
     pub(super) closes: bool,
-    /// Whether a replica takes over.
     pub(super) failover: bool,
     pub(super) breach: Option<Breach>,
     pub(super) rules: Rules,

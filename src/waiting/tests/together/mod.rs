@@ -50,10 +50,10 @@ enum Step {
     Ask(Conn, Want),
     Release(Conn, &'static [Lock]),
     Extend(Conn, &'static [Lock], Millis),
-    /// `LOCK.LEAVE`.
+    /// A client sends `LOCK.LEAVE` for the first lock.
     Leave(Conn),
     Close(Conn),
-    /// `CLIENT UNBLOCK`, with `ERROR` if true.
+    /// An operator runs `CLIENT UNBLOCK`, with `ERROR` if true.
     Unblock(Conn, bool),
     /// The server does the work that is due, or refuses its writes.
     RunDue(bool),

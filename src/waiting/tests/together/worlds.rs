@@ -102,7 +102,7 @@ impl Model for Size {
         let mut next = world.clone();
         next.take(step);
         next.server.renumber(false);
-        // Each change of a key raises a number forever, so changes are limited as well.
+        // Each change of a key raises a counter in the table, so the number of changes is limited to keep the number of states finite.
         let counts = matches!(step, Step::Ask(..) | Step::Delete(_) | Step::Overwrite(_));
         Some((next, asks - u8::from(counts)))
     }

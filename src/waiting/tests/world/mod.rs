@@ -89,7 +89,7 @@ pub(super) struct World {
     primary: Server,
     /// The old primary, and the time at which it dies.
     old: Option<(Server, Millis)>,
-    /// Whether the old primary is still away, since before it was replaced.
+    /// Whether the old primary was away when it was replaced, and has not come back yet.
     away: bool,
     replica: Option<Server>,
     on_the_way: Vec<Effect>,

@@ -35,11 +35,11 @@ pub(in crate::waiting::tests) enum Action {
     Close(Conn),
     /// A client goes away, without the server's knowing it yet.
     Vanish(Conn),
-    /// `LOCK.LEAVE`.
+    /// An owner sends `LOCK.LEAVE`.
     Leave(Who),
     /// All subscribers come, or go.
     Deafen,
-    /// `CLIENT UNBLOCK`.
+    /// An operator runs `CLIENT UNBLOCK`, with `ERROR` if `error` is true.
     Unblock {
         conn: Conn,
         error: bool,

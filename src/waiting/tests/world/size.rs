@@ -72,7 +72,7 @@ pub(in crate::waiting::tests) enum Clients {
     Strict,
     /// Clients reuse their names, and accept grants that they get back in this way.
     ReuseNames,
-    /// Clients also extend grants that they don't believe to hold.
+    /// Clients also extend grants that they don't believe they hold.
     ExtendAnything,
     /// Clients count their holds themselves, like several threads of which only one sees the reply.
     CountThemselves,
