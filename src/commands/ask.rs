@@ -120,7 +120,7 @@ impl<'a> AcquireArgs<'a> {
         }
     }
 
-    /// Replies to an acquire. If the client got what it asked for, `granted` writes the reply.
+    /// Replies to an acquire. If the client got its grants, `granted` writes the reply.
     #[inline(always)]
     pub(super) fn reply<G>(&self, ctx: &Ctx<'_>, outcome: Outcome<G>, granted: impl FnOnce(&[u8], G)) {
         match outcome {

@@ -186,8 +186,7 @@ pub(super) fn room(number: i64) -> Option<Room> {
     }
 }
 
-/// Returns the slot that a number stands for. With 0, the grant has no slot, or its room says the slot. Returns `None` if the room has no
-/// such slot.
+/// Returns the slot that a number stands for; 0 means that no slot was written. Returns `None` if the room has no such slot.
 pub(super) fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
     if number == 0 {
         return Some(None);

@@ -87,7 +87,7 @@ impl<'a> LockKey<'a> {
         self.store(grant, until);
     }
 
-    /// Makes this the only grant of the lock, and replicates nothing. Used directly for a grant from a primary.
+    /// Makes this the only grant of the lock, and replicates nothing. `LOCK.APPLY` uses this directly.
     #[inline(always)]
     pub(crate) fn store(&mut self, grant: Grant, until: Deadline) {
         match self.key.value_mut() {
@@ -107,7 +107,7 @@ impl<'a> LockKey<'a> {
         self.store_among(grant, deadline);
     }
 
-    /// Stores a grant beside the other grants, and replicates nothing. Used directly for a grant from a primary.
+    /// Stores a grant beside the other grants, and replicates nothing. `LOCK.APPLY` uses this directly.
     pub(crate) fn store_among(&mut self, grant: Grant, deadline: Deadline) {
         let until = self.deadline();
         let Some(value) = self.key.value_mut() else { return self.store(grant, deadline) };

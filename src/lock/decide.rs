@@ -238,7 +238,7 @@ pub(crate) fn decide_release(grant: Option<&Grant>, fence: Option<u64>, all: boo
     Some(if all { Released::Ended } else { take_back(grant, 1) })
 }
 
-/// Returns what is left of a grant after `holds` holds are released.
+/// Returns whether a grant ends, or how many holds are left, if `holds` holds are released.
 pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     match grant.holds().saturating_sub(holds) {
         0 => Released::Ended,

@@ -109,17 +109,18 @@ unsafe extern "C" fn reply<E: BlockedEvents>(
     let replied = guard(c"reply", || {
         // SAFETY: the server gave the context to this callback.
         let number = unsafe { number_in(ctx) };
-        // SAFETY: as for the call before.
+        // SAFETY: the server gave the context to this callback.
         let ctx = unsafe { Ctx::new(ctx) };
         number.map(|number| E::reply(&ctx, number))
     });
     if replied.is_none() {
         guard(c"error-reply", || {
-            // SAFETY: as for the call before.
+            // SAFETY: the server gave the context to this callback.
             let ctx = unsafe { Ctx::new(ctx) };
             ctx.reply_error(c"ERR internal error");
         });
-        // The reply panicked, so the client does not know of its grant, and counts as gone. SAFETY: as for the call before.
+        // The reply panicked, so the client does not know of its grant, and counts as gone. SAFETY: the server gave the context to this
+        // callback.
         guard(c"disconnect", || unsafe { number_in(ctx) }.map(E::departed));
     }
     raw::REDISMODULE_OK as c_int
@@ -141,7 +142,7 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
     guard(c"unblock", || {
         // SAFETY: the server gave the context to this callback.
         let gone = unsafe { api!(RedisModule_BlockedClientDisconnected(ctx)) } != 0;
-        // SAFETY: as for the call before.
+        // SAFETY: the server gave the context to this callback.
         let ctx = unsafe { Ctx::new(ctx) };
         number(private).map(|number| E::finished(&ctx, number, gone))
     });

@@ -52,7 +52,7 @@ impl Reply {
     fn text_at(&self, place: usize) -> Option<&[u8]> {
         // SAFETY: as in `is_error`; the server returns null if there is no such element, and frees the element with the whole reply.
         let part = NonNull::new(unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), place)) })?;
-        // SAFETY: as for the call before.
+        // SAFETY: the part lives as long as the reply.
         Some(unsafe { text(part.as_ptr()) })
     }
 }
@@ -125,7 +125,7 @@ impl Ctx<'_> {
         // SAFETY: the context is valid (see `new`); the format says that a text ending in NUL and a buffer follow.
         let hash_slot =
             unsafe { api!(RedisModule_Call(self.raw(), cluster, format, keyslot, key.as_ptr(), key.len())) };
-        // SAFETY: as for the call before; the format says that a text ending in NUL follows.
+        // SAFETY: the context is valid (see `new`); the format says that a text ending in NUL follows.
         let nodes = unsafe { api!(RedisModule_Call(self.raw(), cluster, c"Ec".as_ptr(), c"NODES".as_ptr())) };
         match (Reply::new(hash_slot), Reply::new(nodes)) {
             (Some(hash_slot), Some(nodes)) => {

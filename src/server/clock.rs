@@ -13,7 +13,7 @@ use super::kind;
 pub(crate) fn now() -> i64 {
     // SAFETY: the table of functions is only written while the module loads; the function takes nothing.
     if let Some(cached) = unsafe { raw::RedisModule_CachedMicroseconds } {
-        // SAFETY: as for the call before.
+        // SAFETY: the function takes nothing.
         return unsafe { cached() };
     }
     let time = clock_gettime(ClockId::Realtime);

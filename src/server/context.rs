@@ -21,8 +21,7 @@ pub(super) const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
     | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
 
 impl Ctx<'_> {
-    /// # Safety
-    /// The context is the one that the server gave to the callback which is running.
+    /// # Safety The context is the context of the running callback.
     pub(super) unsafe fn new(ctx: *mut raw::RedisModuleCtx) -> Self {
         Self { ctx, life: PhantomData }
     }
@@ -72,8 +71,7 @@ impl Ctx<'_> {
 
     /// Replies with an error: its code, a space, its text.
     pub(crate) fn reply_error(&self, error: &CStr) {
-        // SAFETY: the context is valid (see `new`); the server copies the text, and passes it as an argument to its own format, not as a
-        // format.
+        // SAFETY: the context is valid (see `new`); the server copies the text, and never uses the text as a format.
         unsafe { api!(RedisModule_ReplyWithError(self.ctx, error.as_ptr())) };
     }
 

@@ -41,13 +41,13 @@ unsafe impl GlobalAlloc for Counted {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(0, rounded(layout.size()));
-        // SAFETY: as for the call before.
+        // SAFETY: the system's allocator needs the same promises that the caller gave us.
         unsafe { System.dealloc(block, layout) };
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(rounded(size), rounded(layout.size()));
-        // SAFETY: as for the call before.
+        // SAFETY: the system's allocator needs the same promises that the caller gave us.
         unsafe { System.realloc(block, layout, size) }
     }
 }

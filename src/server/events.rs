@@ -62,22 +62,22 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     // SAFETY: the server gave us the context for the time of loading.
     let keys = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx, class, Some(gone::<E>))) };
     let flush = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FLUSHDB, dataver: 1 };
-    // SAFETY: as for the call before; the callback takes the data of this event, in this version.
+    // SAFETY: the context is valid for the time of loading; the callback takes the data of this event, in this version.
     let flush = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, flush, Some(flushed::<E>))) };
     let swap = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_SWAPDB, dataver: 1 };
-    // SAFETY: as for the call before.
+    // SAFETY: the server gave us the context for the time of loading.
     let swap = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, swap, Some(swapped::<E>))) };
     let client = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CLIENT_CHANGE, dataver: 1 };
-    // SAFETY: as for the call before.
+    // SAFETY: the server gave us the context for the time of loading.
     let client = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, client, Some(client_changed::<E>))) };
     let role = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, dataver: 1 };
-    // SAFETY: as for the call before; the callback does not look at the data.
+    // SAFETY: the server gave us the context for the time of loading; the callback does not use the data.
     let role = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, role, Some(role_changed::<E>))) };
     let config = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
-    // SAFETY: as for the call before.
+    // SAFETY: the server gave us the context for the time of loading.
     let config = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, config, Some(configured::<E>))) };
     let cron = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
-    // SAFETY: as for the call before; the callback takes the data of this event, in this version.
+    // SAFETY: the context is valid for the time of loading; the callback takes the data of this event, in this version.
     let cron = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, cron, Some(on_cron::<E>))) };
     [keys, flush, swap, client, role, config, cron]
         .iter()

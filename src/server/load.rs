@@ -33,8 +33,7 @@ pub(crate) use define_on_load;
 
 /// Does the work of `RedisModule_OnLoad`.
 ///
-/// # Safety
-/// The arguments are those that the server gave to `RedisModule_OnLoad`, which is running.
+/// # Safety The arguments are the arguments of the running `RedisModule_OnLoad`.
 pub(crate) unsafe fn on_load(
     module: &Module,
     ctx: *mut raw::RedisModuleCtx,
@@ -78,7 +77,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     // SAFETY: the server gave us the context for the time of loading.
     let options = options as c_int | kind::options(&unsafe { Ctx::new(ctx) });
-    // SAFETY: as for the call before.
+    // SAFETY: the server gave us the context for the time of loading.
     unsafe { api!(RedisModule_SetModuleOptions(ctx, options)) };
     for native in module.types {
         if !(native.register)(ctx) {

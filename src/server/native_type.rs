@@ -322,7 +322,7 @@ impl Unlinked {
     pub(crate) fn key(&self) -> Arg<'_> {
         // SAFETY: as in `db`.
         let key = unsafe { api!(RedisModule_GetKeyNameFromOptCtx(self.0)) };
-        // SAFETY: the name outlives the callback, and so `self`.
+        // SAFETY: the name outlives `self`, because it outlives the callback.
         unsafe { Arg::new(key.cast_mut()) }
     }
 }

@@ -63,7 +63,7 @@ impl RdbReader {
     fn hash_slot_arrives(&self) -> bool {
         // SAFETY: the table of functions is only written while the module loads.
         let hash_slot_of = unsafe { raw::RedisModule_ClusterKeySlot };
-        // SAFETY: as for the call before.
+        // SAFETY: the table of functions is only written while the module loads.
         let is_ours = unsafe { raw::RedisModule_ClusterCanAccessKeysInSlot };
         let (Some(hash_slot_of), Some(is_ours)) = (hash_slot_of, is_ours) else { return false };
         // SAFETY: as in `unsigned`; the server returns the name of the key, or null.

@@ -1,8 +1,8 @@
 //! Steps: a step works on open keys, and stays correct even if other modules change these keys meanwhile. Steps run one at a time.
 //!
 //! Opening an expired key deletes it, and writing may make a new key. The server tells other modules of both, and these modules may then do
-//! anything to any key: when the server returns to us, the value of an open key may be gone. So a step does not rely on what it knew about
-//! an open key before such a call:
+//! anything to any key: when the server returns to us, the value of an open key may be gone. So after such a call, a step does not rely on
+//! its earlier knowledge about an open key:
 //!
 //! - `Step::open_again` opens keys once more if something happened while they were opened;
 //! - an open key whose value something else removes is lost from then on (`OpenKey`): it looks absent, and is not changed;

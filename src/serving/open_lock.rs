@@ -25,7 +25,7 @@ pub(crate) struct OpenLock<'a> {
     table_used: bool,
     /// Whether this step has made or ended a grant.
     changed: bool,
-    /// The first event of this step, and the later ones. They are published after the step, because other modules hear of them, and may
+    /// The first event of this step, and the later events. They are published after the step, because other modules hear of them, and may
     /// then do anything to the key.
     first: Option<LockEvent>,
     more: Vec<LockEvent>,

@@ -219,7 +219,7 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
             drop_closed(lock, request);
             continue;
         }
-        // Until a waiter has got the lock, the grant in the key may be an ended grant, which does not count.
+        // With `over`, the grant in the key has ended, and does not count, until a waiter's grant replaces it.
         let is_over = over && !granted;
         match serve(lock, request, &ask, Standing::First { over: is_over }, now) {
             Served::Waits => {

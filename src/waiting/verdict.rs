@@ -124,8 +124,8 @@ pub(super) fn judge<S: LockAccess>(
     })
 }
 
-/// Decides whether a request that fits may be granted now. It may not in a grace, or if somebody waits ahead of it: a grace may have ended
-/// just now. The error is the `grace` of the `Conflict`.
+/// Decides whether a request that fits may be granted now. It may not during a grace, nor if somebody waits ahead of it, even if the grace
+/// has just ended. The error is the `grace` of the `Conflict`.
 #[inline(always)]
 fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Option<Millis>> {
     match (lock.grace().grants, standing) {

@@ -18,7 +18,7 @@ pub(super) struct Size {
     pub(super) acquires: u8,
     /// The most clients that may hold the lock.
     pub(super) room: u32,
-    /// The time at which time stops.
+    /// The time at which the clock of the world stops.
     pub(super) horizon: Millis,
     /// Whether an operator breaks the lock.
     pub(super) breaks: bool,

@@ -91,7 +91,7 @@ impl World {
                 want.notify &= self.owners == CONNS && want.block.is_some();
                 Some(Step::Ask(conn, want))
             }
-            // A blocked client releases nothing, because it could not know of what it is then told.
+            // A blocked client releases nothing: its next answer would be about a grant that it has released.
             Step::Release(conn, _) | Step::Extend(conn, ..) => {
                 let blocked = self.waits[usize::from(conn)].is_some_and(|waits| !waits.notify);
                 (!blocked || self.owners < CONNS).then_some(step)

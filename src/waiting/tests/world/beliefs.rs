@@ -1,4 +1,4 @@
-//! What owners believe about their grants, from what they are told and shown.
+//! What owners believe about their grants, because of replies, messages and `LOCK.INFO`.
 
 use super::{Belief, Clients, Hears, Kind, Role, Size, Who, World, owner};
 use crate::lock::Deadline;
@@ -51,7 +51,7 @@ impl World {
         self.believe(at, who, Belief { fence, holds, room, slot, until, session: None, old: false });
     }
 
-    /// Sets an owner's belief to what it has been told, unless this has already ended.
+    /// Sets what an owner believes after a reply, unless the grant has already ended.
     fn believe(&mut self, at: Role, who: Who, belief: Belief) {
         let session = self.server(at).session(belief.fence);
         // If a session's connection is gone, the grant ends, and the owner knows this.

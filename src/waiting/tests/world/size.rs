@@ -16,7 +16,7 @@ pub(in crate::waiting::tests) struct Size {
     pub(in crate::waiting::tests) owners: Who,
     pub(in crate::waiting::tests) conns: Conn,
     pub(in crate::waiting::tests) leases: &'static [Millis],
-    /// The time at which time stops.
+    /// The time at which the clock of the world stops.
     pub(in crate::waiting::tests) horizon: Millis,
     pub(in crate::waiting::tests) kinds: &'static [Kind],
     /// The most grants in each millisecond.

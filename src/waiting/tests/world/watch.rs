@@ -15,7 +15,7 @@ type Holder = (Fence, Owner<'static>, Room);
 type Slots = BTreeMap<Fence, Option<Slot>>;
 
 impl World {
-    /// Makes a server take a step, and checks what has become of the lock.
+    /// Makes a server take a step, and checks the lock afterwards.
     pub(super) fn step<T>(
         &mut self,
         size: Size,
@@ -118,7 +118,7 @@ impl World {
         self.primary.asks().into_iter().filter(less)
     }
 
-    /// Reads the published messages, and checks what has become of the places.
+    /// Reads the published messages, and checks that no place ended without one.
     fn read(&mut self, size: Size, messages: Vec<Message>) {
         let queued = self.primary.queued();
         let holders = self.primary.holders(self.now).into_iter();
