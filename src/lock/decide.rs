@@ -91,8 +91,8 @@ impl<'a> AcquireRequest<'a> {
                 }
                 _ => false,
             },
-            // A grant of an earlier version of the module may have no slot yet, and keeps its room. (A `SHARED` grant gets the room of the
-            // request instead.)
+            // The grant has no slot because an earlier version of the module made it, or because it is `SHARED`. In the first case it keeps
+            // its room, in the second it gets the room of the request.
             (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
         };

@@ -82,7 +82,8 @@ fn number(private: *mut c_void) -> Option<NonZeroU64> {
 
 /// Returns the number of the blocked client for which the server runs a callback.
 ///
-/// # Safety The context is the context of the running callback.
+/// # Safety
+/// The context is the context of the running callback.
 unsafe fn number_in(ctx: *mut raw::RedisModuleCtx) -> Option<NonZeroU64> {
     // SAFETY: the caller promises this.
     number(unsafe { api!(RedisModule_GetBlockedClientPrivateData(ctx)) })

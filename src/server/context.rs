@@ -21,7 +21,8 @@ pub(super) const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
     | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
 
 impl Ctx<'_> {
-    /// # Safety The context is the context of the running callback.
+    /// # Safety
+    /// The context is the context of the running callback.
     pub(super) unsafe fn new(ctx: *mut raw::RedisModuleCtx) -> Self {
         Self { ctx, life: PhantomData }
     }

@@ -33,7 +33,8 @@ pub(crate) use define_on_load;
 
 /// Does the work of `RedisModule_OnLoad`.
 ///
-/// # Safety The arguments are the arguments of the running `RedisModule_OnLoad`.
+/// # Safety
+/// The arguments are the arguments of the running `RedisModule_OnLoad`.
 pub(crate) unsafe fn on_load(
     module: &Module,
     ctx: *mut raw::RedisModuleCtx,

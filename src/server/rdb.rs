@@ -57,9 +57,9 @@ impl RdbReader {
         flags & FROM_ELSEWHERE == 0 && !self.hash_slot_arrives()
     }
 
-    /// Whether the key is in a hash slot that is imported as a whole, by `RESTORE` (Redis 8.4 and later). In any other case, a key can't be
-    /// made in a hash slot that is not this node's, because clients are redirected to the slot's node. (In the older import, key by key,
-    /// clients send `RESTORE`. Valkey 9 imports with the commands of an append-only file.)
+    /// Whether the key is in a hash slot that is imported as a whole, by `RESTORE` (Redis 8.4 and later). Only then can `RESTORE` make a
+    /// key in another node's hash slot: clients are redirected to that node. (If a slot is imported key by key, clients send `RESTORE`.
+    /// Valkey 9 imports a slot with the commands of an append-only file.)
     fn hash_slot_arrives(&self) -> bool {
         // SAFETY: the table of functions is only written while the module loads.
         let hash_slot_of = unsafe { raw::RedisModule_ClusterKeySlot };

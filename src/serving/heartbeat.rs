@@ -89,7 +89,7 @@ pub(super) fn limits() -> Limits {
 }
 
 /// Returns for how many ms timers must not hand locks over. After this server was frozen or busy, it may still count replicas that are
-/// gone, and so accept writes that `min-replicas-to-write` forbids. (Commands of clients are the server's own concern.)
+/// gone, and so accept writes that `min-replicas-to-write` forbids. (The server itself decides about clients' commands.)
 pub(super) fn replicas_uncounted(ctx: &Ctx<'_>) -> Millis {
     let now = moment();
     let left = GRACE.with(|grace| grace.replicas_uncounted(now));
