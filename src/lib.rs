@@ -2,7 +2,8 @@
 //!
 //! This file is the table of contents, and connects events with listeners. Modules import only downwards, which a test checks:
 //!
-//! ```text lib -> info, commands -> serving -> keyspace, waiting -> lock
+//! ```text
+//! lib -> info, commands -> serving -> keyspace, waiting -> lock
 //! ```
 //!
 //! `commands` parses commands and replies to them; `serving` runs the rules of `waiting` on real locks and clients; `keyspace` stores and

@@ -225,7 +225,6 @@ pub(super) fn timeout(arg: Arg<'_>) -> Result<Millis, Error> {
     }
 }
 
-/// The unit of a lease.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
     Seconds,

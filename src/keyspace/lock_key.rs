@@ -37,7 +37,6 @@ impl<'a> LockKey<'a> {
         Key::write(ctx, name, only).map(|key| Self::of(ctx, key))
     }
 
-    /// Opens a lock for a command that only reads.
     pub(crate) fn read(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
         Key::read(ctx, name).map(|key| Self::of(ctx, key))
     }

@@ -14,7 +14,6 @@ pub(crate) trait ErrorReply {
     fn send(&self, ctx: &Ctx<'_>);
 }
 
-/// A command of the module.
 pub(crate) trait Command {
     const DEFINITION: Definition;
     type Error: ErrorReply;
