@@ -179,7 +179,7 @@ fn both_by_one_who_has_one_of_them() {
 }
 
 #[test]
-fn both_and_what_befalls_them() {
+fn both_beside_other_events() {
     let size = Size { asks: soak(3, 4), horizon: soak(1, 2), ..SMALL };
     let wants = &[Want::ONE, Want::BOTH, WITH_SESSION];
     holds(

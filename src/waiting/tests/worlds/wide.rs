@@ -34,7 +34,7 @@ fn places_and_blocked_waiters() {
 }
 
 #[test]
-fn what_befalls_readers() {
+fn readers_beside_other_events() {
     let kinds = &[Kind::Read, Kind::WaitToRead, Kind::Wait];
     let size = Size { kinds, leases: &[1, 2], horizon: soak(2, 3), ..ONE_SERVER };
     let happens = Happens { cuts: true, unblocks: true, ..NOTHING_ELSE };
