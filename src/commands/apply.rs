@@ -47,7 +47,7 @@ impl<'a> Apply<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        // No key expires while effects are applied.
+        // No key expires while effects are applied, so nothing disturbs this step.
         let _step = Step::begin().ok_or(Error::Nested)?;
         let mut lock = LockKey::write(ctx, self.key, true)?;
         match self.effect {
