@@ -1,4 +1,4 @@
-//! `INFO lock`: counters since the server's start, and what there is now.
+//! `INFO lock` shows counters since the server's start, and how many locks, waiters, sessions and places there are now.
 
 use crate::keyspace;
 use crate::server::InfoWriter;

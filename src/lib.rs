@@ -1,14 +1,14 @@
 //! Redislock: lock commands for Redis and Valkey, as a module of the server.
 //!
-//! This file is the table of contents, and connects events with listeners. Imports go down only, which a test checks:
+//! This file is the table of contents, and connects events with listeners. Modules import only downwards, which a test checks:
 //!
 //! ```text
 //! lib -> info, commands -> serving -> keyspace, waiting -> lock
 //! ```
 //!
-//! `commands` parse and reply; `serving` runs the rules of `waiting` on real locks and clients; `keyspace` stores and replicates; `lock`
-//! decides what happens to one lock. `lock` and `waiting` know nothing of Redis. `server`, which all but `lock` and `waiting` may use,
-//! knows nothing of locks.
+//! `commands` parses commands and replies to them; `serving` runs the rules of `waiting` on real locks and clients; `keyspace` stores and
+//! replicates; `lock` decides what happens to one lock. `lock` and `waiting` know nothing about Redis. `server`, which all but `lock` and
+//! `waiting` may use, knows nothing about locks.
 
 mod commands;
 mod config;
@@ -73,8 +73,8 @@ static MODULE: Module = Module {
 
 server::define_on_load!(MODULE);
 
-/// The server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests and fuzzers run without a server, on
-/// the system's allocator; unit tests count their allocations.
+/// The module allocates with the server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests and
+/// fuzzers run without a server, on the system's allocator; unit tests count their allocations.
 #[cfg(not(any(test, fuzzing)))]
 #[global_allocator]
 static ALLOCATOR: server::Aligning<redis_module::alloc::RedisAlloc> =

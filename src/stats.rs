@@ -1,4 +1,4 @@
-//! Counters of what has happened since the server's start.
+//! Counters of what has happened since the server's start. `INFO lock` shows them.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,13 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds one. Not for counters that several threads change.
+    /// Adds one. Only the server's main thread may call this.
     pub(crate) fn count(&self) {
         self.add(1);
     }
 
-    /// Adds `count`.
     pub(crate) fn add(&self, count: u64) {
-        // Callbacks run one at a time, so a load and a store are enough, and cheaper than a locked addition.
+        // Callbacks of the module run one at a time, so a load and a store are enough. They are cheaper than an atomic addition.
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 
@@ -27,7 +26,7 @@ impl Counter {
     }
 }
 
-/// Declares the counters, each with the name of its field.
+/// Declares the counters, each with its field of `INFO lock`.
 macro_rules! counters {
     ($($(#[$doc:meta])* $counter:ident = $field:literal;)*) => {
         $($(#[$doc])* pub(crate) static $counter: Counter = Counter::new();)*
@@ -37,37 +36,37 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Grants made: a free lock taken, or handed over.
+    /// New grants, made at once or by a handover.
     GRANTS = c"grants";
     /// Grants with room for several holders.
     GRANTS_SHARED = c"grants_shared";
-    /// Re-entries, `ONCE` included.
+    /// Re-entries, including those with `ONCE`, which add no hold.
     REENTRIES = c"reentries";
     /// Re-entries with less room than the grant had before.
     UPGRADES = c"upgrades";
-    /// Waits refused or ended since they would never have been served.
+    /// Waits that were refused or ended because they would never have been served.
     DEADLOCKS = c"deadlocks";
     /// Acquires answered with null at once, or refused because of a grace or a full queue.
     REFUSALS = c"refusals";
-    /// Grants made to a waiter.
+    /// Grants to waiters.
     HANDOVERS = c"handovers";
     /// Grants ended by their owner.
     RELEASES = c"releases";
-    /// Leases set by `LOCK.EXTEND`.
+    /// Extensions by `LOCK.EXTEND`.
     EXTENSIONS = c"extensions";
-    /// Grants whose lease ran out.
+    /// Grants that lapsed.
     LAPSES = c"lapses";
     /// Grants whose key the server evicted.
     EVICTIONS = c"evictions";
     /// Grants ended by `LOCK.BREAK`.
     BREAKS = c"breaks";
-    /// Waiters whose time was up.
+    /// Waits that timed out.
     TIMEOUTS = c"timeouts";
-    /// Grants released because their connection closed.
+    /// Grants with `SESSION` that ended because their connection closed.
     SESSIONS_ENDED = c"sessions_ended";
     /// Grants and extensions that replicas have confirmed, as `SYNC` asked.
     SYNCS = c"syncs";
-    /// Requests with `SYNC` that too few replicas have confirmed in time.
+    /// Grants and extensions with `SYNC` that too few replicas confirmed in time.
     SYNCS_FAILED = c"syncs_failed";
     /// Messages published for `NOTIFY`.
     MESSAGES = c"messages";
@@ -75,8 +74,8 @@ counters! {
     MESSAGES_UNHEARD = c"messages_unheard";
 }
 
-/// The buckets for waits that ended in a grant: the longest wait of each bucket, in ms, and its field. Each bucket counts all shorter waits
-/// too, as Prometheus expects.
+/// The buckets for waits that ended in a grant, each with its longest wait in ms and its field. Each bucket also counts all shorter waits,
+/// as Prometheus expects.
 pub(crate) const WAITS: [(i64, &CStr); 6] = [
     (1, c"waits_le_1ms"),
     (10, c"waits_le_10ms"),
@@ -91,7 +90,7 @@ pub(crate) static WAITS_MS: Counter = Counter::new();
 
 pub(crate) static WAITED: [Counter; WAITS.len()] = [const { Counter::new() }; WAITS.len()];
 
-/// Counts a wait that ended in a grant. It is not inlined, so that a grant without a wait does not pay for it.
+/// Counts a wait of `time` ms that ended in a grant. It is not inlined, so that a grant without a wait does not pay for it.
 #[inline(never)]
 pub(crate) fn waited(time: i64) {
     WAITS_MS.add(time.max(0).unsigned_abs());

@@ -1,8 +1,8 @@
-//! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders [SLOT slot]] [BLOCK milliseconds]
-//! [NOTIFY channel [START number] [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
+//! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders [SLOT slot]] [BLOCK milliseconds] [NOTIFY channel
+//! [START number] [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
 //!
-//! Replies with `[owner, fence, holds, lease in ms]`, and with `LIMIT` the slot too; or null if the holders leave no room (with `BLOCK`: if
-//! they still leave none when the time is up). With `BLOCK` and `NOTIFY`, the reply is `QUEUED`.
+//! Replies with `[owner, fence, holds, lease in ms]`, and with `LIMIT` also the slot. The reply is null if the request does not fit (with
+//! `BLOCK`: if it still does not fit when the time is up). With `BLOCK` and `NOTIFY`, the reply is `QUEUED`.
 
 use super::ask::{self, AcquireArgs};
 use super::parse;

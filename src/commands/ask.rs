@@ -1,4 +1,4 @@
-//! The options of an acquire, of one lock or of several.
+//! Parses the options that `LOCK.ACQUIRE` and `LOCK.MACQUIRE` share, and replies to both commands.
 
 use super::parse::{self, Unit};
 use crate::config;
@@ -23,7 +23,7 @@ pub(super) const MAX_HOLD: Argument = Argument::integer(c"milliseconds").after(c
 pub(super) const LABEL: Argument = Argument::text(c"text").after(c"LABEL").optional();
 
 pub(super) struct AcquireArgs<'a> {
-    /// The owner as the client wrote it, if the client named one.
+    /// The owner's name, if the client gave one.
     pub(super) owner: Option<Arg<'a>>,
     pub(super) ask: AcquireRequest<'a>,
     pub(super) wait: WaitOptions,
@@ -76,7 +76,7 @@ impl<'a> AcquireArgs<'a> {
         if (wanted.is_some() || start.is_some()) && channel.is_none() {
             return Err(Error::Syntax);
         }
-        // With `START` there is no claim, with which a session could begin and which replicas could confirm.
+        // Sessions begin with the claim, and replicas confirm the claim, but with `START` there is no such claim.
         if start.is_some() && (session.is_some() || confirm.is_some()) {
             return Err(Error::Syntax);
         }
@@ -111,24 +111,23 @@ impl<'a> AcquireArgs<'a> {
         Ok(Self { owner, ask, wait })
     }
 
-    /// Calls `body` with the owner's name.
     #[inline(always)]
     fn with_owner<R>(&self, body: impl FnOnce(&[u8]) -> R) -> R {
         match self.owner {
-            // These are the client's own bytes, so that no UUID is formatted again.
+            // The client's own bytes are used, so that no UUID is formatted again.
             Some(owner) => body(owner.bytes()),
             None => body(self.ask.owner.text().as_ref()),
         }
     }
 
-    /// Replies to an acquire. `granted` writes the reply if the client has been granted what it asked for.
+    /// Replies to an acquire. If the client got its grants, `granted` writes the reply.
     #[inline(always)]
     pub(super) fn reply<G>(&self, ctx: &Ctx<'_>, outcome: Outcome<G>, granted: impl FnOnce(&[u8], G)) {
         match outcome {
             Outcome::Granted(got) => self.with_owner(|owner| granted(owner, got)),
             Outcome::Taken => ctx.reply_null_array(),
             Outcome::Queued => ctx.reply_status(c"QUEUED"),
-            // The reply follows when the wait is over.
+            // The reply is sent when the wait is over.
             Outcome::Waits => (),
         }
     }

@@ -54,7 +54,7 @@ impl<'a> Break<'a> {
                 grant.owner().text().as_ref().escape_ascii(),
                 grant.fence().get(),
                 ctx.client(),
-                // The key comes last, since the server cuts a line off after 1 kB.
+                // The key comes last, because the server cuts a line of the log off after 1 kB.
                 self.key.bytes().escape_ascii(),
             );
             ctx.log(LogLevel::Notice, &line);

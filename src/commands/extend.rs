@@ -1,6 +1,6 @@
 //! `LOCK.EXTEND key owner [EX seconds | PX milliseconds] [FENCE fence] [SYNC replicas milliseconds]`
 //!
-//! Sets the lease to this length, counted from now, and replies with the lease in ms.
+//! Sets the grant's lease to the given length, counted from now, and replies with the lease in ms.
 
 use super::parse::{self, Unit};
 use crate::config;
@@ -15,7 +15,7 @@ pub(crate) struct Extend<'a> {
     pub(super) longer: ExtendRequest<'a>,
 }
 
-/// The arguments of an extension, of one lock or of several.
+/// The arguments that `LOCK.EXTEND` and `LOCK.MEXTEND` share.
 pub(super) struct ExtendRequest<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) lease: Option<Millis>,
@@ -83,17 +83,16 @@ impl<'a> ExtendRequest<'a> {
         })
     }
 
-    /// The request, with the default lease if the client names none.
+    /// Returns the request, with the default lease if the client named none.
     pub(super) fn asked(&self) -> waiting::ExtendRequest<'_> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
         waiting::ExtendRequest { owner: &self.owner, fence: self.fence, lease, confirm: self.confirm }
     }
 
-    /// Replies to an extension.
     pub(super) fn reply(ctx: &Ctx<'_>, outcome: Outcome<Deadline>, now: Now) {
         match outcome {
             Outcome::Granted(until) => ctx.reply_integer(until.left(now.start)),
-            // The reply follows when replicas have confirmed the extension.
+            // The reply is sent when replicas have confirmed the extension.
             Outcome::Waits => (),
             Outcome::Taken | Outcome::Queued => ctx.reply_null(),
         }

@@ -1,4 +1,4 @@
-//! Fields of the maps in replies.
+//! Writes the fields of maps in replies.
 
 use crate::lock::{Owner, Room};
 use crate::server::Ctx;
@@ -14,11 +14,10 @@ pub(super) fn count(ctx: &Ctx<'_>, name: &str, value: i64) {
     ctx.reply_integer(value);
 }
 
-/// The number of fields that describe a waiter.
+/// The number of fields that `waiter` writes.
 pub(super) const WAITER: usize = 8;
 
-/// Writes an owner's name. The name is all that it takes to release the owner's lock, so an empty text is written if the user may not write
-/// to the key.
+/// Writes an owner's name, or an empty text if the user may not write to the key: whoever knows the name can release the lock.
 pub(super) fn owner(ctx: &Ctx<'_>, name: &str, owner: &Owner<'_>, may_write: bool) {
     let text = owner.text();
     field(ctx, name, if may_write { text.as_ref() } else { b"" });
@@ -34,13 +33,13 @@ pub(super) fn waiter(ctx: &Ctx<'_>, waiter: &WaiterInfo, may_write: bool) {
     field(ctx, "label", &waiter.label);
 }
 
-/// Writes the two fields for the room of a grant or a request.
+/// Writes the fields `mode` and `limit`, which describe the room of a grant or a request.
 pub(super) fn mode(ctx: &Ctx<'_>, room: Room) {
     field(ctx, "mode", if room.is_exclusive() { b"exclusive" } else { b"shared" });
     count(ctx, "limit", room.most().unwrap_or(0).into());
 }
 
-/// Writes the id of the connection that keeps a grant alive; 0 if none does.
+/// Writes the id of the client whose session keeps a grant alive; 0 if there is no session.
 pub(super) fn session_client(ctx: &Ctx<'_>, client: Option<u64>) {
     count(ctx, "client-id", client.unwrap_or(0).cast_signed());
 }

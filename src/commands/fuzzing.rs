@@ -1,4 +1,4 @@
-//! Fuzzes the parsers: whatever bytes they get, the values that they accept are in range and stand in the input.
+//! Fuzzes the parsers: whatever the input is, the values that the parsers accept are in range, and are words of the input.
 
 use std::collections::BTreeSet;
 use std::str;
@@ -17,49 +17,49 @@ use crate::waiting::Confirm;
 
 pub(crate) fn parse(bytes: &[u8]) {
     let words: Vec<&[u8]> = bytes.split(|&byte| byte == b' ').collect();
-    let said = Said(&words);
+    let input = Input(&words);
     with_args(&words, |args| {
         if let Ok(acquire) = Acquire::parse(args) {
-            said.check_asked(&acquire.asked);
+            input.check_asked(&acquire.asked);
         }
         if let Ok(several) = Macquire::parse(args) {
-            said.check_keys(&several.keys);
-            said.check_asked(&several.asked);
+            input.check_keys(&several.keys);
+            input.check_asked(&several.asked);
         }
         if let Ok(leave) = Leave::parse(args) {
-            said.check_owner(&leave.owner);
+            input.check_owner(&leave.owner);
         }
         if let Ok(release) = Release::parse(args) {
-            said.check_given(&release.given);
+            input.check_given(&release.given);
         }
         if let Ok(several) = Mrelease::parse(args) {
-            said.check_keys(&several.keys);
-            said.check_given(&several.given);
+            input.check_keys(&several.keys);
+            input.check_given(&several.given);
         }
         if let Ok(extend) = Extend::parse(args) {
-            said.check_longer(&extend.longer);
+            input.check_longer(&extend.longer);
         }
         if let Ok(several) = Mextend::parse(args) {
-            said.check_keys(&several.keys);
-            said.check_longer(&several.longer);
+            input.check_keys(&several.keys);
+            input.check_longer(&several.longer);
         }
         if let Ok(waits) = Waits::parse(args) {
             assert!((1..=1_000).contains(&waits.count));
-            assert!(waits.count == COUNT || said.number(waits.count as i64));
+            assert!(waits.count == COUNT || input.number(waits.count as i64));
         }
         if let Ok(break_) = Break::parse(args) {
-            said.check_fence(break_.fence);
+            input.check_fence(break_.fence);
         }
         if let Ok(apply) = Apply::parse(args) {
-            said.check_effect(&apply.effect);
+            input.check_effect(&apply.effect);
         }
     });
 }
 
 /// The words of a command.
-struct Said<'a>(&'a [&'a [u8]]);
+struct Input<'a>(&'a [&'a [u8]]);
 
-impl Said<'_> {
+impl Input<'_> {
     fn numbers(&self) -> impl Iterator<Item = i64> {
         let is_apart = |byte: &u8| !byte.is_ascii_digit() && *byte != b'-';
         let parts = self.0.iter().flat_map(move |word| word.split(is_apart));
@@ -71,7 +71,7 @@ impl Said<'_> {
     }
 
     fn number(&self, number: i64) -> bool {
-        self.numbers().any(|said| said == number)
+        self.numbers().any(|input| input == number)
     }
 
     fn check_keys(&self, keys: &[Arg<'_>]) {
@@ -117,7 +117,7 @@ impl Said<'_> {
         self.check_confirm(longer.confirm);
     }
 
-    /// An owner has exactly the bytes of one of the words.
+    /// Checks that the owner's name is one of the words.
     fn check_owner(&self, owner: &Owner<'_>) {
         let text = owner.text();
         assert!((1..=128).contains(&text.as_ref().len()));
@@ -139,7 +139,7 @@ impl Said<'_> {
         assert!(most.is_none_or(|most| most <= greatest && self.number(most.into())));
     }
 
-    /// Only a request with `LIMIT` has a slot: one that `SLOT` names, or the least that is free.
+    /// Checks that only a request with `LIMIT` asks for a slot: for the slot that `SLOT` names, or for the least free slot.
     fn check_slot(&self, ask: &AcquireRequest<'_>) {
         assert!(ask.slot.is_none() || self.word("LIMIT"));
         let Some(SlotRequest::This(slot)) = ask.slot else { return };
@@ -173,11 +173,11 @@ impl Said<'_> {
         assert!(self.0.iter().any(|word| word.ends_with(&label_and_owner)));
         assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
         self.check_fence(Some(grant.fence().get()));
-        // One hold is usually not written.
+        // The encoding usually leaves the number of holds out if it is 1.
         assert!(grant.holds() == 1 || self.number(grant.holds().into()));
         assert!(age.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
         self.check_room(grant.room(), Room::MOST);
-        assert!(grant.slot_apart().is_none_or(|slot| self.number(slot.get().into())));
+        assert!(grant.explicit_slot().is_none_or(|slot| self.number(slot.get().into())));
     }
 
     fn check_deadline(&self, deadline: Deadline) {

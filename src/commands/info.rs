@@ -1,7 +1,7 @@
 //! `LOCK.INFO key [FULL]`
 //!
-//! Replies with a map (a flat array in RESP2): who holds the lock, for whom it is reserved, or how long a grace keeps it from its waiters.
-//! The reply is null if the lock is free. `FULL` adds the first grants and the first waiters.
+//! Replies with a map (a flat array in RESP2) that says who holds the lock, for whom it is reserved, or how long a grace keeps it from its
+//! waiters. If the lock is free, the reply is null. `FULL` adds the first grants and the first waiters.
 
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;
@@ -12,7 +12,7 @@ use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys}
 use crate::serving;
 use crate::waiting::{LockRef, WaiterInfo};
 
-/// The most grants, and the most waiters, that are shown. The counts cover all grants and waiters, and `LOCK.WAITS KEY` shows all waiters.
+/// The most grants that `FULL` shows, and the most waiters. The counts cover all of them, and `LOCK.WAITS KEY` shows all waiters.
 const SHOWN: usize = 1_000;
 
 pub(crate) struct Info;
@@ -61,7 +61,7 @@ impl Command for Info {
             (Some(oldest), _) => {
                 ctx.reply_map(11 + shown().count() + more);
                 held(ctx, at, *oldest, may_write, now);
-                // All holders must have room for each other, so the least room counts.
+                // Every holder must have room for all the others, so the least room of a grant is the limit.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
                 special(ctx, oldest.grant);
             }
@@ -108,7 +108,7 @@ fn held(ctx: &Ctx<'_>, at: LockRef<'_>, Held { grant, deadline }: Held<'_>, may_
     session_client(ctx, client);
 }
 
-/// The fields that only some grants have, each with the name under which it is shown.
+/// Returns the fields that only some grants have, each with its name and its value.
 fn shown() -> impl Iterator<Item = (&'static str, fn(&Grant) -> Datum<'_>)> {
     FIELDS.iter().filter_map(|field| Some((field.name, field.shown?)))
 }

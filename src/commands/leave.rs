@@ -1,7 +1,6 @@
 //! `LOCK.LEAVE key owner`
 //!
-//! Gives up a place that `LOCK.ACQUIRE ... NOTIFY` took, or a grant that has not been claimed. Replies with 1, or with 0 if there is
-//! neither.
+//! Gives up the owner's place, or its unclaimed grant. Replies with 1, or with 0 if the owner has neither.
 
 use super::parse;
 use crate::error::Error;

@@ -1,8 +1,8 @@
-//! `LOCK.MACQUIRE numkeys key [key ...] [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders [SLOT slot]] [BLOCK milliseconds]
-//! [NOTIFY channel [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
+//! `LOCK.MACQUIRE numkeys key [key ...] [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders [SLOT slot]] [BLOCK
+//! milliseconds] [NOTIFY channel [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
 //!
-//! Acquires all of these locks, or none. Replies with `[owner, fences, holds, lease in ms]`, with fences and holds in the order of the
-//! keys. Everything else is as for `LOCK.ACQUIRE`.
+//! Acquires all locks that it names, or none. Replies with `[owner, fences, holds, lease in ms]`, with fences and holds in the order of the
+//! keys. In all else, the command is like `LOCK.ACQUIRE`.
 
 use super::ask::{self, AcquireArgs};
 use super::parse;
@@ -53,7 +53,7 @@ impl<'a> Macquire<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (keys, words) = parse::keys(args)?;
         let asked = AcquireArgs::parse(words, "lock.macquire")?;
-        // The message that starts the work has only one fence and one slot.
+        // The message `start` has room for only one fence and one slot, so `START` is for one lock only.
         match asked.wait.channel.as_ref().is_some_and(|channel| channel.start.is_some()) {
             true => Err(Error::Syntax),
             false => Ok(Self { keys, asked }),

@@ -1,7 +1,7 @@
 //! `LOCK.MEXTEND numkeys key [key ...] owner [EX seconds | PX milliseconds] [FENCE fence] [SYNC replicas milliseconds]`
 //!
-//! Sets the lease of each of these locks to this length, counted from now. If one lease can't be set, sets none. Replies with the lease
-//! that ends first, in ms.
+//! Sets the lease of each lock to the given length, counted from now. If one lease can't be set, none is. Replies with the lease in ms that
+//! ends first.
 
 use super::extend::ExtendRequest;
 use super::parse;

@@ -1,4 +1,4 @@
-//! The commands, one file each: syntax, parser and reply. `serving` does the work.
+//! Each command has a file with its syntax, parser and reply. `serving` does the work.
 
 mod acquire;
 mod apply;

@@ -1,6 +1,7 @@
 //! `LOCK.MRELEASE numkeys key [key ...] owner [ALL] [FENCE fence]`
 //!
-//! Replies for each lock with the holds that are left, as `LOCK.RELEASE` does; with null for a lock that the owner does not hold.
+//! Releases the locks that the owner holds. Replies for each lock with the number of holds that are left, or null if the owner does not
+//! hold it.
 
 use super::parse;
 use super::release::{self, ReleaseRequest};

@@ -1,4 +1,4 @@
-//! Arguments that more than one command takes.
+//! Parses arguments that several commands take.
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -10,21 +10,19 @@ use crate::lock::{Extras, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slo
 use crate::server::{Arg, Args, Argument};
 use crate::waiting::{Channel, Confirm};
 
-/// The number of keys, which comes before the keys.
+/// The number of keys, which precedes the keys.
 pub(super) const NUMKEYS: Argument = Argument::integer(c"numkeys");
 pub(super) const KEYS: Argument = Argument::KEY.many();
 
-/// The owner that a command names.
 pub(super) const OWNER: Argument = Argument::text(c"owner");
 
-/// The lease that a command asks for.
 pub(super) const LEASE: Argument = Argument::one_of(
     c"lease",
     &[Argument::integer(c"seconds").after(c"EX"), Argument::integer(c"milliseconds").after(c"PX")],
 )
 .optional();
 
-/// How many owners may hold the lock, the owner of this grant included.
+/// The room of the request: how many owners may hold the lock, including its own.
 pub(super) const ROOM: Argument = Argument::one_of(
     c"room",
     &[
@@ -38,15 +36,15 @@ pub(super) const ROOM: Argument = Argument::one_of(
 )
 .optional();
 
-/// The fence of the only grant that the command is to touch.
+/// The command concerns only the grant with this fence.
 pub(super) const FENCE: Argument = Argument::integer(c"fence").after(c"FENCE").optional();
 
-/// The argument at this place. The server has checked the arity, but Redis does not check commands from an append-only file.
+/// Returns the argument at this place. The check is needed because Redis does not check the arity of commands from an append-only file.
 pub(super) fn required<'a>(args: Args<'a>, place: usize) -> Result<Arg<'a>, Error> {
     args.get(place).ok_or(Error::Syntax)
 }
 
-/// Reads the number of keys and the keys, no two of which may be equal. Returns the keys and the arguments after them.
+/// Reads the number of keys, and the keys, which must differ from each other. Returns the keys and the arguments after them.
 pub(super) fn keys<'a>(args: Args<'a>) -> Result<(Vec<Arg<'a>>, impl Iterator<Item = Arg<'a>>), Error> {
     let count = required(args, 1)?.integer().and_then(|count| usize::try_from(count).ok());
     let count = count.filter(|count| *count > 0).ok_or(Error::NumKeys)?;
@@ -65,7 +63,7 @@ pub(super) fn keys<'a>(args: Args<'a>) -> Result<(Vec<Arg<'a>>, impl Iterator<It
     Ok((keys, args.skip(count.saturating_add(2))))
 }
 
-/// Checks that a lease is long enough for a session.
+/// Returns the lease, or an error if it is too short for a session.
 pub(super) fn session_lease(lease: Millis) -> Result<Millis, Error> {
     match config::min_session_lease() {
         min if lease < min => Err(Error::SessionTooShort { min }),
@@ -73,17 +71,17 @@ pub(super) fn session_lease(lease: Millis) -> Result<Millis, Error> {
     }
 }
 
-/// Whether a word is this option, in upper or lower case.
+/// Whether a word is this option. Case is ignored.
 pub(super) fn is(word: &[u8], option: &str) -> bool {
     word.eq_ignore_ascii_case(option.as_bytes())
 }
 
-/// The value that follows an option's word.
+/// Returns the next word, which is the value of an option.
 pub(super) fn value<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Arg<'a>, Error> {
     words.next().ok_or(Error::Syntax)
 }
 
-/// Stores an option. An option that is given twice, or beside another that excludes it, is an error.
+/// Stores an option. Returns an error if it is already set: by the same option, or by another that excludes it.
 pub(super) fn set<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
     match option.replace(value) {
         None => Ok(()),
@@ -96,13 +94,13 @@ pub(super) fn owner(arg: Arg<'_>) -> Result<Owner<'_>, Error> {
     Owner::new(arg.bytes()).ok_or(Error::OwnerLength)
 }
 
-/// The number of replicas that are to confirm the command, and how long to wait for them.
+/// The number of replicas that have to confirm the command, and how long to wait for them.
 pub(super) const SYNC: Argument =
     Argument::block(c"sync", &[Argument::integer(c"replicas"), Argument::integer(c"milliseconds")])
         .after(c"SYNC")
         .optional();
 
-/// Reads the two arguments of `SYNC`: the number of replicas, and the time in ms.
+/// Reads the two arguments of `SYNC`: the number of replicas, and the longest time in ms to wait for them.
 #[inline(never)]
 pub(super) fn confirm<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Confirm, Error> {
     let mut positive = || match value(words)?.integer() {
@@ -113,10 +111,10 @@ pub(super) fn confirm<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<C
     Ok(Confirm { replicas: NonZeroU32::new(replicas).ok_or(Error::NotPositive)?, within })
 }
 
-/// The longest name of a channel. It is limited because each place keeps it.
+/// The longest name of a channel, in bytes. It is limited because each place keeps the name.
 const LONGEST_CHANNEL: usize = 512;
 
-/// The channel on which a client is notified.
+/// Returns the channel on which a client is notified.
 pub(super) fn channel(arg: Arg<'_>, wanted: bool, start: Option<Arg<'_>>) -> Result<Channel, Error> {
     let start = start.map(self::start).transpose()?;
     match arg.bytes() {
@@ -127,7 +125,7 @@ pub(super) fn channel(arg: Arg<'_>, wanted: bool, start: Option<Arg<'_>>) -> Res
     }
 }
 
-/// The number of a request whose work begins when the message arrives. The message repeats this number.
+/// Reads the number that follows `START`, which the message `start` repeats.
 fn start(arg: Arg<'_>) -> Result<NonZeroU64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
@@ -135,19 +133,19 @@ fn start(arg: Arg<'_>) -> Result<NonZeroU64, Error> {
     }
 }
 
-/// The cursor of a page, as the reply with the previous page gave it; 0: the first page.
+/// Reads a cursor from the previous page's reply; 0 is the first page.
 pub(super) fn cursor(arg: Arg<'_>) -> Result<u64, Error> {
     arg.integer().and_then(|cursor| u64::try_from(cursor).ok()).ok_or(Error::InvalidCursor)
 }
 
-/// The number of entries to show.
+/// Reads the number of entries to show, which must be from 1 to `max`.
 pub(super) fn count(arg: Arg<'_>, max: usize) -> Result<usize, Error> {
     let count = arg.integer().ok_or(Error::NotAnInteger)?;
     let count = usize::try_from(count).ok().filter(|count| (1..=max).contains(count));
     count.ok_or(Error::CountOutOfRange { max })
 }
 
-/// A fence to compare with. It may be greater than any fence that is ever given.
+/// Reads a fence to compare with the grant's. It may be greater than any fence that is ever given.
 pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
@@ -155,7 +153,7 @@ pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     }
 }
 
-/// The room that `LIMIT` names. With `SHARED`, `limit` is `None`, and there is any room.
+/// Returns the room that `LIMIT` names. With `SHARED`, `limit` is `None`, and the room is unlimited.
 fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
     let Some(limit) = limit else { return Ok(Room::ANY) };
     let limit = limit.integer().ok_or(Error::NotAnInteger)?;
@@ -168,7 +166,7 @@ fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
     }
 }
 
-/// The slot that `SLOT` names, which may not be above the limit.
+/// Reads the number that follows `SLOT`, which may not be above the limit.
 fn slot(arg: Arg<'_>, limit: Room) -> Result<Slot, Error> {
     let slot = arg.integer().ok_or(Error::NotAnInteger)?;
     if slot <= 0 {
@@ -179,7 +177,7 @@ fn slot(arg: Arg<'_>, limit: Room) -> Result<Slot, Error> {
     slot.ok_or(Error::SlotTooGreat { max })
 }
 
-/// The room that `LIMIT` names, or any room for `SHARED`; with `LIMIT`, also the slot that is asked for.
+/// Returns the room of a request with `SHARED` (`limit` is `None`) or `LIMIT`; with `LIMIT`, also the requested slot.
 #[inline(never)]
 pub(super) fn permit(
     limit: Option<Arg<'_>>,
@@ -194,7 +192,7 @@ pub(super) fn permit(
     }
 }
 
-/// The greatest age that a grant may reach, in ms.
+/// Reads the argument of `MAXHOLD`, in ms.
 fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
@@ -203,12 +201,12 @@ fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
     }
 }
 
-/// The label, which says in words who asks.
+/// Reads a label, which says who the owner is.
 fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
     Some(arg.bytes()).filter(|label| label.len() <= MAX_LABEL_LEN).ok_or(Error::LabelLength)
 }
 
-/// The options that few requests have. It is not inlined, so that other requests do not pay for it.
+/// Reads `MAXHOLD` and `LABEL`, which few requests have. It is not inlined, so that other requests do not pay for it.
 #[inline(never)]
 pub(super) fn extras(
     max_hold: Option<Arg<'_>>,
@@ -218,7 +216,7 @@ pub(super) fn extras(
     Ok(Extras::new(max_hold, label.map(self::label).transpose()?))
 }
 
-/// How long to wait, in ms; 0: without limit.
+/// Reads how long to wait, in ms; 0 means without limit.
 pub(super) fn timeout(arg: Arg<'_>) -> Result<Millis, Error> {
     match arg.integer() {
         Some(..0) => Err(Error::TimeoutNegative),
@@ -227,7 +225,6 @@ pub(super) fn timeout(arg: Arg<'_>) -> Result<Millis, Error> {
     }
 }
 
-/// The unit of a lease.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
     Seconds,
@@ -235,7 +232,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The unit that an option's word names, if the word is `EX` or `PX`.
+    /// Returns the unit of an option's value: seconds after `EX`, ms after `PX`; `None` if the word is another option.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
         if is(word, "PX") {
             Some(Self::Millis)
@@ -247,7 +244,7 @@ impl Unit {
     }
 }
 
-/// A lease in ms.
+/// Reads a lease, and returns it in ms.
 pub(super) fn lease(unit: Unit, arg: Arg<'_>, command: &'static str) -> Result<Millis, Error> {
     let count = arg.integer().ok_or(Error::NotAnInteger)?;
     let millis = match unit {

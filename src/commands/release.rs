@@ -1,6 +1,6 @@
 //! `LOCK.RELEASE key owner [ALL] [FENCE fence]`
 //!
-//! Replies with the holds that are left. With 0, the lock is free or the next waiter's. Never changes the lease.
+//! Replies with the number of holds that are left. At 0, the grant ends, and the lock is handed over. The lease of the grant stays.
 
 use super::parse;
 use crate::error::Error;
@@ -9,7 +9,7 @@ use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUs
 use crate::serving;
 use crate::waiting::{self, Refusal};
 
-/// The flag `ALL`: all holds of the owner are released.
+/// `ALL` releases all holds of the owner at once.
 pub(super) const ALL: Argument = Argument::flag(c"all", c"ALL");
 
 pub(crate) struct Release<'a> {
@@ -17,7 +17,7 @@ pub(crate) struct Release<'a> {
     pub(super) given: ReleaseRequest<'a>,
 }
 
-/// The arguments of a release, of one lock or of several.
+/// The arguments that `LOCK.RELEASE` and `LOCK.MRELEASE` share.
 pub(super) struct ReleaseRequest<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) all: bool,

@@ -1,6 +1,7 @@
 //! `LOCK.SETTLE waiter key [key ...]`
 //!
-//! Run by a timer, and by `LOCK.LEAVE`: `serving::SETTLE` says why this is a command, and what its arguments are. Clients may not send it.
+//! Timers and `LOCK.LEAVE` run this command, and clients may not send it. `serving::SETTLE` says why this is a command, and explains its
+//! arguments.
 
 use std::num::NonZeroU64;
 

@@ -1,9 +1,9 @@
 //! `LOCK.WAITS [KEY key | TOP] [CURSOR cursor] [COUNT count]`
 //!
-//! For operators: shows who waits for any lock in any database, or for one lock, and who holds the lock that each waiter waits for. The
-//! longest wait comes first. The reply is one page, as for `SCAN`: `[cursor of the next page, [map, ...]]`; the cursor is the number of the
-//! last waiter on the page. With `TOP`, the reply shows the locks that are waited for most often, and the cursor says how many have been
-//! shown.
+//! For operators: shows the waiters for all locks in all databases, or for one lock, and the holders of each lock. The longest wait comes
+//! first. The reply is one page, as for `SCAN`: `[cursor of the next page, [map, ...]]`; the cursor is the request number of the last
+//! waiter on the page. With `TOP`, the reply shows the locks with the most waits since the start, and the cursor is the number of locks
+//! that earlier pages have shown.
 
 use std::num::NonZeroU64;
 
@@ -15,13 +15,13 @@ use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys}
 use crate::serving::{self, HolderInfo, Holders};
 use crate::waiting::{LockRef, Page, RequestId, WaitInfo};
 
-/// The number of waiters on a page if the client names none.
+/// The number of entries on a page if the client gives no `COUNT`.
 pub(super) const COUNT: usize = 10;
 
-/// The most waiters on one page, each of which costs a look at a lock.
+/// The most entries on a page. The limit bounds the cost, because the holders of each waiter's lock are looked up.
 const MOST: usize = 1_000;
 
-/// The most holders that are shown of each lock.
+/// The most holders that the reply shows of each lock.
 const HOLDERS: usize = 10;
 
 /// Which waits `LOCK.WAITS` shows.
@@ -101,7 +101,7 @@ impl<'a> Waits<'a> {
                 table.shown().page_of(at, after, self.count, now)
             }
         });
-        // Everything is looked up before the reply begins.
+        // The holders are looked up first, because this opens keys, which is not to happen in the middle of a reply.
         let shown: Vec<_> = waits.into_iter().map(|waits| (holders_of(ctx, &waits, now), waits)).collect();
         begin(ctx, last.map_or(0, |last| last.0.get()), shown.len());
         for (holders, waits) in shown {
@@ -110,7 +110,7 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// Begins a page with the cursor of the next page and the number of entries.
+/// Writes the cursor of the next page, and the number of entries on this page.
 fn begin(ctx: &Ctx<'_>, next: u64, count: usize) {
     ctx.reply_array(2);
     ctx.reply_bytes(itoa::Buffer::new().format(next).as_bytes());

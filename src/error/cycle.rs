@@ -6,12 +6,12 @@ use crate::lock::Owner;
 use crate::server::Ctx;
 use crate::waiting::{Cycle, Link};
 
-/// The most links that the error describes, and the most bytes of each name: an error is one line, for people.
+/// The error is one line for people, so it describes at most this many links, and shows at most this many bytes of each name.
 const LINKS: usize = 8;
 const NAME: usize = 64;
 
-/// A link, and the user's rights to its lock. Whoever may read the lock may know its name; whoever may write to it may also know who holds
-/// it and who waits for it.
+/// A link, and the user's rights to its lock. A user who may read the lock may know its name; a user who may write to it may also know its
+/// holders and waiters.
 struct Seen<'a> {
     link: &'a Link,
     readable: bool,
@@ -26,12 +26,12 @@ pub(super) fn send<'a>(ctx: &Ctx<'_>, cycle: &'a Cycle) {
         let key = &link.id.key;
         Seen { link, readable: ctx.may_read(key), writable: ctx.may_write(key) }
     };
-    // One link more than is shown: its key may let the user know the owner that the last shown link waits for.
+    // The first link that is not shown is looked at too: it may allow naming the owner that the last shown link waits for.
     let seen: Vec<Seen<'_>> = cycle.iter().take(LINKS + 1).map(see).collect();
     let Some(first) = seen.first() else { return };
     let mut before = first;
     for (number, this) in seen.iter().take(LINKS).enumerate() {
-        // The last link leads to the first.
+        // The links form a cycle, so the first link follows the last.
         let next = seen.get(number + 1).unwrap_or(first);
         push_link(ctx, &mut text, &first.link.waits, [before, this, next]);
         before = this;
@@ -43,8 +43,8 @@ pub(super) fn send<'a>(ctx: &Ctx<'_>, cycle: &'a Cycle) {
     ctx.reply_error_text(&text);
 }
 
-/// Writes the link in the middle. The client knows its own name (`asker`). Every other owner is in two neighbouring links, and either lock
-/// may let the user know the owner's name.
+/// Writes the text of link `this`. The client knows its own name (`asker`). Any other owner is part of two neighbouring links, and may be
+/// named if the user may write to the lock of either link.
 fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this, next]: [&Seen<'_>; 3]) {
     let link = this.link;
     let name = |owner: &Owner<'_>, may_know| match may_know || owner == asker {
@@ -63,14 +63,14 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this,
     };
     let how = if link.behind { "behind" } else { "held by" };
     _ = write!(text, "{waits} waits for {lock}{elsewhere} {how} {other}");
-    // The holder waits under another name, on the connection that keeps its grant alive.
+    // The holder's session is on the connection on which the next link's owner waits, so the holder waits too, under that name.
     if next.link.waits != link.other {
         _ = write!(text, " on the connection of {}", name(&next.link.waits, next.writable));
     }
     text.push_str(", ");
 }
 
-/// A name, or its beginning, escaped so that it can't break the line.
+/// Returns a name, cut off after `NAME` bytes, and escaped so that it can't break the line.
 fn shown(name: &[u8]) -> String {
     let more = if name.len() > NAME { "..." } else { "" };
     format!("{}{more}", name.get(..NAME).unwrap_or(name).escape_ascii())

@@ -1,4 +1,4 @@
-//! Every error that a client can get.
+//! The errors that commands reply with.
 
 mod cycle;
 
@@ -12,77 +12,77 @@ use crate::waiting::Refusal;
 pub(crate) enum Error {
     /// The rules refused the command.
     Refused(Refusal),
-    /// An unknown option, an option given twice, two options that exclude each other, or an option without its value.
+    /// The command has an unknown option, an option twice, two options that exclude each other, or an option without its value.
     Syntax,
-    /// A number that is not an integer, or is out of range.
+    /// An argument is not an integer, or is out of range.
     NotAnInteger,
-    /// A number below 1: a fence, a limit, an age.
+    /// A fence, limit, slot, age or another number is below 1.
     NotPositive,
-    /// A lease that is zero, negative or longer than `LONGEST_LEASE`.
+    /// The lease is zero, negative or longer than `LONGEST_LEASE`.
     InvalidExpire {
         command: &'static str,
     },
-    /// A lease above `lock.max-lease`.
+    /// The lease in ms is above `lock.max-lease`.
     LeaseTooLong {
         max: i64,
     },
-    /// A lease below `lock.min-session-lease`, with `SESSION`.
+    /// The lease of a session, in ms, is below `lock.min-session-lease`.
     SessionTooShort {
         min: i64,
     },
-    /// A `LIMIT` above `lock.max-holders`.
+    /// `LIMIT` is above `lock.max-holders`.
     LimitTooGreat {
         max: u32,
     },
-    /// A `SLOT` above `LIMIT`.
+    /// `SLOT` is above `LIMIT`.
     SlotTooGreat {
         max: u32,
     },
     OwnerLength,
     LabelLength,
-    /// A number of keys that is not a positive integer.
+    /// The number of keys is not a positive integer.
     NumKeys,
-    /// Fewer keys than their number says.
+    /// There are fewer keys than `numkeys` says.
     TooFewKeys,
     TooManyKeys {
         max: usize,
     },
     KeyTwice,
-    /// A cursor that is not a number.
+    /// The cursor is not a number.
     InvalidCursor,
-    /// A count above what one page shows, or below 1.
+    /// `COUNT` is below 1, or above the most entries of a page.
     CountOutOfRange {
         max: usize,
     },
     WrongType,
-    /// A `BLOCK` that is not a whole number.
+    /// The argument of `BLOCK` is not an integer, or is out of range.
     TimeoutNotAnInteger,
     TimeoutNegative,
-    /// A command that only a primary, an append-only file or the module itself may send.
+    /// A client sent a command that only a primary, an append-only file or the module itself may send.
     NotAClientCommand,
     ChannelLength,
     /// The user has no right to the channel of `NOTIFY`.
     ChannelDenied,
-    /// `SYNC`: too few replicas have confirmed a grant in time.
+    /// Too few replicas have confirmed a grant with `SYNC` in time.
     GrantUnconfirmed,
-    /// Too few replicas have confirmed an extension in time.
+    /// Too few replicas have confirmed an extension with `SYNC` in time.
     ExtensionUnconfirmed,
-    /// `SYNC` in a script, to which no later reply can be sent.
+    /// A script used `SYNC`, but no later reply can be sent to a script.
     SyncInScript,
     SyncInTransaction,
-    /// `SYNC` on a replica that clients may write to.
+    /// A client used `SYNC` on a writable replica.
     SyncOnReplica,
-    /// `NOTIFY` in a script: there is no connection to which a place could belong.
+    /// A script used `NOTIFY`, but has no connection to which a place could belong.
     NotifyInScript,
-    /// `NOTIFY` on a replica that clients may write to: a replica hands no lock over.
+    /// A client used `NOTIFY` on a writable replica, but a replica hands no lock over.
     NotifyOnReplica,
-    /// `SESSION` in a script: there is no connection that could keep the grant alive.
+    /// A script used `SESSION`, but has no connection that could keep the grant alive.
     SessionInScript,
-    /// `SESSION` on a replica that clients may write to: a replica ends no grant by itself.
+    /// A client used `SESSION` on a writable replica, but a replica ends no grant by itself.
     SessionOnReplica,
-    /// Another module ran the command inside an event of a step that has locks open.
+    /// Another module ran the command from a keyspace event, during a step that has locks open.
     Nested,
-    /// Another module changed the keyspace during this command, so the state of its locks is not certain.
+    /// Another module changed keys during this command, so the state of the command's locks is not certain.
     Disturbed,
 }
 
@@ -181,7 +181,7 @@ impl From<WrongType> for Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            // A disturbed step gets no fence, whatever fences are left.
+            // A disturbed step gets no fence, so this error does not mean that the fences are used up.
             Refusal::NoMoreFences if server::is_disturbed() => Self::Disturbed,
             refusal => Self::Refused(refusal),
         }

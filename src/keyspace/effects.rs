@@ -1,25 +1,25 @@
-//! Effects: how replicas and the append-only file learn of a change. Each effect is a command, `LOCK.APPLY`:
+//! Effects carry a change of a lock to replicas and the append-only file. Each effect is a command, `LOCK.APPLY`:
 //!
-//! | form | the lock is |
+//! | form | new state of the lock |
 //! |---|---|
 //! | `LOCK.APPLY key` | free |
-//! | `LOCK.APPLY key deadline` | held as before, until this deadline |
+//! | `LOCK.APPLY key deadline` | held as before, with its latest lease until this deadline |
 //! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held by this grant alone, which is exclusive |
 //! | `LOCK.APPLY key @deadline,fence,fields,=owner` | held by this grant alone |
-//! | `LOCK.APPLY key &deadline,fence,fields,=owner` | held by this grant beside the present ones |
-//! | `LOCK.APPLY key ~fence` | not held any more by the grant with this fence |
-//! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before this time |
+//! | `LOCK.APPLY key &deadline,fence,fields,=owner` | held by this grant beside the present grants |
+//! | `LOCK.APPLY key ~fence` | no longer held by the grant with this fence |
+//! | `LOCK.APPLY key <time` | no longer held by the grants whose leases ended before this time; does nothing to a single grant |
 //!
 //! `deadline` and `time` are in ms since 1970; a deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
-//! If the fence does not tell when the grant was made, that time follows: `max-hold/made`, in ms since 1970. `fields` are the fields of
-//! `lock::FIELDS` whose values are unusual, each as `name:number`. If a field is bytes, the number is their length, and the bytes come
-//! right before the owner. The owner comes last, since it may have any bytes, as the label may. The words after the key are one argument,
-//! since each further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). Of a lock with many grants, an
+//! If the time at which the grant was made does not follow from the fence, `max-hold/made` has this time, in ms since 1970. `fields` are
+//! the fields of `lock::FIELDS` whose values are unusual, each as `name:number`. If a field is bytes, the number is their length, and the
+//! bytes come right before the owner. The owner comes last, because it may have any bytes, as the label may. The state is one argument,
+//! because each further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). If a lock has many grants, an
 //! effect has only the grant that has changed.
 //!
 //! Earlier versions wrote a grant that was not plain as `=` (alone) or `+` (beside others), and then
-//! `deadline,fence,holds,max-hold,room,owner`. They wrote `room/slot` if it had a slot, and `room/slot/length` if a label of that length
-//! preceded the owner.
+//! `deadline,fence,holds,max-hold,room,owner`. The room was `room/slot` for a grant with a slot, and `room/slot/length` if a label of this
+//! length preceded the owner.
 
 use std::ffi::CStr;
 use std::str;
@@ -30,13 +30,13 @@ use crate::lock::{
 };
 use crate::server::{Arg, Ctx, LogLevel};
 
-/// The command that carries effects. It is the module's own, since an operator may have renamed `DEL` or `PEXPIREAT`.
+/// The command that carries effects. Other commands would not do, because an operator may have renamed `DEL` or `PEXPIREAT`.
 pub(crate) const APPLY: &CStr = c"lock.apply";
 
-/// The number for the deadline of a lease that never ends, as in the replies of `PTTL`.
+/// The number that stands for the deadline of a lease that never ends, as in replies of `PTTL`.
 const NO_DEADLINE: Millis = -1;
 
-/// Enough bytes for a state whose owner is a UUID.
+/// The bytes to reserve for a state: enough if the owner is a UUID.
 const TYPICAL_LEN: usize = 96;
 
 /// The new state of a lock.
@@ -45,13 +45,13 @@ pub(crate) enum Effect {
     Lease(Deadline),
     /// The lock is held by this grant alone.
     Alone(Grant, Deadline),
-    /// The lock is held by this grant among others.
+    /// The lock is held by this grant beside the present grants.
     Among(Grant, Deadline),
     Ended(Fence),
     Lapsed(Millis),
 }
 
-/// What is wrong with the words of an effect.
+/// Why the argument of an effect can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
     Syntax,
@@ -60,7 +60,7 @@ pub(crate) enum Malformed {
 }
 
 impl Effect {
-    /// Reads the words of `LOCK.APPLY` after the key. `now` is called only if the words have a grant.
+    /// Reads the argument of `LOCK.APPLY` after the key, if there is one. `now` is called only if the argument has a grant.
     pub(crate) fn parse(state: Option<&[u8]>, now: impl FnOnce() -> Micros) -> Result<Self, Malformed> {
         match state {
             None => Ok(Self::Free),
@@ -123,13 +123,13 @@ fn any_grant(state: &[u8], now: impl FnOnce() -> Micros) -> Result<(Grant, Deadl
     Ok((grant, deadline))
 }
 
-/// The text before the first comma, and the text after it.
+/// Returns the text before the first comma, and the text after it; an error without a comma.
 fn part(text: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let mut parts = text.splitn(2, |&byte| byte == b',');
     parts.next().zip(parts.next()).ok_or(Malformed::Syntax)
 }
 
-/// Reads `deadline,fence,holds,max-hold,owner`, or with `with_room` the form that has the room before the owner. Returns `None` if there is
+/// Reads `deadline,fence,holds,max-hold,owner`, or, with `with_room`, the form with the room before the owner. Returns `None` if there is
 /// only a deadline.
 fn grant(
     state: &[u8],
@@ -157,7 +157,7 @@ fn grant(
     Ok(Some((grant.with_slot(slot), deadline)))
 }
 
-/// Reads `room`, `room/slot` or `room/slot/length`, the length of the label.
+/// Reads `room`, `room/slot` or `room/slot/length`; `length` is the number of bytes of the label.
 fn permit(text: &[u8]) -> Result<(Room, Option<Slot>, usize), Malformed> {
     let mut parts = text.splitn(3, |&byte| byte == b'/').map(number);
     let mut next = || parts.next().transpose();
@@ -178,7 +178,7 @@ fn fence(text: &[u8]) -> Result<Fence, Malformed> {
     u64::try_from(number(text)?).ok().and_then(Fence::new).ok_or(Malformed::NotAnInteger)
 }
 
-/// The room that a number means; 0: any.
+/// Returns the room that a number stands for; 0 stands for any room. Returns `None` if the number is too great or negative.
 pub(super) fn room(number: i64) -> Option<Room> {
     match number {
         0 => Some(Room::ANY),
@@ -186,7 +186,7 @@ pub(super) fn room(number: i64) -> Option<Room> {
     }
 }
 
-/// The slot that a number means. With 0, the grant has no slot, or the slot follows from its room.
+/// Returns the slot that a number stands for; 0 means that no slot was written. Returns `None` if the room has no such slot.
 pub(super) fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
     if number == 0 {
         return Some(None);
@@ -200,11 +200,11 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
     text.and_then(|text| text.parse().ok()).ok_or(Malformed::NotAnInteger)
 }
 
-/// The words that follow the key if the lock is held by `grant`, alone or among others.
+/// Returns the argument after the key for a lock that is held by `grant`, alone or among others.
 pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
-    let is_plain = grant.room().is_exclusive() && grant.slot_apart().is_none() && grant.label().is_empty();
+    let is_plain = grant.room().is_exclusive() && grant.explicit_slot().is_none() && grant.label().is_empty();
     let in_short = alone && is_plain;
     if !in_short {
         state.push(if alone { b'@' } else { b'&' });
@@ -218,7 +218,7 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     if in_short {
         add(digits.format(grant.holds()), b',');
         let max_hold = grant.max_hold().unwrap_or(0);
-        match grant.made_apart() {
+        match grant.explicit_made() {
             None => add(digits.format(max_hold), b','),
             Some(made) => {
                 add(digits.format(max_hold), b'/');
@@ -255,41 +255,41 @@ fn number_of(deadline: Deadline) -> Millis {
     }
 }
 
-/// Tells replicas that the lock is held by `grant` alone.
+/// Replicates that the lock is held by `grant` alone.
 #[inline(always)]
 pub(super) fn alone(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
     check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, true)));
 }
 
-/// Tells replicas that the lock is held by `grant` among others.
+/// Replicates that the lock is held by `grant` beside the other grants.
 pub(super) fn among(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
     check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, false)));
 }
 
-/// Tells replicas that the grant with this fence has ended.
+/// Replicates that the grant with this fence has ended.
 pub(super) fn end(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) {
     check(ctx, ctx.replicate_bytes(APPLY, key, format!("~{}", fence.get()).as_bytes()));
 }
 
-/// Tells replicas that all grants whose leases ended before `now` have lapsed.
+/// Replicates that all grants whose leases ended before `now` have lapsed. `now` is in ms since 1970.
 pub(super) fn end_lapsed(ctx: &Ctx<'_>, key: Arg<'_>, now: Millis) {
     check(ctx, ctx.replicate_bytes(APPLY, key, format!("<{now}").as_bytes()));
 }
 
-/// Tells replicas that the lease of a held lock ends at `deadline`.
+/// Replicates that the latest lease of a held lock ends at `deadline`.
 pub(super) fn lease(ctx: &Ctx<'_>, key: Arg<'_>, deadline: Deadline) {
     let mut digits = itoa::Buffer::new();
     let state = digits.format(number_of(deadline));
     check(ctx, ctx.replicate_bytes(APPLY, key, state.as_bytes()));
 }
 
-/// Tells replicas that the lock is free.
+/// Replicates that the lock is free.
 #[inline]
 pub(super) fn free(ctx: &Ctx<'_>, key: Arg<'_>) {
     check(ctx, ctx.replicate_key(APPLY, key));
 }
 
-/// Logs an effect that could not be replicated. Nothing can be done about it here, but the replicas now differ, and an operator must know.
+/// Logs that an effect could not be replicated. An operator must know, because the replicas now differ, and the module can't repair them.
 fn check(ctx: &Ctx<'_>, sent: bool) {
     if !sent {
         ctx.log(LogLevel::Warning, "an effect could not be replicated: was LOCK.APPLY renamed?");

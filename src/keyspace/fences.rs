@@ -1,43 +1,43 @@
-//! This server's clock of fences, and fences from elsewhere.
+//! The clock that gives fences, and the fences that come from files and other servers.
 //!
-//! Files, a primary, and a node that moves a hash slot here contain fences of grants that were really made, so each counts at once, however
-//! far it is ahead of the clock. A payload that a client sends (`RESTORE`, `MIGRATE`) may contain anything. Its fence may be ahead of the
-//! clock by no more than clocks may be wrong, and counts only once the key exists, since a refused command must change nothing.
+//! Files, a primary, and a node that moves a hash slot here contain fences of grants that were really made. So each such fence counts at
+//! once, however far it is ahead of the clock. A payload that a client sends (`RESTORE`, `MIGRATE`) may contain anything. Its fence may be
+//! ahead of the clock only as far as clocks may differ, and counts only once the key exists, because a refused command must change nothing.
 
 use super::LockKey;
 use crate::lock::{Deadline, Fence, FenceClock, Micros, Value};
 use crate::server::{self, Arg, Ctx, ServerCell};
 
-/// How far apart clocks may be: ten minutes. For this long after a grant, files keep its fence, in case the clock is set back while the
-/// server is down. The fence in a client's payload may be ahead of the clock by up to this much, because it may come from a server with a
-/// fast clock. Clocks that differ by more are not supported.
+/// The most microseconds by which two servers' clocks may differ: ten minutes. For this long after a grant, files keep its fence, in case
+/// the clock is set back while the server is down. A fence in a client's payload may be ahead of the clock by this much, because it may
+/// come from a server whose clock is fast.
 pub(super) const CLOCKS_DIFFER: Micros = 600_000_000;
 
 static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());
 
-/// The fence for a grant made now; `None` once the greatest fence has been given.
+/// Returns the fence for a grant that is made now; `None` if the greatest fence has been given.
 pub(crate) fn next_fence(now: Micros) -> Option<Fence> {
     FENCES.with(|clock| clock.next(now))
 }
 
-/// The last fence that this server gave or saw.
+/// Returns the greatest fence that this server has given or seen.
 pub(super) fn last_fence() -> Option<Fence> {
     FENCES.with(|clock| clock.last())
 }
 
-/// Forgets all fences, as after a start, so that no input of a fuzzer depends on an earlier input.
+/// Forgets all fences, so that no input of a fuzzer depends on earlier inputs.
 #[cfg(fuzzing)]
 pub(super) fn forget_fences() {
     FENCES.with(|clock| *clock = FenceClock::new());
 }
 
-/// Takes note of a fence that another server gave.
+/// Notes a fence that another server gave: later fences will be greater.
 pub(crate) fn observe_fence(fence: Fence) {
     FENCES.with(|clock| clock.observe(fence));
 }
 
-/// Checks the fences of a value that has been read, and notes the latest. The error: a client sent a fence that is too far ahead of the
-/// clock.
+/// Checks the fences of a value that has been read, and notes the greatest, unless a client sent the value. Returns an error if a client
+/// sent a fence that is too far ahead of the clock.
 pub(super) fn loaded(value: &Value, from_client: bool) -> Result<(), String> {
     let Some(fence) = latest(value) else { return Ok(()) };
     if !from_client {
@@ -48,7 +48,7 @@ pub(super) fn loaded(value: &Value, from_client: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Notes the fences of a key that was made from a client's payload, in the selected database.
+/// Notes the greatest fence of a key, in the selected database, that was made from a client's payload.
 pub(crate) fn restored(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Ok(lock) = LockKey::peek(ctx, key) else { return };
     if let Some(fence) = lock.value().and_then(latest) {

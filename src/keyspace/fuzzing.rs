@@ -1,5 +1,5 @@
-//! Fuzzes the native type: any file or payload is refused, or becomes a lock whose numbers are in range, and which is written as it was
-//! read.
+//! Fuzzes the native type. Any file or payload is refused, or becomes a lock whose numbers are in range. Saving and reading this lock again
+//! gives the same lock.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::lock::{Deadline, Fence, Held, LONGEST_LEASE, Value};
 use crate::server::fuzzing::{Item, Stream};
 use crate::server::{self, NativeType};
 
-/// Loads a value. The first byte is the encoding, and says whether a client sends the rest.
+/// Loads a value. The first byte has the encoding, and a bit that says whether a client sends the rest.
 pub(crate) fn grant(bytes: &[u8]) {
     let Some((&first, bytes)) = bytes.split_first() else { return };
     let (encoding, from_client) = (i32::from(first & 0x7f), first & 0x80 != 0);
@@ -19,14 +19,14 @@ pub(crate) fn grant(bytes: &[u8]) {
     let loaded = stream.read(|rdb| Value::load(rdb, encoding));
     let latest = loaded.iter().flat_map(|value| value.all(Deadline::Never)).map(|held| held.grant.fence());
     let latest = latest.max();
-    // A fence from a client counts only when its key exists, and a refused payload counts for nothing.
+    // A client's fence counts only when its key exists, and the fences of a refused payload don't count.
     assert_eq!(last_fence(), latest.filter(|_| !from_client));
     let Ok(value) = loaded else { return };
     let soonest = server::now() + CLOCKS_DIFFER;
     assert!(!from_client || latest.is_some_and(|fence| fence.granted_at() <= soonest));
     check(&value);
     match encoding {
-        1 => assert_eq!(said(&value), spelt(stream.taken())),
+        1 => assert_eq!(from_value(&value), from_stream(stream.taken())),
         known => assert_eq!(known, Value::ENCODING),
     }
     let mut saved = Stream::default();
@@ -34,8 +34,8 @@ pub(crate) fn grant(bytes: &[u8]) {
     assert_eq!(Stream::new(saved.items).read(|rdb| Value::load(rdb, Value::ENCODING)), Ok(value));
 }
 
-/// The owner, fence, holds and max-hold of each grant, the oldest first.
-fn said(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
+/// Returns the owner, fence, holds and max-hold of each grant, the oldest grant first.
+fn from_value(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
     let parts = |held: Held<'_>| {
         let grant = held.grant;
         let max_hold = grant.max_hold().unwrap_or(0).unsigned_abs();
@@ -44,8 +44,8 @@ fn said(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
     value.all(Deadline::Never).map(parts).collect()
 }
 
-/// What `said` returns, but from the stream: each owner is a string, followed by the three numbers.
-fn spelt(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
+/// Returns what `from_value` returns, but from the stream: each owner is a string, followed by three numbers.
+fn from_stream(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
     let parts = |window: &[Item]| match window {
         [Item::Bytes(owner), Item::Number(fence), Item::Number(holds), Item::Number(max_hold)] => {
             Some((owner.clone(), [*fence, *holds, *max_hold]))
@@ -66,8 +66,8 @@ fn check(value: &Value) {
         assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
         assert!(grant.holds() > 0);
         assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
-        assert!(grant.made_apart().is_none_or(|made| made >= 0));
-        // An effect in an append-only file has the same grant.
+        assert!(grant.explicit_made().is_none_or(|made| made >= 0));
+        // Written as an effect for an append-only file, and read again, the grant is the same.
         let state = effects::state(grant, held.deadline, number == 0);
         match (Effect::parse(Some(&state), server::now), number) {
             (Ok(Effect::Alone(received, deadline)), 0) | (Ok(Effect::Among(received, deadline)), 1..) => {
@@ -78,7 +78,7 @@ fn check(value: &Value) {
     }
 }
 
-/// Loads several fences in turn, as if each came from a file. The first byte is the encoding.
+/// Loads several fences in turn, as if each came from a file. The first byte has the encoding.
 pub(crate) fn aux(bytes: &[u8]) {
     let Some((&encoding, bytes)) = bytes.split_first() else { return };
     forget_fences();
@@ -87,17 +87,17 @@ pub(crate) fn aux(bytes: &[u8]) {
         let before = last_fence();
         let rest: Vec<Item> = items.iter().skip(begin).take(2).cloned().collect();
         let loaded = Stream::new(rest.clone()).read(|rdb| Value::load_aux(rdb, encoding.into()));
-        let said = match rest.first() {
+        let from_value = match rest.first() {
             Some(Item::Number(number)) if (1..=Value::ENCODING).contains(&encoding.into()) => {
                 Fence::new(*number)
             }
             _ => None,
         };
-        assert_eq!(loaded.is_ok(), said.is_some());
-        assert_eq!(last_fence(), before.max(said));
+        assert_eq!(loaded.is_ok(), from_value.is_some());
+        assert_eq!(last_fence(), before.max(from_value));
         match next_fence(0) {
-            Some(next) => assert!(Some(next) > before.max(said)),
-            None => assert_eq!(before.max(said), Some(Fence::MAX)),
+            Some(next) => assert!(Some(next) > before.max(from_value)),
+            None => assert_eq!(before.max(from_value), Some(Fence::MAX)),
         }
     }
 }

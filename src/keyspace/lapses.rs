@@ -1,8 +1,8 @@
-//! Finds out which of the keys that the server expires or evicts were locks. Lapses are counted, logged and published; evictions are
-//! counted and warned of.
+//! Finds out which keys that the server expires or evicts are locks. Counts, logs and publishes lapses; counts evictions, and warns of
+//! them.
 //!
-//! The server reports an expired or evicted key when its value is gone already. But right before, it tells the value's type that the value
-//! is being taken out, so the last value that was taken out is kept for the report.
+//! The server reports an expired or evicted key when its value is already gone. Right before, it calls the `unlink` callback of the value's
+//! type. So this file keeps the last value that was unlinked until the report.
 
 use crate::lock::{Deadline, Fence, Grant, Micros, Value};
 use crate::server::{self, Arg, Ctx, LogLevel, LoopIteration, ServerCell, Unlinked};
@@ -10,39 +10,40 @@ use crate::stats;
 
 struct Lapses {
     last: Option<Last>,
-    /// When the log last had a warning of an eviction.
+    /// When an eviction was last logged, in µs since 1970.
     warned: Option<Micros>,
-    /// The server may evict locks, and the log has a warning of that.
+    /// Whether the server is set to evict locks, which has been logged.
     may_evict: bool,
 }
 
-/// The lock that was taken out of the keyspace last.
+/// The lock that the server unlinked last.
 struct Last {
     db: i32,
     key: Vec<u8>,
     /// The number of its holders.
     count: usize,
-    /// Its grants that may outlive a lapse.
+    /// The grants that may outlive a lapse.
     may_outlive: Vec<Grant>,
-    /// The oldest of the other grants, if there is one. The rest is only counted, since many locks with many holders may lapse at once.
+    /// The oldest of the other grants, if there is one. The others are only counted, because many locks with many holders may lapse at
+    /// once.
     oldest: Option<Grant>,
     at: Micros,
-    /// The iteration of the event loop. It is noted only if somebody depends on the lock, in case the process has to wait for a processor
-    /// for longer than `REPORTED_WITHIN`.
+    /// The iteration of the event loop, if somebody depends on the lock. It shows that a report belongs to this lock even if the process
+    /// had to wait for a processor for longer than `REPORTED_WITHIN`.
     iteration: Option<LoopIteration>,
 }
 
-/// Within how many µs the server reports that a value has expired, after it has taken the value out. Nothing happens in between. (So if a
-/// lock is overwritten by a value that expires within this time, the lock counts as lapsed.)
+/// At most this many µs pass between the unlinking and the report of an expired key, and nothing happens in between. (If a lock is
+/// overwritten by a value that expires within this time, the lock counts as lapsed.)
 const REPORTED_WITHIN: Micros = 1_000;
 
-/// The shortest time in µs between two warnings: a server may evict thousands of locks a second.
+/// The shortest time in µs between two warnings of evictions: a server may evict thousands of locks a second.
 const WARNING_EVERY: Micros = 10_000_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
-/// Notes a lock that the server, not the module, is taking out of the keyspace. `must_track` returns the fences of the grants that may
-/// outlive a lapse, the oldest first, or `None` if nobody depends on this lock.
+/// Notes a lock that the server unlinks by itself. `must_track` returns the fences of the grants that may outlive a lapse, the oldest
+/// first, or `None` if nobody depends on the lock.
 pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce() -> Option<Vec<Fence>>) {
     let key = from.key().bytes().to_vec();
     let must_track = must_track();
@@ -58,17 +59,17 @@ pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce()
     LAPSES.with(|lapses| lapses.last = Some(last));
 }
 
-/// Reports a key of the selected database that has expired. Returns its lapse if it was a lock.
+/// Handles the report that a key of the selected database has expired. Returns the lapse if the key was a lock.
 pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
     take(ctx, key).map(Lapse)
 }
 
-/// A lock that the server has deleted because its leases were over.
+/// A lock that the server has deleted because its leases had ended.
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
-    /// Counts the grants whose leases are over, except those that outlive the lapse. Returns the oldest of the counted grants, and
-    /// their number.
+    /// Counts the grants that have lapsed, without the grants for which `outlives` is true. Returns the oldest of the counted grants, and
+    /// their number; `None` if it is 0.
     pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
         let Last { count, may_outlive, oldest, .. } = &self.0;
         let (mut first, mut outliving) = (oldest.as_ref(), 0);
@@ -82,7 +83,7 @@ impl Lapse {
     }
 }
 
-/// Reports that `count` grants have lapsed together, of which `oldest` is the oldest.
+/// Logs, publishes and counts that `count` grants have lapsed together. The oldest of them is `oldest`.
 pub(crate) fn publish_lapse(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
@@ -96,12 +97,13 @@ pub(crate) fn publish_lapse(
     stats::LAPSES.add(count as u64);
 }
 
-/// Logs that the lease of a grant was over, and how many waited.
+/// Logs that a grant has lapsed, and how many waiters its lock had.
 pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usize, level: LogLevel) {
     ctx.log(level, &shown("lock lapsed: ", grant, 0, waiters, key.bytes()));
 }
 
-/// Reports a key of the selected database that has been evicted. If it was a lock, its owner has lost it without knowing.
+/// Handles the report that a key of the selected database has been evicted. If the key was a lock, its owners lost it without knowing, so
+/// an operator is warned.
 pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Some(last) = take(ctx, key) else { return };
     stats::EVICTIONS.add(last.count as u64);
@@ -110,13 +112,13 @@ pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
         due.then(|| lapses.warned = Some(last.at)).is_some()
     });
     if warn && let Some(grant) = last.oldest.as_ref().or(last.may_outlive.first()) {
-        // The advice comes first, since the server cuts a line off after 1 kB.
+        // The advice comes first, because the server cuts a line of the log off after 1 kB.
         let what = "locks need maxmemory-policy noeviction; lock evicted: ";
         ctx.log(LogLevel::Warning, &shown(what, grant, 0, 0, &last.key));
     }
 }
 
-/// Warns if the server is set to evict locks when memory is short. All locks have a TTL, so each policy but `noeviction` may evict them.
+/// Warns when the server is set to evict keys if memory is short. All locks have a TTL, so all policies except `noeviction` may evict them.
 pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
     let policy = ctx.maxmemory_policy();
     let may_evict = policy != "noeviction";
@@ -127,17 +129,18 @@ pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
     LAPSES.with(|lapses| lapses.may_evict = may_evict);
 }
 
-/// The last value that was taken out, if it was this key's, and was taken out just now.
+/// Returns the last value that was unlinked, if it was the value of this key, and was unlinked just now.
 fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     let db = ctx.db();
     let last = LAPSES.with(|lapses| lapses.last.take())?;
-    // An earlier lock of the same name may have been overwritten by a value that then expired. That lock was taken out at another time.
+    // An earlier lock of this name may have been overwritten by a value that has now expired. Such a lock was unlinked at another time.
     let just_now = server::now() - last.at <= REPORTED_WITHIN
         || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
     (last.db == db && last.key == key.bytes() && just_now).then_some(last)
 }
 
-/// A line for the log. It is put together by hand, since `format!` took longer than all other work when thousands of locks lapsed together.
+/// Makes a line for the log. It is put together by hand, because `format!` took longer than all other work when thousands of locks lapsed
+/// together.
 fn shown(what: &str, grant: &Grant, others: usize, waiters: usize, key: &[u8]) -> String {
     let mut line = String::with_capacity(192);
     line.push_str(what);
@@ -153,7 +156,7 @@ fn shown(what: &str, grant: &Grant, others: usize, waiters: usize, key: &[u8]) -
         line.push_str(", waiters ");
         line.push_str(itoa::Buffer::new().format(waiters));
     }
-    // The key comes last, since the server cuts a line off after 1 kB.
+    // The key comes last, because the server cuts a line of the log off after 1 kB.
     line.push_str(", key \"");
     push_escaped(&mut line, key);
     line.push('"');

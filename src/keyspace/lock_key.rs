@@ -1,19 +1,19 @@
-//! One lock in the keyspace. Every change to a lock is made here: it is stored, replicated, and shown to `WATCH`. If the key is lost,
-//! nothing is stored or replicated.
+//! One lock in the keyspace. Every change of a lock is made here: it is stored, replicated, and signalled to clients that `WATCH` the key.
+//! If something else has removed an open key, nothing is stored or replicated.
 
 use super::effects;
 use crate::lock::{Deadline, Fence, Grant, GrantChange, Millis, Value};
 use crate::server::{Arg, Ctx, Key, WrongType};
 
-/// A key that holds a lock, or nothing.
+/// An open key that is a lock, or does not exist.
 pub(crate) struct LockKey<'a> {
-    /// The key comes first, so that it is closed before `signal` is dropped.
+    /// The key is the first field, so that it is closed before `signal` is dropped.
     key: Key<'a, Value>,
     signal: Signal<'a>,
 }
 
-/// Tells `WATCH` of a changed lock when this value is dropped. The key must be closed by then, since Redis 8.6 looks up the key that it
-/// tells of, and deletes a key whose lease has ended.
+/// When this value is dropped, it signals a changed lock to clients that `WATCH` the key. The key must be closed by then, because Redis 8.6
+/// looks up the signalled key, and deletes it if it has expired.
 pub(crate) struct Signal<'a> {
     ctx: &'a Ctx<'a>,
     name: Arg<'a>,
@@ -30,19 +30,18 @@ impl Drop for Signal<'_> {
 }
 
 impl<'a> LockKey<'a> {
-    /// Opens a lock for a command that may change it. If the lock has lapsed, the server deletes the key first. `only` may be set for at
+    /// Opens a lock for a command that may change it. If the lock has lapsed, the server first deletes the key. `only` may be true for at
     /// most one of the keys that are open at the same time.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Key::write(ctx, name, only).map(|key| Self::of(ctx, key))
     }
 
-    /// Opens a lock for reading.
     pub(crate) fn read(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
         Key::read(ctx, name).map(|key| Self::of(ctx, key))
     }
 
-    /// Opens a lock for reading beside other locks, and leaves no trace.
+    /// Opens a lock for reading beside other locks, without counting as a use of the key.
     pub(crate) fn peek(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
         Key::peek(ctx, name).map(|key| Self::of(ctx, key))
     }
@@ -52,7 +51,7 @@ impl<'a> LockKey<'a> {
         Self { key, signal: Signal { ctx, name, due: false } }
     }
 
-    /// Closes the key. `WATCH` hears of a change when the result is dropped.
+    /// Closes the key. Dropping the result signals the change to clients that `WATCH` the key.
     #[inline(always)]
     pub(crate) fn close(self) -> Signal<'a> {
         self.signal
@@ -62,23 +61,23 @@ impl<'a> LockKey<'a> {
         self.key.name()
     }
 
-    /// The grants of the lock; `None` if it is free.
+    /// Returns the grants of the lock; `None` if it is free.
     pub(crate) fn value(&self) -> Option<&Value> {
         self.key.value()
     }
 
-    /// The end of the latest lease, which the server has to look up.
+    /// Returns the end of the latest lease, which the server has to look up.
     pub(crate) fn deadline(&self) -> Deadline {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Whether a change to this lock has to be replicated. Call this once for each change: see `Ctx::must_replicate`.
+    /// Whether a change of this lock has to be replicated. This is called once for each change: see `Ctx::must_replicate`.
     #[inline(always)]
     fn must_replicate(&self, ctx: &Ctx<'_>) -> bool {
         ctx.must_replicate() && !self.key.is_lost()
     }
 
-    /// Gives the lock to this grant alone.
+    /// Makes this the only grant of the lock, stores it, and replicates it.
     #[inline(always)]
     pub(crate) fn give(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
         if self.must_replicate(ctx) {
@@ -87,19 +86,19 @@ impl<'a> LockKey<'a> {
         self.store(grant, until);
     }
 
-    /// Stores a grant that a primary sent, alone, and replicates nothing.
+    /// Makes this the only grant of the lock, and replicates nothing. `LOCK.APPLY` uses this directly.
     #[inline(always)]
     pub(crate) fn store(&mut self, grant: Grant, until: Deadline) {
         match self.key.value_mut() {
             None => self.key.set_value(Value::One(grant)),
-            Some(Value::One(held)) => *held = grant.aged_as(held),
+            Some(Value::One(held)) => *held = grant.with_age_of(held),
             Some(value) => *value = Value::One(grant),
         }
         self.set_deadline(until);
         self.signal.due = true;
     }
 
-    /// Adds a holder.
+    /// Adds a grant, stores it, and replicates it.
     pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
         if self.must_replicate(ctx) {
             effects::among(ctx, self.key.name(), &grant, deadline);
@@ -107,7 +106,7 @@ impl<'a> LockKey<'a> {
         self.store_among(grant, deadline);
     }
 
-    /// Stores a grant that a primary sent, beside the other holders, and replicates nothing.
+    /// Stores a grant beside the other grants, and replicates nothing. `LOCK.APPLY` uses this directly.
     pub(crate) fn store_among(&mut self, grant: Grant, deadline: Deadline) {
         let until = self.deadline();
         let Some(value) = self.key.value_mut() else { return self.store(grant, deadline) };
@@ -116,7 +115,7 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Changes the grant with this fence, and its lease. Does nothing if neither would change, as after an extension to the same
+    /// Changes the grant with this fence, and its lease. Does nothing if neither changes, for example after an extension to the same
     /// millisecond.
     pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: GrantChange<'_>, to: Deadline) {
         let (name, until) = (self.key.name(), self.deadline());
@@ -139,7 +138,7 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Sets the lease as a primary says, and replicates nothing. Does nothing if the lock is free.
+    /// Sets the latest lease as a primary says, and replicates nothing. Does nothing if the lock is free.
     pub(crate) fn store_lease(&mut self, deadline: Deadline) {
         if self.key.value().is_some() {
             self.set_deadline(deadline);
@@ -147,7 +146,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// Ends the grant with this fence.
+    /// Ends the grant with this fence, and replicates this.
     pub(crate) fn end(&mut self, ctx: &Ctx<'_>, fence: Fence) {
         if self.must_replicate(ctx) {
             effects::end(ctx, self.key.name(), fence);
@@ -155,7 +154,7 @@ impl<'a> LockKey<'a> {
         self.remove_one(fence);
     }
 
-    /// Ends a grant as a primary says, and replicates nothing.
+    /// Ends the grant with this fence, and replicates nothing.
     pub(crate) fn remove_one(&mut self, fence: Fence) {
         let until = self.deadline();
         let Some(value) = self.key.value_mut() else { return };
@@ -168,7 +167,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// If the lock has several grants, ends the grants whose leases were over before `now`, `most` at most. Returns the ended grants.
+    /// If the lock has several grants, ends at most `most` grants whose leases ended before `now`. Returns the ended grants.
     pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis, most: usize) -> Vec<Grant> {
         let lapsed = self.lapsed(now, most);
         let is_all =
@@ -185,14 +184,14 @@ impl<'a> LockKey<'a> {
         lapsed
     }
 
-    /// Ends the grants that have lapsed as a primary says, and replicates nothing.
+    /// Ends the grants whose leases ended before `now`, as a primary says, and replicates nothing.
     pub(crate) fn remove_lapsed(&mut self, now: Millis) {
         for grant in self.lapsed(now, usize::MAX) {
             self.remove_one(grant.fence());
         }
     }
 
-    /// The grants whose leases were over before `now`, `most` at most, if the lock has several grants.
+    /// Returns at most `most` grants whose leases ended before `now`, if the lock has several grants.
     fn lapsed(&self, now: Millis, most: usize) -> Vec<Grant> {
         let until = self.deadline();
         let Some(value) = self.key.value() else { return Vec::new() };
@@ -200,7 +199,7 @@ impl<'a> LockKey<'a> {
         fences.filter_map(|fence| Some(value.with_fence(fence, || until)?.grant.clone())).collect()
     }
 
-    /// Ends all grants.
+    /// Ends all grants, and replicates this.
     #[inline(always)]
     pub(crate) fn free(&mut self, ctx: &Ctx<'_>) {
         if self.must_replicate(ctx) {
@@ -209,7 +208,7 @@ impl<'a> LockKey<'a> {
         self.remove();
     }
 
-    /// Frees the lock as a primary says, and replicates nothing.
+    /// Ends all grants, and replicates nothing.
     pub(crate) fn remove(&mut self) {
         self.key.delete();
         self.signal.due = true;

@@ -1,9 +1,9 @@
-//! A fence and a number of holds in 7 bytes.
+//! Packs a fence and a number of holds into 7 bytes.
 
 use super::Fence;
 
-/// A fence and a number of holds. The fence takes 53 of the 56 bits, and the holds take the other 3. An enum around this type uses the
-/// eighth byte to tell its variants apart.
+/// A fence and a number of holds. The fence takes 53 of the 56 bits, the holds take 3 bits. An enum that contains this type has its tag in
+/// the eighth byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Counts([u8; 7]);
@@ -11,10 +11,10 @@ pub(super) struct Counts([u8; 7]);
 impl Counts {
     const MOST_HOLDS: u32 = (1 << (u64::BITS - 8 - Fence::BITS)) - 1;
 
-    /// Stands for no grant, since no fence is 0.
+    /// Stands for no grant: no grant has the fence 0.
     pub(super) const NONE: Self = Self([0; 7]);
 
-    /// Packs a fence and a number of holds; `None` if there are more than 7 holds.
+    /// Packs a fence and a number of holds. Returns `None` if there are more than 7 holds.
     pub(super) fn new(fence: Fence, holds: u32) -> Option<Self> {
         if holds > Self::MOST_HOLDS {
             return None;
@@ -33,7 +33,7 @@ impl Counts {
     }
 
     pub(super) fn holds(self) -> u32 {
-        // At most 3 bits are left.
+        // The shift leaves at most 3 bits.
         (self.both() >> Fence::BITS) as u32
     }
 }

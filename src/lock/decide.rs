@@ -1,17 +1,17 @@
-//! Decides what each command does to a lock, from the state of the lock alone. Nothing here changes anything.
+//! Decides what a command does to a lock, from the state of the lock alone. Nothing here changes the lock.
 
 use std::sync::Arc;
 
 use super::{Deadline, Extras, Fence, Grant, Millis, Now, Others, Owner, Room, Slot, SlotRequest};
 
-/// A grant as a command finds it, and the end of its lease.
+/// A grant, and the end of its lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held<'a> {
     pub(crate) grant: &'a Grant,
     pub(crate) deadline: Deadline,
 }
 
-/// An owner's grant of one lock, as an acquire leaves it.
+/// An owner's grant of one lock, after an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Got {
@@ -21,26 +21,26 @@ pub(crate) struct Got {
     pub(crate) slot: Option<Slot>,
 }
 
-/// What an acquire asks for.
+/// The request of an acquire.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct AcquireRequest<'a> {
     pub(crate) owner: Owner<'a>,
-    /// How long the lease is to be, in ms.
+    /// The length of the lease in ms.
     pub(crate) lease: Millis,
-    /// An owner that holds the lock already wants its present grant, and no further hold (`ONCE`).
+    /// Whether an owner that already holds the lock wants its present grant, without a further hold (`ONCE`).
     pub(crate) once: bool,
-    /// The grant is to live as long as the client's connection (`SESSION`).
+    /// Whether the grant ends with the client's connection (`SESSION`).
     pub(crate) session: bool,
-    /// The room that the grant is to have: the number of holders, this owner included.
+    /// The room of the grant: the number of holders that it allows, this owner included.
     pub(crate) room: Room,
-    /// The number that the permit is to have, if the owner asks with `LIMIT`.
+    /// The slot that the owner asks for, if it asks with `LIMIT`.
     pub(crate) slot: Option<SlotRequest>,
     pub(crate) extras: Option<Arc<Extras>>,
 }
 
 impl<'a> AcquireRequest<'a> {
-    /// Asks for an exclusive grant without any option.
+    /// Returns a request for an exclusive grant, without options.
     pub(crate) fn new(owner: Owner<'a>, lease: Millis) -> Self {
         Self { owner, lease, once: false, session: false, room: Room::ONE, slot: None, extras: None }
     }
@@ -49,18 +49,18 @@ impl<'a> AcquireRequest<'a> {
         AcquireRequest { owner: self.owner.clone().into_owned(), extras: self.extras.clone(), ..*self }
     }
 
-    /// The greatest age in ms that a new grant may reach, if the request names one.
+    /// Returns the greatest age in ms that a new grant may reach, if the request has `MAXHOLD`.
     #[inline]
     pub(crate) fn max_hold(&self) -> Option<Millis> {
         self.extras.as_ref()?.max_hold
     }
 
-    /// The label that the client asks for. An empty label removes the grant's label.
+    /// Returns the label of the request, if there is one. An empty label removes the grant's label.
     pub(crate) fn label(&self) -> Option<&[u8]> {
         self.extras.as_ref()?.label.as_deref()
     }
 
-    /// The grant that this request leads to, with this fence, and with this slot if the request asks for one.
+    /// Makes the grant for this request, with this fence, and with this slot if the request asks for one.
     #[inline(always)]
     pub(crate) fn grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
         if self.room.is_exclusive() && self.extras.is_none() {
@@ -69,7 +69,7 @@ impl<'a> AcquireRequest<'a> {
         self.rare_grant(fence, slot, now)
     }
 
-    /// Makes a grant that is not plain. It is not inlined, so that a plain grant does not pay for it.
+    /// Makes a grant with room for others, or with extras. It is not inlined, so that other grants do not pay for it.
     #[inline(never)]
     fn rare_grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
         let extras = Extras::granted(&self.extras);
@@ -80,8 +80,8 @@ impl<'a> AcquireRequest<'a> {
         grant.with_room(self.room).with_slot(slot)
     }
 
-    /// Checks if an owner that re-enters can have the slot that it asks for. It can't if its grant has another slot, or if the grant's room
-    /// does not allow that slot.
+    /// Checks whether the owner of `grant`, which re-enters, can have the slot that it asks for. It can't if its grant has another slot, or
+    /// if the room of its grant does not allow the slot.
     fn check_slot(&self, grant: &Grant) -> Result<(), ReentryError> {
         let is_another = match (self.slot, grant.slot()) {
             (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
@@ -91,15 +91,15 @@ impl<'a> AcquireRequest<'a> {
                 }
                 _ => false,
             },
-            // A grant of an earlier version of the module may have no slot yet, and keeps its room. (A `SHARED` grant gets the room of the
-            // request.)
+            // The grant has no slot because an earlier version of the module made it, or because it is `SHARED`. In the first case it keeps
+            // its room, in the second it gets the room of the request.
             (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
         };
         if is_another { Err(ReentryError::OtherSlot) } else { Ok(()) }
     }
 
-    /// The end of the lease of a grant that is made now.
+    /// Returns the end of the lease of a grant that is made now.
     pub(crate) fn new_deadline(&self, limits: Limits, now: Millis) -> Deadline {
         let lease = limits.max_hold.map_or(self.lease, |age| age.min(self.lease));
         let lease = self.max_hold().map_or(lease, |age| age.min(lease));
@@ -107,57 +107,57 @@ impl<'a> AcquireRequest<'a> {
     }
 }
 
-/// Limits that apply to all grants.
+/// The limits that apply to all grants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The longest lease in ms. It may have become shorter since a waiter or a session asked for its lease.
+    /// The longest lease in ms. It may be shorter than when a waiter or a session asked for its lease.
     pub(crate) max_lease: Millis,
-    /// The greatest age in ms that a grant may reach, if there is a limit.
+    /// The greatest age in ms that any grant may reach; `None`: no limit.
     pub(crate) max_hold: Option<Millis>,
-    /// For how many ms the server may keep a lock after its lease is over by the module's clock. The start of a lease may be rounded up by
-    /// that much.
+    /// How many ms the server may keep a lock after its lease has ended by the module's clock. The start of a lease is rounded up by at
+    /// most this much.
     pub(crate) expiry_slack: Millis,
     /// The most holders of one lock; 0: any number.
     pub(crate) max_holders: u32,
-    /// Whether a running lease may be made longer. It may not if this server may have been replaced as the primary without knowing it.
+    /// Whether running leases may be made longer. They may not if this server may have been replaced as the primary without knowing it.
     pub(crate) may_lengthen: bool,
 }
 
 impl Limits {
-    /// This lease, or the longest lease that is allowed if that is shorter.
+    /// Returns the lease, or the longest allowed lease if this is shorter.
     pub(crate) fn allowed(self, lease: Millis) -> Millis {
         lease.min(self.max_lease)
     }
 }
 
-/// The result of an acquire. `slot` is the grant's slot from now on, if the request asks for one.
+/// The result of an acquire. `slot` is the grant's slot, if the request asks for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
-    /// There is room: a new grant with one hold, which lasts until the deadline.
+    /// The request fits: the owner gets a new grant with one hold, until the deadline.
     Granted { slot: Option<Slot>, deadline: Deadline },
-    /// The owner holds the lock already, and now has `holds` holds, until the deadline. With `ONCE`, both may be unchanged.
+    /// The owner re-enters: its grant now has `holds` holds, and lasts until the deadline. With `ONCE`, both may be unchanged.
     Reentered { holds: u32, slot: Option<Slot>, deadline: Deadline },
-    /// The owner re-enters. Its grant now has less room, which is enough for the other holders, or its first slot.
+    /// The owner re-enters, and its grant now has less room, which is enough for the other holders, or gets its first slot.
     Upgraded { holds: u32, slot: Option<Slot>, deadline: Deadline },
-    /// There is no room beside the other holders.
+    /// The owner holds nothing, and its request does not fit beside the other holders.
     Refused,
-    /// The owner holds the lock already, and asks for less room than the present holders need, or for a slot that another holder has.
+    /// The owner re-enters, but asks for less room than the present holders need, or for a slot that another holder has.
     UpgradeRefused,
 }
 
-/// Why a holder can't have what it asks for.
+/// Why a re-entry is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum ReentryError {
-    /// The number of holds is at its limit (2^32 - 1).
+    /// The grant has the greatest number of holds, 2^32 - 1.
     TooManyHolds,
-    /// The owner's grant has another slot than the request names, or can't have the named slot.
+    /// The owner's grant has another slot than the requested slot, or its room does not allow the requested slot.
     OtherSlot,
     /// The owner's grant has a slot above the `LIMIT` of the request.
     SlotAboveLimit { slot: Slot, limit: u32 },
 }
 
-/// Decides an acquire, from the owner's own grant and the grants of others.
+/// Decides an acquire, from the owner's own grant (`held`), if it has one, and the grants of others.
 #[inline(always)]
 pub(crate) fn decide_acquire(
     held: Option<Held<'_>>,
@@ -185,7 +185,7 @@ fn acquire_held(
     let Some(held) = held else {
         let most = Room::limit(limits.max_holders).unwrap_or(Room::ANY);
         let slot = ask.slot.map(|slot| slot.find(others.slots));
-        return Ok(match slot != Some(None) && others.bear(ask.room.min(most)) {
+        return Ok(match slot != Some(None) && others.have_room_for(ask.room.min(most)) {
             true => Acquired::Granted { slot: slot.flatten(), deadline: ask.new_deadline(limits, now) },
             false => Acquired::Refused,
         });
@@ -193,9 +193,9 @@ fn acquire_held(
     ask.check_slot(held.grant)?;
     let its_own = held.grant.slot();
     let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
-    // An owner that gets its first slot counts as upgrading: the other holders must leave room for it.
+    // Getting a first slot counts as an upgrade: the other holders must leave room for the slot.
     let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
-    if upgrade && (slot == Some(None) || !others.bear(ask.room.min(held.grant.room()))) {
+    if upgrade && (slot == Some(None) || !others.have_room_for(ask.room.min(held.grant.room()))) {
         return Ok(Acquired::UpgradeRefused);
     }
     let slot = slot.flatten();
@@ -209,8 +209,8 @@ fn acquire_held(
     })
 }
 
-/// The deadline of a grant whose holder stays (a re-entry, a session): the end of `lease` from now, within the grant's limits, and never
-/// earlier than the present deadline.
+/// Returns the new deadline of a grant after a re-entry or the renewal of a session: `lease` ms from now, within the grant's limits, and
+/// never before the present deadline.
 pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Millis) -> Deadline {
     if !limits.may_lengthen {
         return held.deadline;
@@ -218,7 +218,7 @@ pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Milli
     held.deadline.max(lease_from(now, lease, held.grant, limits))
 }
 
-/// The end of a lease that begins now, within the grant's limits.
+/// Returns the end of a lease that begins now, within the grant's limits.
 fn lease_from(now: Millis, lease: Millis, grant: &Grant, limits: Limits) -> Deadline {
     Deadline::after(now, limits.allowed(lease)).min(grant.limit(limits.max_hold))
 }
@@ -232,14 +232,13 @@ pub(crate) enum Released {
     Ended,
 }
 
-/// Decides a release of one hold of an owner's grant, or of all holds. Returns `None` if the owner does not hold the lock, or has another
-/// fence.
+/// Decides a release of one hold, or of all holds. Returns `None` if the owner does not hold the lock, or `fence` is not its grant's.
 pub(crate) fn decide_release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
-    let grant = grant.filter(|grant| is_meant(grant, fence))?;
+    let grant = grant.filter(|grant| matches_fence(grant, fence))?;
     Some(if all { Released::Ended } else { take_back(grant, 1) })
 }
 
-/// What is left of a grant after a release of `holds` holds.
+/// Returns whether a grant ends, or how many holds are left, if `holds` holds are released.
 pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     match grant.holds().saturating_sub(holds) {
         0 => Released::Ended,
@@ -247,11 +246,11 @@ pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     }
 }
 
-/// Decides an extension of an owner's grant, and returns the new deadline: `None` if the owner does not hold the lock, has another fence,
-/// or has held the lock for as long as it may.
+/// Decides an extension, and returns the new deadline; `None` if the owner does not hold the lock, `fence` is not its grant's, or the grant
+/// has reached its maximum age.
 ///
-/// The server may keep the key of a grant that has reached its maximum age for another millisecond. The owner holds the lock until then, so
-/// an extension that does not move the end succeeds.
+/// The server may keep the key of a grant that has reached its maximum age for another millisecond. Meanwhile the owner still holds the
+/// lock, so an extension that does not shorten the lease succeeds.
 pub(crate) fn decide_extend(
     held: Option<Held<'_>>,
     fence: Option<u64>,
@@ -259,19 +258,19 @@ pub(crate) fn decide_extend(
     limits: Limits,
     now: Millis,
 ) -> Option<Deadline> {
-    let held = held.filter(|held| is_meant(held.grant, fence))?;
+    let held = held.filter(|held| matches_fence(held.grant, fence))?;
     let until = lease_from(now, lease, held.grant, limits);
     within_age(held.grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
 }
 
-/// The end of a lease that begins now; `None` if the grant has reached its maximum age. The last millisecond of that age still counts, as
-/// the last millisecond of a key's TTL does.
+/// Returns the end of a lease that begins now; `None` if the grant has reached its maximum age. The last millisecond of this age still
+/// counts, like the last millisecond of a key's TTL.
 pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Millis) -> Option<Deadline> {
     Some(lease_from(now, lease, grant, limits))
         .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.expiry_slack)))
 }
 
 /// Whether the request names no fence, or this grant's fence.
-fn is_meant(grant: &Grant, fence: Option<u64>) -> bool {
+fn matches_fence(grant: &Grant, fence: Option<u64>) -> bool {
     fence.is_none_or(|fence| fence == grant.fence().get())
 }

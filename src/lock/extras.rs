@@ -1,4 +1,4 @@
-//! Properties that few grants have.
+//! Options that few grants have.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use super::Millis;
 /// The longest label, in bytes.
 pub(crate) const MAX_LABEL_LEN: usize = 128;
 
-/// Properties that few requests ask for, and few grants have. They are behind one pointer, so that other grants pay for no more than the
-/// pointer. A waiter shares them with the grant that it gets.
+/// Options that few requests and few grants have. They are behind one pointer, so that other grants pay only for the pointer. A waiter's
+/// request shares the options with its grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Extras {
     /// The greatest age in ms that the grant may reach.
     pub(crate) max_hold: Option<Millis>,
-    /// The label, which says in words who holds the lock. A request without a label changes no label. A request with an empty label removes
-    /// the grant's label, so no grant has an empty one.
+    /// The label, which says who the owner is. A request without a label leaves the grant's label. A request with an empty label removes
+    /// it, so no grant has an empty label.
     pub(crate) label: Option<Box<[u8]>>,
 }
 
@@ -24,17 +24,17 @@ impl Extras {
         Self { max_hold, label: label.map(Into::into) }.shared()
     }
 
-    /// The extras behind a pointer; `None` if they are empty.
+    /// Puts the extras behind a pointer; `None` if there are none.
     pub(super) fn shared(self) -> Option<Arc<Self>> {
         (self != Self::default()).then(|| Arc::new(self))
     }
 
-    /// The extras of a grant that a primary or a file describes. A maximum age of 0 means no limit.
+    /// Makes the extras of a grant from a primary or a file. A maximum age of 0 ms means no limit.
     pub(crate) fn of_grant(max_hold: Millis, label: &[u8]) -> Option<Arc<Self>> {
         Self::new(Some(max_hold).filter(|age| *age > 0), Some(label).filter(|label| !label.is_empty()))
     }
 
-    /// The extras of a new grant, from the extras of its request.
+    /// Returns the extras of a new grant, which are those of its request, without an empty label.
     pub(super) fn granted(asked: &Option<Arc<Self>>) -> Option<Arc<Self>> {
         match asked.as_deref() {
             Some(Self { max_hold, label: Some(label) }) if label.is_empty() => Self::new(*max_hold, None),
@@ -42,7 +42,7 @@ impl Extras {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(super) fn heap_size(&self) -> usize {
         // An `Arc` has two counters in front of its value.
         2 * size_of::<usize>() + size_of::<Self>() + self.label.as_ref().map_or(0, |label| label.len())

@@ -1,5 +1,5 @@
-//! The fields of a grant beside its owner and its fence. Files, effects, digests and `LOCK.INFO` follow from this list: a new field needs a
-//! row here, and no code elsewhere.
+//! The fields of a grant, except its owner and its fence. Files, effects, digests and `LOCK.INFO` use this list: a new field needs a row
+//! here, and no code elsewhere.
 
 use super::{Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Room, Slot};
 
@@ -12,16 +12,16 @@ pub(crate) enum Datum<'a> {
 
 /// One field of a grant.
 pub(crate) struct Field {
-    /// The name in `LOCK.APPLY` and in `LOCK.INFO`.
+    /// The name of the field in `LOCK.APPLY` and `LOCK.INFO`.
     pub(crate) name: &'static str,
-    /// The value that most grants have. It is not written.
+    /// The value that most grants have. Files and effects leave it out.
     pub(crate) usual: Datum<'static>,
     get: fn(&Grant) -> Datum<'_>,
-    /// Sets the field of a grant that is being made; `None` if the value is out of range.
+    /// Sets the field of a grant that is being made. Returns `None` if the value is out of range.
     pub(crate) set: fn(&mut Full, Datum<'_>) -> Option<()>,
-    /// Whether the value belongs in digests, because all servers have the same value for a grant.
+    /// Whether digests include the value. They do if all servers have the same value for a grant.
     is_agreed: bool,
-    /// The value that `LOCK.INFO` shows under this name, if it shows one.
+    /// Returns the value that `LOCK.INFO` shows; `None` if it does not show the field.
     pub(crate) shown: Option<fn(&Grant) -> Datum<'_>>,
 }
 
@@ -37,7 +37,7 @@ impl Field {
     };
 }
 
-/// All fields, in the order in which files have them. A new field comes last.
+/// All fields, in their order in files. A new field is added at the end.
 pub(crate) const FIELDS: [Field; 6] = [
     Field {
         name: "holds",
@@ -59,7 +59,7 @@ pub(crate) const FIELDS: [Field; 6] = [
         },
         ..Field::NUMBER
     },
-    // The number of holders that there is room for; 0: any.
+    // The room; 0: any number of holders.
     Field {
         name: "room",
         usual: Datum::Number(1),
@@ -73,10 +73,10 @@ pub(crate) const FIELDS: [Field; 6] = [
         },
         ..Field::NUMBER
     },
-    // When the grant was made, if its fence does not tell that.
+    // When the grant was made, in ms since 1970, if the fence does not say this.
     Field {
         name: "made",
-        get: |grant| Datum::Number(grant.made_apart().unwrap_or(0).unsigned_abs()),
+        get: |grant| Datum::Number(grant.explicit_made().unwrap_or(0).unsigned_abs()),
         set: |full, datum| {
             full.made = millis(datum).filter(|made| *made > 0)?;
             Some(())
@@ -86,7 +86,7 @@ pub(crate) const FIELDS: [Field; 6] = [
     },
     Field {
         name: "slot",
-        get: |grant| Datum::Number(grant.slot_apart().map_or(0, Slot::get).into()),
+        get: |grant| Datum::Number(grant.explicit_slot().map_or(0, Slot::get).into()),
         set: |full, datum| {
             full.slot = Some(Slot::new(small(datum)?)?);
             Some(())
@@ -125,7 +125,7 @@ fn millis(datum: Datum<'_>) -> Option<Millis> {
 }
 
 impl Grant {
-    /// The fields of the grant whose values are unusual, each with its number in `FIELDS`.
+    /// Returns the fields of the grant with unusual values, each with its number in `FIELDS`.
     pub(crate) fn unusual(&self) -> impl Iterator<Item = (usize, &'static Field, Datum<'_>)> {
         const { &FIELDS }.iter().enumerate().filter_map(|(number, field)| {
             let datum = (field.get)(self);
@@ -133,7 +133,7 @@ impl Grant {
         })
     }
 
-    /// The unusual fields on which all servers agree.
+    /// Returns the fields with unusual values that belong in digests, because all servers agree about them.
     pub(crate) fn agreed(&self) -> impl Iterator<Item = (usize, Datum<'_>)> {
         let unusual = self.unusual().filter(|(_, field, _)| field.is_agreed);
         unusual.map(|(number, _, datum)| (number, datum))

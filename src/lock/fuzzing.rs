@@ -1,4 +1,4 @@
-//! Fuzzes decisions: whatever the numbers, no decision breaks a rule.
+//! Fuzzes the decisions about a lock: whatever the numbers are, no decision breaks a rule.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use super::{
     decide_acquire, decide_extend, decide_release, lengthen,
 };
 
-/// Numbers made from bytes, until all bytes are used up.
+/// The input, from which numbers are read until its end.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -19,7 +19,7 @@ impl Numbers<'_> {
         Some(i64::from_le_bytes(*first))
     }
 
-    /// An age that the parser would accept: it is not negative.
+    /// Reads an age that the parser would accept: it is not negative.
     fn age(&mut self) -> Option<i64> {
         Some(self.next()? & ((1 << 53) - 1))
     }
@@ -68,7 +68,7 @@ fn act(
         may_lengthen: what & 4 == 0,
     };
     if let Some((value, until)) = lock {
-        bear_each_other(value, *until);
+        have_room_for_each_other(value, *until);
     }
     match (what >> 4) % 6 {
         0 | 1 => {
@@ -207,8 +207,8 @@ fn end(lock: &mut Option<(Value, Deadline)>, fence: Fence) -> Option<()> {
     Some(())
 }
 
-/// Each holder has room for all holders, and no owner is among them twice.
-fn bear_each_other(value: &Value, until: Deadline) {
+/// Checks that each holder has room for all holders, and that no owner and no slot is there twice.
+fn have_room_for_each_other(value: &Value, until: Deadline) {
     let count = value.all(until).count();
     assert_eq!(count, value.count());
     if let Value::Several(several) = value {

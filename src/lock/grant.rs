@@ -7,11 +7,11 @@ use super::counts::Counts;
 use super::extras::Extras;
 use super::{Deadline, Fence, Millis, Owner, Room, Slot};
 
-/// A grant: who holds the lock, how often, with which fence, and how many may hold the lock beside this owner.
+/// A grant: who holds the lock, how often, with which fence, and how many owners may hold the lock at the same time.
 ///
-/// Its lease is not here: see `Value`. A plain grant takes 24 bytes, and also the bytes of its owner's name if that is not a UUID. So a
-/// held lock takes hardly more memory than a string with the same token. A grant is plain if it has no option, and its fence tells when it
-/// was made. Other grants are boxed.
+/// The lease is not here: see `Value`. A grant is plain if it has no option, at most 7 holds, and a fence that says when it was made. A
+/// plain grant takes 24 bytes, and also the bytes of its owner's name, unless the name is a UUID. So a held lock takes hardly more memory
+/// than a string with the same token. All other grants are boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Grant(Repr);
@@ -33,7 +33,7 @@ impl Repr {
     }
 }
 
-/// All data of a grant. A grant that is not plain is kept in this form.
+/// All data of a grant. Grants that are not plain are kept in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Full {
@@ -41,14 +41,14 @@ pub(crate) struct Full {
     fence: Fence,
     pub(super) holds: u32,
     pub(super) room: Room,
-    /// The slot, if it does not follow from the room.
+    /// The slot; `None` if there is none, or if the grant is exclusive and has the first slot.
     pub(super) slot: Option<Slot>,
     pub(super) made: Millis,
     extras: Option<Arc<Extras>>,
 }
 
 impl Full {
-    /// A grant with one hold, and the usual value for each other field.
+    /// Makes a grant with one hold, and the usual value for each other field.
     pub(crate) fn new(owner: Owner<'static>, fence: Fence) -> Self {
         Self { owner, fence, holds: 1, room: Room::ONE, slot: None, made: fence.millis(), extras: None }
     }
@@ -59,7 +59,7 @@ impl Full {
         self.extras = extras.shared();
     }
 
-    /// The fence and the holds in packed form, if this grant is plain.
+    /// Returns the fence and the holds in packed form; `None` if this grant is not plain.
     fn plain_counts(&self) -> Option<Counts> {
         let is_plain = self.extras.is_none()
             && self.made == self.fence.millis()
@@ -75,8 +75,8 @@ impl Full {
         })
     }
 
-    /// The grant, as a primary or a file describes it; `None` if its room does not allow its slot. If it was made ahead of this server's
-    /// clock by more than `SKEW`, the grant counts as made at `now`.
+    /// Makes the grant that a primary or a file describes; `None` if its room does not allow its slot. If the grant was made more than
+    /// `SKEW` after `now` (in ms), it counts as made at `now`.
     pub(crate) fn received(mut self, now: Millis) -> Option<Grant> {
         if self.made > now.saturating_add(SKEW) {
             self.made = now;
@@ -85,7 +85,7 @@ impl Full {
     }
 }
 
-/// A change to a grant, apart from its lease. `None` leaves a field as it is.
+/// A change of a grant, without its lease. `None` leaves a field as it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GrantChange<'a> {
     pub(crate) holds: Option<u32>,
@@ -96,7 +96,7 @@ pub(crate) struct GrantChange<'a> {
 }
 
 impl GrantChange<'_> {
-    /// Changes nothing but the lease.
+    /// Leaves all fields as they are.
     pub(crate) const NONE: Self = Self { holds: None, room: None, slot: None, label: None };
 
     pub(crate) fn holds(holds: u32) -> Self {
@@ -111,14 +111,14 @@ pub(crate) trait Mover {
     fn moved_bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]>;
 }
 
-/// The number of ms by which the clock of another server, which gave a fence, may be ahead of this server's.
+/// How many ms the clock of another server, which gave a fence, may be ahead of this server's clock.
 const SKEW: Millis = 1000;
 
 const _: () = assert!(size_of::<Grant>() == 24);
 
 impl Grant {
-    /// A grant with `holds` holds (at least 1), which was made in the millisecond `made`. The fence usually tells that millisecond, but not
-    /// if fences run ahead of the clock.
+    /// Makes a grant with `holds` holds (at least 1), which was made at `made`, in ms since 1970. The fence usually says this time, too,
+    /// unless fences run ahead of the clock.
     #[inline]
     pub(crate) fn new(
         owner: Owner<'_>,
@@ -136,7 +136,7 @@ impl Grant {
         })
     }
 
-    /// Changes the grant. Afterwards it takes as little memory as it needs.
+    /// Changes the grant, and then stores it in as little memory as possible.
     fn with(self, change: impl FnOnce(&mut Full)) -> Self {
         let (owner, counts) = match self.0 {
             Repr::Full(mut full) => {
@@ -154,12 +154,12 @@ impl Grant {
         full.packed()
     }
 
-    /// Sets the room of a grant. Without this call, the grant has room for nobody else.
+    /// Sets the room of a grant. A new grant has room for its own owner only.
     pub(crate) fn with_room(self, room: Room) -> Self {
         if room == self.room() { self } else { self.with(|full| full.room = room) }
     }
 
-    /// Sets the slot of a grant. With `None`, the grant keeps the slot that it has or that follows from its room.
+    /// Sets the slot of a grant. With `None`, the grant keeps its slot.
     pub(crate) fn with_slot(self, slot: Option<Slot>) -> Self {
         if slot.is_none() || slot == self.slot() { self } else { self.with(|full| full.slot = slot) }
     }
@@ -168,8 +168,8 @@ impl Grant {
         self.with(|full| full.slot = None)
     }
 
-    /// A grant as a primary or a file describes it. `made` is `None` if its fence tells when it was made. If that time is ahead of this
-    /// server's clock by more than `SKEW`, the grant counts as made at `now`.
+    /// Makes the grant that a primary or a file describes. `made` is `None` if the fence says when the grant was made. If this time is more
+    /// than `SKEW` after `now` (both in ms), the grant counts as made at `now`.
     pub(crate) fn received(
         owner: Owner<'_>,
         fence: Fence,
@@ -182,22 +182,22 @@ impl Grant {
         Self::new(owner, fence, holds, extras, if made > now.saturating_add(SKEW) { now } else { made })
     }
 
-    /// This grant. If `earlier` has the same fence, both count as made at the same time.
-    pub(crate) fn aged_as(self, earlier: &Self) -> Self {
+    /// Returns this grant. If `earlier` has the same fence, the grant counts as made at the same time as `earlier`.
+    pub(crate) fn with_age_of(self, earlier: &Self) -> Self {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
         }
         self.made_at(earlier.made())
     }
 
-    /// Sets when the grant was made. It is not inlined, so that most grants, which don't need it, do not pay for it.
+    /// Sets when the grant was made. It is not inlined, so that grants that don't need it do not pay for it.
     #[cold]
     #[inline(never)]
     fn made_at(self, made: Millis) -> Self {
         self.with(|full| full.made = made)
     }
 
-    /// The fence and the holds of a plain grant. The error is the data of a grant that is not plain.
+    /// Returns the fence and the holds of a plain grant, or, as the error, the data of another grant.
     #[inline(always)]
     fn counts(&self) -> Result<Counts, &Full> {
         match &self.0 {
@@ -226,7 +226,7 @@ impl Grant {
         self.counts().map_or_else(|full| full.holds, Counts::holds)
     }
 
-    /// Whether the change would change nothing.
+    /// Whether the change would leave the grant as it is.
     pub(crate) fn is_already(&self, change: GrantChange<'_>) -> bool {
         let GrantChange { holds, room, slot, label } = change;
         holds.is_none_or(|holds| holds == self.holds())
@@ -251,24 +251,25 @@ impl Grant {
         });
     }
 
-    /// Takes the grant out, and leaves a stand-in that owns no memory.
+    /// Takes the grant, and leaves a stand-in that owns no memory.
     fn take(&mut self) -> Self {
         let stand_in = Repr::Uuid { counts: Counts::NONE, uuid: [0; 16] };
         Self(std::mem::replace(&mut self.0, stand_in))
     }
 
-    /// How many owners may hold the lock, the owner of this grant included.
+    /// Returns how many owners may hold the lock at the same time, this owner included.
     pub(crate) fn room(&self) -> Room {
         self.full().map_or(Room::ONE, |full| full.room)
     }
 
-    /// The slot, which no other holder has. An exclusive grant has the first slot, unless it had another slot before.
+    /// Returns the slot, if the grant has one; no other holder has it. An exclusive grant has the first slot, unless it had another slot
+    /// before.
     pub(crate) fn slot(&self) -> Option<Slot> {
-        self.slot_apart().or(self.room().is_exclusive().then_some(Slot::FIRST))
+        self.explicit_slot().or(self.room().is_exclusive().then_some(Slot::FIRST))
     }
 
-    /// The slot, if it does not follow from the room.
-    pub(crate) fn slot_apart(&self) -> Option<Slot> {
+    /// Returns the slot; `None` if there is none, or if the grant is exclusive and has the first slot.
+    pub(crate) fn explicit_slot(&self) -> Option<Slot> {
         self.full()?.slot
     }
 
@@ -276,28 +277,28 @@ impl Grant {
         self.full()?.extras.as_deref()
     }
 
-    /// The greatest age in ms that the grant may reach, if it has a limit of its own.
+    /// Returns the greatest age in ms that the grant may reach, if it was acquired with `MAXHOLD`.
     pub(crate) fn max_hold(&self) -> Option<Millis> {
         self.extras()?.max_hold
     }
 
-    /// The label, which says in words who holds the lock; empty if there is none.
+    /// Returns the label, which says who the owner is; empty if there is none.
     pub(crate) fn label(&self) -> &[u8] {
         self.extras().and_then(|extras| extras.label.as_deref()).unwrap_or_default()
     }
 
-    /// When the grant was made.
+    /// Returns when the grant was made, in ms since 1970.
     fn made(&self) -> Millis {
         self.counts().map_or_else(|full| full.made, |counts| counts.fence().millis())
     }
 
-    /// When the grant was made, if its fence does not tell that.
-    pub(crate) fn made_apart(&self) -> Option<Millis> {
+    /// Returns when the grant was made, in ms since 1970; `None` if the fence says this.
+    pub(crate) fn explicit_made(&self) -> Option<Millis> {
         Some(self.made()).filter(|&made| made != self.fence().millis())
     }
 
-    /// The latest deadline that an extension, a re-entry or a session may set: when the grant reaches its own maximum age, or `max_hold`,
-    /// which applies to all grants.
+    /// Returns the latest deadline that an extension, a re-entry or a session may set: when the grant reaches its own maximum age, or
+    /// `max_hold`, the maximum age of all grants.
     pub(super) fn limit(&self, max_hold: Option<Millis>) -> Deadline {
         match self.max_hold().into_iter().chain(max_hold).min() {
             Some(age) => Deadline::after(self.made(), age),
@@ -305,12 +306,12 @@ impl Grant {
         }
     }
 
-    /// How long the grant has been held, in ms.
+    /// Returns how long the grant has been held, in ms.
     pub(crate) fn age(&self, now: Millis) -> Millis {
         now.saturating_sub(self.made()).max(0)
     }
 
-    /// Has `mover` move the memory that the grant owns. A grant that is not plain is moved as one piece.
+    /// Lets `mover` move the memory that the grant owns. A grant that is not plain is moved as one piece.
     pub(crate) fn relocate(&mut self, mover: &mut impl Mover) {
         self.0 = match self.take().0 {
             Repr::Full(full) => Repr::Full(mover.moved(full)),
@@ -319,7 +320,7 @@ impl Grant {
         };
     }
 
-    /// Bytes on the heap, without the grant's own 24 bytes.
+    /// Returns the number of bytes on the heap, without the grant's own 24 bytes.
     pub(crate) fn heap_size(&self) -> usize {
         let full = self.full().map_or(0, |full| {
             size_of::<Full>() + full.extras.as_ref().map_or(0, |extras| extras.heap_size())

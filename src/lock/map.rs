@@ -1,6 +1,6 @@
-//! An ordered map that takes little memory while it has few entries: an array at first, and a tree when it has more.
+//! An ordered map that takes little memory while it has few entries: a sorted array while it has at most 32 entries, and else a tree.
 //!
-//! Redis does the same with its sorted sets, which begin as a listpack and become a skip list. A tree's node has room for 11 entries, but
+//! Redis stores sorted sets in a similar way: they begin as a listpack and become a skip list. A tree's node has room for 11 entries, but
 //! most shared locks have two or three holders.
 
 use std::collections::BTreeMap;
@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::mem;
 
-/// The most entries of an array. A change to the array moves at most this many entries, which takes no longer than a change to a tree.
+/// The most entries of an array. Inserting or removing an entry moves at most this many entries, which takes no longer than a change of a
+/// tree.
 const FEW: usize = 32;
 
 #[derive(Clone, Debug)]
 pub(super) enum Map<K, V> {
-    /// An array in the order of the keys. No key is in it twice.
+    /// An array in the order of the keys, each of which is there once.
     Few(Vec<(K, V)>),
     #[expect(
         clippy::box_collection,
@@ -49,12 +50,12 @@ impl<K, V> Map<K, V> {
         }
     }
 
-    /// Bytes on the heap, without the memory that the entries own.
+    /// Returns the number of bytes on the heap, without the memory that the entries own.
     pub(super) fn heap_size(&self) -> usize {
         match self {
             Self::Few(few) => few.capacity() * size_of::<(K, V)>(),
             Self::Many(many) => {
-                // A tree does not tell how many nodes it has. It has about one for each seven entries, and the root.
+                // A tree does not say how many nodes it has. It has about one node for each seven entries, and the root.
                 let node = 11 * size_of::<(K, V)>() + 2 * size_of::<usize>();
                 size_of::<BTreeMap<K, V>>() + node * (1 + many.len().div_ceil(7))
             }
@@ -63,7 +64,7 @@ impl<K, V> Map<K, V> {
 }
 
 impl<K: Ord, V> Map<K, V> {
-    /// An empty map with room for two entries.
+    /// Makes an empty map with room for two entries.
     pub(super) fn for_two() -> Self {
         Self::Few(Vec::with_capacity(2))
     }
@@ -102,7 +103,7 @@ impl<K: Ord, V> Map<K, V> {
         self.iter().next_back()
     }
 
-    /// The entry with this key, or else the last entry before it.
+    /// Returns the entry with this key, or else the last entry before this key.
     pub(super) fn last_up_to(&self, key: &K) -> Option<(&K, &V)> {
         match self {
             Self::Few(few) => {
@@ -113,7 +114,7 @@ impl<K: Ord, V> Map<K, V> {
         }
     }
 
-    /// Inserts an entry. It replaces an entry with the same key.
+    /// Inserts an entry, in place of the entry with the same key if there is one.
     pub(super) fn insert(&mut self, key: K, value: V) {
         match self {
             Self::Few(few) => match find(few, &key) {
@@ -141,7 +142,7 @@ impl<K: Ord, V> Map<K, V> {
         match self {
             Self::Few(few) => {
                 let (_, value) = few.remove(find(few, key).ok()?);
-                // Room for one more entry is left, since a removed entry often comes back, changed.
+                // There stays room for one more entry, because a removed entry often comes back, changed.
                 if few.capacity() > 2 * few.len() + 1 {
                     few.shrink_to_fit();
                 }
@@ -149,7 +150,7 @@ impl<K: Ord, V> Map<K, V> {
             }
             Self::Many(many) => {
                 let value = many.remove(key)?;
-                // The limit is below `FEW`, so that the map does not change its form with each entry that comes and goes.
+                // The limit is well below `FEW`, so that a map does not change its form each time an entry comes or goes.
                 if many.len() <= FEW / 2 {
                     *self = Self::of(mem::take(&mut **many));
                 }
@@ -159,7 +160,7 @@ impl<K: Ord, V> Map<K, V> {
     }
 }
 
-/// The index of the key, or the index at which it would be inserted.
+/// Returns the index of the key, or, as the error, the index at which it would be inserted.
 fn find<K: Ord, V>(few: &[(K, V)], key: &K) -> Result<usize, usize> {
     few.binary_search_by(|(other, _)| other.cmp(key))
 }
@@ -199,7 +200,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::server::taken_by;
+    use crate::server::allocated_by;
 
     /// Checks that the map and the tree of the standard library agree about this key.
     fn agree(map: &mut Map<u32, u8>, tree: &mut BTreeMap<u32, u8>, key: u32) -> Result<(), TestCaseError> {
@@ -210,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        /// The map behaves as the tree of the standard library does, while it changes its form and changes it back.
+        /// The map behaves like the tree of the standard library, while it changes its form and changes it back.
         #[test]
         fn it_is_a_map(up_and_down in vec((any::<bool>(), vec((0..80_u32, any::<u8>()), 0..120)), 1..8)) {
             let (mut map, mut tree) = (Map::default(), BTreeMap::new());
@@ -260,7 +261,7 @@ mod tests {
         assert!((16..32).all(|key| is_array(true, key)));
     }
 
-    /// A map that shrinks gives memory back, but not at once: an entry may go and come back often.
+    /// A map that shrinks gives memory back, but not at once, because an entry may often go and come back.
     #[test]
     fn an_array_has_room_for_little_more_than_it_has() {
         let mut map = Map::default();
@@ -279,12 +280,12 @@ mod tests {
         assert_eq!(room(&map), 2);
     }
 
-    /// The estimate for a tree is close, in whatever order its entries came.
+    /// The estimate for a tree is close, in whatever order its entries were inserted.
     #[test]
     fn it_tells_how_much_memory_it_takes() {
         for len in [33_u64, 40, 50, 64, 100, 1_000, 10_000] {
             for (way, stride) in [("up", 1), ("down", len - 1), ("across", 6_007)] {
-                let (map, used) = taken_by(|| {
+                let (map, used) = allocated_by(|| {
                     let mut map = Map::default();
                     (0..len).for_each(|number| map.insert(number * stride % len, [number; 2]));
                     map

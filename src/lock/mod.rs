@@ -1,7 +1,7 @@
-//! What a lock is: its holders, alone or several, re-entry, release, lapse and the fence.
+//! The rules of one lock: its holders, one or several; re-entry, release, lapse; and the fence.
 //!
-//! Everything here is a pure function of its arguments: no Redis, no clock, no `unsafe`. A decision (`decide_acquire`, ...) reads
-//! the state and says what to do; the caller stores it. So a refused command can't leave a half-made change, and all of it runs in tests
+//! Everything here is a pure function of its arguments: no Redis, no clock, no `unsafe`. A decision (`decide_acquire`, ...) reads the state
+//! and says what to do; the caller stores the result. So a refused command can't leave a half-made change, and all code here runs in tests
 //! without a server.
 
 mod counts;

@@ -6,7 +6,7 @@ use super::{Room, UsedSlots};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Others<'a> {
     pub(crate) count: usize,
-    /// The least room of their grants.
+    /// The least room of these holders' grants.
     pub(crate) room: Room,
     pub(crate) slots: UsedSlots<'a>,
 }
@@ -14,8 +14,8 @@ pub(crate) struct Others<'a> {
 impl Others<'_> {
     pub(crate) const NONE: Self = Self { count: 0, room: Room::ANY, slots: UsedSlots::NONE };
 
-    /// Whether a newcomer with this room may join these holders: every grant, and the newcomer's, must have room for all.
-    pub(crate) fn bear(self, room: Room) -> bool {
+    /// Whether a new holder with this room fits beside these holders: every grant, also the new one, must have room for all.
+    pub(crate) fn have_room_for(self, room: Room) -> bool {
         self.count < room.min(self.room).holders()
     }
 }

@@ -12,15 +12,14 @@ const UUID_LEN: usize = uuid::fmt::Hyphenated::LENGTH;
 /// An owner, borrowed from a command or kept with its grant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner<'a> {
-    /// A UUID of 36 lower-case characters, as the crate `uuid` writes it. Any other spelling of a UUID is a `Name`: it is another byte
-    /// string, and so another owner.
+    /// A UUID that is spelled in 36 lower-case characters. Any other spelling is a `Name`, because it is another byte string, and so
+    /// another owner.
     Uuid([u8; 16]),
-    /// Any other name.
     Name(Cow<'a, [u8]>),
 }
 
 impl<'a> Owner<'a> {
-    /// The owner of this name; `None` if the name is empty or longer than [`MAX_OWNER_LEN`].
+    /// Returns the owner with this name; `None` if the name is empty or longer than [`MAX_OWNER_LEN`].
     pub(crate) fn new(name: &'a [u8]) -> Option<Self> {
         if let Some(uuid) = canonical_uuid(name) {
             return Some(Self::Uuid(uuid));
@@ -28,7 +27,7 @@ impl<'a> Owner<'a> {
         (1..=MAX_OWNER_LEN).contains(&name.len()).then_some(Self::Name(Cow::Borrowed(name)))
     }
 
-    /// A new owner that nobody can guess: 122 random bits (UUID version 4).
+    /// Makes a new owner that nobody can guess: 122 random bits (UUID version 4).
     pub(crate) fn random() -> Self {
         Self::Uuid(Uuid::new_v4().into_bytes())
     }
@@ -40,7 +39,7 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// Borrows the owner, without a copy of its name.
+    /// Borrows the owner without copying its name.
     pub(crate) fn borrowed(&self) -> Owner<'_> {
         match self {
             Self::Uuid(uuid) => Owner::Uuid(*uuid),
@@ -48,7 +47,7 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// Bytes of the name on the heap.
+    /// Returns the number of bytes of the name on the heap.
     pub(super) fn heap_size(&self) -> usize {
         match self {
             Self::Uuid(_) => 0,
@@ -56,7 +55,7 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// The owner as the client wrote it.
+    /// Returns the owner's name, as the client wrote it.
     pub(crate) fn text(&self) -> OwnerText<'_> {
         match self {
             Self::Uuid(uuid) => {
@@ -84,13 +83,14 @@ impl AsRef<[u8]> for OwnerText<'_> {
     }
 }
 
-/// Parses a UUID that is spelled exactly as `text` writes it: 36 characters, with hyphens, without capitals.
+/// Parses a UUID that is spelled exactly as `text` writes it: 36 characters, with hyphens, in lower case. Returns `None` for any other
+/// name.
 fn canonical_uuid(name: &[u8]) -> Option<[u8; 16]> {
     let name: &[u8; UUID_LEN] = name.try_into().ok()?;
     if [name[8], name[13], name[18], name[23]] != *b"----" {
         return None;
     }
-    // All digits are in one array, without an early exit, so that the compiler can handle many digits at a time.
+    // All digits are in one array, and the loop has no early exit, so that the compiler can process many digits at a time.
     let mut digits = [0; 32];
     digits[..8].copy_from_slice(&name[..8]);
     digits[8..12].copy_from_slice(&name[9..13]);
@@ -112,5 +112,5 @@ fn canonical_uuid(name: &[u8]) -> Option<[u8; 16]> {
     Some(uuid)
 }
 
-/// A value above all digits, with a bit that no digit has.
+/// A value above all digits. Its only bit is set in no digit.
 const NO_DIGIT: u8 = 0x10;

@@ -1,4 +1,4 @@
-//! How many may hold a lock at the same time.
+//! How many owners may hold a lock at the same time.
 
 use std::num::NonZeroU32;
 
@@ -8,24 +8,24 @@ use std::num::NonZeroU32;
 pub(crate) struct Room(NonZeroU32);
 
 impl Room {
-    /// The room of a request without options: nobody beside its owner.
+    /// The room of a request without options: only for its own owner.
     pub(crate) const ONE: Self = Self(NonZeroU32::MIN);
     /// The room of `SHARED`: any number of holders.
     pub(crate) const ANY: Self = Self(NonZeroU32::MAX);
     /// The greatest `LIMIT`.
     pub(crate) const MOST: u32 = u32::MAX - 1;
 
-    /// The room of `LIMIT n`; `None` if n is 0 or above [`Self::MOST`].
+    /// Returns the room of `LIMIT n`; `None` if n is 0 or above [`Self::MOST`].
     pub(crate) fn limit(most: u32) -> Option<Self> {
         NonZeroU32::new(most).map(Self).filter(|room| *room != Self::ANY)
     }
 
-    /// The most holders; `None` if their number is not limited.
+    /// Returns the most holders; `None` if their number is not limited.
     pub(crate) fn most(self) -> Option<u32> {
         Some(self.0.get()).filter(|_| self != Self::ANY)
     }
 
-    /// The most holders. If their number is not limited, this is more than a lock ever has.
+    /// Returns the most holders. If their number is not limited, the result is greater than the number of holders that a lock ever has.
     pub(super) fn holders(self) -> usize {
         self.0.get() as usize
     }

@@ -4,22 +4,23 @@ use super::map::Map;
 use super::slots::Slots;
 use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room, UsedSlots};
 
-/// The grants of one lock. To add, find or end a grant takes logarithmic time, unless the TTL of the key has been moved (see `align`).
+/// The grants of one lock. Adding, finding or ending a grant takes logarithmic time, unless the TTL of the key has been moved (see
+/// `align`).
 ///
 /// The ends of leases are stored relative to one another: the latest stored end stands for the end of the key's TTL (see `deadline_by`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Several {
-    /// The oldest grant comes first, since fences rise.
+    /// The oldest grant is the first, because fences rise.
     grants: Map<Fence, (Grant, Deadline)>,
     owners: Map<Owner<'static>, Fence>,
     deadlines: Map<(Deadline, Fence), ()>,
-    /// How many grants have each room.
+    /// The number of grants with each room.
     rooms: Map<Room, usize>,
     slots: Slots,
 }
 
-/// The end of a lease after the latest of all leases has been moved from `latest` to `until`.
+/// Returns the end of a lease after the latest of all leases has been moved from `latest` to `until`.
 fn moved(deadline: Deadline, latest: Deadline, until: Deadline) -> Deadline {
     match (deadline, latest, until) {
         (_, latest, until) if latest == until => deadline,
@@ -27,14 +28,14 @@ fn moved(deadline: Deadline, latest: Deadline, until: Deadline) -> Deadline {
         (Deadline::At(at), Deadline::At(latest), Deadline::At(until)) => {
             Deadline::At(at.saturating_add(until.saturating_sub(latest)))
         }
-        // Either the latest lease or this lease had no end before, and has an end now.
+        // Either the latest lease or this lease had no end, and now has one.
         (deadline, Deadline::Never, until) => deadline.min(until),
         (Deadline::Never, ..) => until,
     }
 }
 
 impl Several {
-    /// One grant with the end of its lease. A second grant fits without an allocation.
+    /// Makes the state with one grant. A second grant fits without an allocation.
     pub(super) fn of(grant: Grant, deadline: Deadline) -> Self {
         let (grants, owners, deadlines) = (Map::for_two(), Map::for_two(), Map::for_two());
         let mut several = Self { grants, owners, deadlines, ..Self::default() };
@@ -46,24 +47,24 @@ impl Several {
         self.grants.len()
     }
 
-    /// The latest stored end of all leases, to which the key's TTL is to be set.
+    /// Returns the latest stored end of all leases, to which the key's TTL is to be set.
     pub(super) fn until(&self) -> Deadline {
         self.deadlines.last().map_or(Deadline::Never, |((deadline, _), ())| *deadline)
     }
 
-    /// The end of a lease, from its stored end and the key's TTL, which is `until`.
+    /// Returns the end of a lease, from its stored end and the end of the key's TTL, which is `until`.
     fn deadline_by(&self, deadline: Deadline, until: Deadline) -> Deadline {
         moved(deadline, self.until(), until)
     }
 
-    /// Moves all stored ends by as much as the TTL of the key has been moved.
+    /// Moves all stored ends by as much as something else has moved the TTL of the key.
     pub(super) fn align(&mut self, until: Deadline) {
         let latest = self.until();
         if latest == until {
             return;
         }
         self.grants.change_all(|(_, deadline)| *deadline = moved(*deadline, latest, until));
-        // The order stays the same, so the index is rebuilt as a whole. That takes a fraction of the time of single insertions.
+        // The order of the ends does not change, so the whole index is rebuilt, in a fraction of the time of single insertions.
         let deadlines =
             self.deadlines.iter().map(|((at, fence), ())| ((moved(*at, latest, until), *fence), ()));
         self.deadlines = deadlines.collect();
@@ -81,7 +82,7 @@ impl Several {
         };
         let mut rooms = self.rooms.iter().filter(|(room, count)| **room != held.grant.room() || **count > 1);
         let room = rooms.next().map_or(Room::ANY, |(room, _)| *room);
-        // `slots` includes the owner's own slot. That does no harm, since an owner that has a slot never looks for another.
+        // `slots` includes the owner's own slot, which does no harm: an owner with a slot never looks for another.
         (Some(held), Others { count: self.count() - 1, room, slots })
     }
 
@@ -113,19 +114,19 @@ impl Several {
         UsedSlots::Several(&self.slots)
     }
 
-    /// Adds a grant beside the other grants. It replaces an earlier grant of its owner.
+    /// Adds a grant beside the other grants, in place of an earlier grant of its owner.
     pub(super) fn put(&mut self, grant: Grant, deadline: Deadline) {
         let owner = grant.owner().into_owned();
         let earlier = self.owners.get(&owner).copied().and_then(|fence| self.end(fence));
         let grant = match &earlier {
-            Some(earlier) => grant.aged_as(earlier),
+            Some(earlier) => grant.with_age_of(earlier),
             None => grant,
         };
-        // No two grants have the same fence, whatever a file says.
+        // No two grants may have the same fence, whatever a file says.
         self.end(grant.fence());
-        // No two grants have the same slot, either. A slot that only follows from an exclusive room is not noted: such a grant is alone,
-        // except in an altered file, where its end must not free the slot of another grant.
-        let grant = match grant.slot_apart() {
+        // Nor may two grants have the same slot. Slot 1, which an exclusive grant has by its room, is not noted: in an altered file, an
+        // exclusive grant may not be alone, and its end must not free another grant's slot 1.
+        let grant = match grant.explicit_slot() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {
                 self.slots.add(slot);
@@ -150,12 +151,12 @@ impl Several {
         }
     }
 
-    /// Removes and returns the grant with this fence.
+    /// Removes the grant with this fence, and returns it; `None` if there is none.
     pub(super) fn end(&mut self, fence: Fence) -> Option<Grant> {
         let (grant, deadline) = self.grants.remove(&fence)?;
         self.deadlines.remove(&(deadline, fence));
         self.owners.remove(&grant.owner().into_owned());
-        if let Some(slot) = grant.slot_apart() {
+        if let Some(slot) = grant.explicit_slot() {
             self.slots.remove(slot);
         }
         if let Some(count) = self.rooms.get_mut(&grant.room()) {
@@ -167,7 +168,7 @@ impl Several {
         Some(grant)
     }
 
-    /// Removes and returns the last grant, if only one is left.
+    /// If only one grant is left, removes it, and returns it.
     pub(super) fn last_one(&mut self) -> Option<Grant> {
         if self.count() > 1 {
             return None;
@@ -176,17 +177,17 @@ impl Several {
         self.grants.remove(&fence).map(|(grant, _)| grant)
     }
 
-    /// Whether each grant is in every map, and nothing else is. An owner that is left in a map would take memory forever.
+    /// Whether each grant is in every map, and nothing else is. An owner that stayed in a map without a grant would take memory forever.
     #[cfg(fuzzing)]
     pub(super) fn maps_agree(&self) -> bool {
         let with_a_room = self.rooms.values().sum();
-        let with_a_slot = self.grants.values().filter(|(grant, _)| grant.slot_apart().is_some()).count();
+        let with_a_slot = self.grants.values().filter(|(grant, _)| grant.explicit_slot().is_some()).count();
         [self.owners.len(), self.deadlines.len(), with_a_room] == [self.count(); 3]
             && self.slots.count() == with_a_slot
     }
 
     pub(super) fn heap_size(&self) -> usize {
-        // Owners' names are stored twice.
+        // Owners' names are stored in both `grants` and `owners`.
         let owners = self.grants.values().map(|(grant, _)| grant.heap_size() + grant.owner().heap_size());
         let maps = self.grants.heap_size()
             + self.owners.heap_size()

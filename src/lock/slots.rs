@@ -1,5 +1,5 @@
-//! The numbers of permits. Each holder with `LIMIT n` has a number, from 1 to n, and no two holders have the same number. An exclusive
-//! grant has the number 1, unless it had another number before.
+//! The numbers of permits, called slots. Each holder with `LIMIT n` has a slot from 1 to n, and no two holders have the same slot. An
+//! exclusive grant has slot 1, unless it had another slot before.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,7 @@ pub(crate) struct Slot(NonZeroU32);
 impl Slot {
     pub(crate) const FIRST: Self = Self(NonZeroU32::MIN);
 
-    /// The slot of this number; `None` if the number is 0 or above the greatest `LIMIT`.
+    /// Returns the slot with this number; `None` if the number is 0 or above the greatest `LIMIT`.
     pub(crate) fn new(number: u32) -> Option<Self> {
         NonZeroU32::new(number).filter(|number| number.get() <= Room::MOST).map(Self)
     }
@@ -23,7 +23,7 @@ impl Slot {
         self.0.get()
     }
 
-    /// Whether a grant with this room may have this slot. A grant that has become exclusive keeps the slot that it had.
+    /// Whether a grant with this room may have this slot. A grant that has become exclusive keeps its slot.
     pub(crate) fn fits(self, room: Room) -> bool {
         room.is_exclusive() || room.most().is_some_and(|most| self.get() <= most)
     }
@@ -37,7 +37,7 @@ impl Slot {
     }
 }
 
-/// Which slot an acquire with `LIMIT` asks for.
+/// The slot for which an acquire with `LIMIT` asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum SlotRequest {
@@ -47,7 +47,7 @@ pub(crate) enum SlotRequest {
 }
 
 impl SlotRequest {
-    /// The slot that the request gets of a lock that nobody holds.
+    /// Returns the slot that the request gets if nobody holds the lock.
     pub(crate) fn alone(self) -> Slot {
         match self {
             Self::Least => Slot::FIRST,
@@ -55,7 +55,8 @@ impl SlotRequest {
         }
     }
 
-    /// The slot that the request gets beside holders that have these slots; `None` if another holder has the requested slot.
+    /// Returns the slot that the request gets beside holders with these slots; `None` if another holder has the requested slot, or no slot
+    /// is free.
     pub(crate) fn find(self, used: UsedSlots<'_>) -> Option<Slot> {
         match self {
             Self::Least => used.least_free(),
@@ -64,10 +65,10 @@ impl SlotRequest {
     }
 }
 
-/// The slots that the holders of a lock have.
+/// The slots of the holders of a lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UsedSlots<'a> {
-    /// The slot of the only holder, if it has one; or the only slot that matters to the caller.
+    /// The slot of the only holder, if it has one, or the only slot that matters to the caller.
     One(Option<Slot>),
     Several(&'a Slots),
 }
@@ -91,8 +92,8 @@ impl UsedSlots<'_> {
     }
 }
 
-/// The slots of several holders, as runs of numbers: the first number of each run, with the last. So the least free slot is found at once,
-/// however many slots are used.
+/// The slots of several holders, as runs of successive numbers: the first slot of each run is the key, the last slot the value. So the
+/// least free slot is found at once, however many slots are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Slots(Map<Slot, Slot>);
@@ -136,7 +137,7 @@ impl Slots {
         self.0.heap_size()
     }
 
-    /// The number of slots.
+    /// Returns the number of used slots.
     #[cfg(any(test, fuzzing))]
     pub(super) fn count(&self) -> usize {
         self.0.iter().map(|(first, last)| (last.get() - first.get()) as usize + 1).sum()
@@ -170,7 +171,7 @@ mod tests {
     }
 
     proptest! {
-        /// Runs behave as a set of numbers does.
+        /// Runs behave like a set of numbers.
         #[test]
         fn runs_are_a_set(numbers in vec(1..12u32, 0..60)) {
             let (mut slots, mut set) = (Slots::default(), BTreeSet::new());

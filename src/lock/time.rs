@@ -1,4 +1,4 @@
-//! Points in time, as Redis counts them: since 1970, in whole milliseconds or microseconds.
+//! Times and leases, as Redis counts them: since 1970, in whole milliseconds or microseconds.
 
 /// Milliseconds since 1970, or a length of time in milliseconds.
 pub(crate) type Millis = i64;
@@ -6,10 +6,10 @@ pub(crate) type Millis = i64;
 /// Microseconds since 1970.
 pub(crate) type Micros = i64;
 
-/// The longest lease, in ms: 2^53 - 1, which is some 285,000 years. Every client can read this number exactly.
+/// The longest lease in ms: 2^53 - 1, about 285,000 years. Every client can read this number exactly.
 pub(crate) const LONGEST_LEASE: Millis = (1 << 53) - 1;
 
-/// The time of a step. It is read once, so that all decisions of the step agree.
+/// The time of a step, which is read once, so that all decisions of the step agree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) micros: Micros,
@@ -25,23 +25,23 @@ impl Now {
 
 /// When a lease ends.
 ///
-/// The order is the order in time: `Never` comes after every `At`.
+/// Deadlines are ordered by time: `Never` comes after every `At`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Deadline {
-    /// The last millisecond of the lease; the grant lapses after it, as a Redis key expires after its TTL.
+    /// The last millisecond of the lease. The grant lapses after it, like a Redis key expires after its TTL.
     At(Millis),
     /// The lease has no end, because `PERSIST` removed the TTL.
     Never,
 }
 
 impl Deadline {
-    /// The end of a lease of this length that begins now.
+    /// Returns the end of a lease of this length, in ms, that begins now.
     pub(crate) fn after(now: Millis, lease: Millis) -> Self {
         Self::At(now.saturating_add(lease))
     }
 
-    /// The rest of the lease in ms; -1 if it has no end, as in the replies of `PTTL`.
+    /// Returns the rest of the lease in ms; -1 if the lease has no end, as in replies of `PTTL`.
     pub(crate) fn left(self, now: Millis) -> Millis {
         match self {
             Self::At(at) => at.saturating_sub(now).max(0),

@@ -3,10 +3,10 @@
 use super::several::Several;
 use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Mover, Others, Owner, Room, UsedSlots};
 
-/// The value of a held lock's key: one grant, as most locks have, whose lease is the TTL of the key; or several.
+/// The value of a held lock's key: one grant, whose lease is the TTL of the key, or several grants.
 ///
-/// With several grants, the TTL is the latest lease, and each other lease is stored as how much shorter it is. So a command that moves the
-/// TTL (`PEXPIRE`, `PERSIST`, `RESTORE`) moves all leases alike. In the methods here, `until` is the end of the present TTL.
+/// With several grants, the TTL is the latest lease, and the other leases are stored relative to it. So a command that moves the TTL
+/// (`PEXPIRE`, `PERSIST`, `RESTORE`) moves all leases by the same amount. In the methods here, `until` is the end of the present TTL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Value {
@@ -18,7 +18,7 @@ pub(crate) enum Value {
 const _: () = assert!(size_of::<Value>() == 24);
 
 impl Value {
-    /// Whether one grant holds the lock.
+    /// Whether the lock has only one grant.
     pub(crate) fn is_one(&self) -> bool {
         self.several().is_none()
     }
@@ -30,12 +30,12 @@ impl Value {
         }
     }
 
-    /// The number of holders, including holders whose leases are over.
+    /// Returns the number of holders, including those whose leases have ended.
     pub(crate) fn count(&self) -> usize {
         self.several().map_or(1, Several::count)
     }
 
-    /// All grants, the oldest first, each with the end of its lease.
+    /// Returns all grants, the oldest first, each with the end of its lease.
     pub(crate) fn all(&self, until: Deadline) -> impl Iterator<Item = Held<'_>> {
         let (one, several) = match self {
             Self::One(grant) => (Some(Held { grant, deadline: until }), None),
@@ -44,14 +44,14 @@ impl Value {
         one.into_iter().chain(several.into_iter().flatten())
     }
 
-    /// The grants whose leases are not over, the oldest first.
+    /// Returns the grants whose leases have not ended, the oldest first.
     pub(crate) fn alive(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Held<'_>> {
-        // The server deletes a key whose TTL is over, so the lease of a single grant is not over.
+        // A single grant is always alive, because the server deletes a key whose TTL has ended.
         let one = self.is_one();
         self.all(until).filter(move |held| one || held.deadline >= Deadline::At(now))
     }
 
-    /// The grant of an owner, and the other holders. `until` is called only if it is needed.
+    /// Returns the grant of an owner, if it has one, and the other holders. `until` is called only if it is needed.
     #[inline(always)]
     pub(crate) fn seen_by(
         &self,
@@ -67,13 +67,13 @@ impl Value {
         }
     }
 
-    /// All holders, from the point of view of an owner that holds nothing.
+    /// Returns all holders, as an owner that holds nothing sees them.
     #[inline(always)]
     pub(crate) fn others(&self) -> Others<'_> {
         Others { count: self.count(), room: self.room(), slots: self.slots() }
     }
 
-    /// The grant of an owner.
+    /// Returns the grant of this owner, if it has one.
     #[inline(always)]
     pub(crate) fn grant_of(&self, owner: &Owner<'_>) -> Option<&Grant> {
         match self {
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// The grant with this fence.
+    /// Returns the grant with this fence, if there is one.
     pub(crate) fn with_fence(&self, fence: Fence, until: impl FnOnce() -> Deadline) -> Option<Held<'_>> {
         match self {
             Self::One(grant) if grant.fence() == fence => Some(Held { grant, deadline: until() }),
@@ -91,30 +91,30 @@ impl Value {
         }
     }
 
-    /// The end of the lease of the grant with this fence; `None` if the lease is over by `now`. If the lock has only one grant, the lease
-    /// ends with the key's TTL, which is `until`.
+    /// Returns the end of the lease of the grant with this fence; `None` if there is no such grant, or its lease ended before `now`. The
+    /// lease of a single grant ends with the key's TTL, at `until`.
     pub(crate) fn deadline_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
         let deadline = self.with_fence(fence, || until)?.deadline;
         Some(deadline).filter(|deadline| self.is_one() || *deadline >= Deadline::At(now))
     }
 
-    /// The end of the lease that ends first.
+    /// Returns the end of the lease that ends first.
     pub(crate) fn first_deadline(&self, until: Deadline) -> Deadline {
         self.several().map_or(until, |several| several.first_deadline(until))
     }
 
-    /// Whether one of several leases has no end, whatever the TTL of the key is.
+    /// Whether one of several leases has no end, whatever the key's TTL is.
     pub(crate) fn is_endless(&self) -> bool {
         self.several().is_some_and(|several| several.until() == Deadline::Never)
     }
 
-    /// The grants whose leases were over before `now`, in the order of their ends, if there are several grants. (If there is only one
-    /// grant, the server ends its lease.)
+    /// If there are several grants, returns the fences of those whose leases ended before `now`, in the order of their ends. (The server
+    /// itself ends the lease of a single grant.)
     pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
         self.several().into_iter().flat_map(move |several| several.lapsed(until, now))
     }
 
-    /// How many owners may hold the lock now: the least room of all grants.
+    /// Returns how many owners may hold the lock now: the least room of all grants.
     pub(crate) fn room(&self) -> Room {
         match self {
             Self::One(grant) => grant.room(),
@@ -122,7 +122,7 @@ impl Value {
         }
     }
 
-    /// The slots of the holders.
+    /// Returns the slots of the holders.
     pub(crate) fn slots(&self) -> UsedSlots<'_> {
         match self {
             Self::One(grant) => UsedSlots::One(grant.slot()),
@@ -130,11 +130,11 @@ impl Value {
         }
     }
 
-    /// Adds a grant beside the other grants. It replaces an earlier grant of its owner. Returns the end to which the TTL is to be set.
+    /// Adds a grant beside the other grants, in place of an earlier grant of its owner. Returns the end to which the TTL is to be set.
     pub(crate) fn put(&mut self, grant: Grant, deadline: Deadline, until: Deadline) -> Deadline {
         match self {
             Self::One(held) if held.owner() == grant.owner() => {
-                *held = grant.aged_as(held);
+                *held = grant.with_age_of(held);
                 deadline
             }
             Self::One(held) => {
@@ -190,7 +190,7 @@ impl Value {
         }
     }
 
-    /// Has `mover` move the memory that the value owns. Several grants are moved as one piece, without the memory of their maps.
+    /// Lets `mover` move the memory that the value owns. Several grants are moved as one piece, without the memory of their maps.
     pub(crate) fn relocate(&mut self, mover: &mut impl Mover) {
         match self {
             Self::One(grant) => grant.relocate(mover),
@@ -201,7 +201,7 @@ impl Value {
         }
     }
 
-    /// Bytes on the heap, without the value's own 24 bytes.
+    /// Returns the number of bytes on the heap, without the value's own 24 bytes.
     pub(crate) fn heap_size(&self) -> usize {
         match self {
             Self::One(grant) => grant.heap_size(),

@@ -1,11 +1,11 @@
-//! The server's allocator, with the alignment that Rust asks for.
+//! Makes the server's allocator align blocks as Rust asks.
 //!
-//! The server's own allocator may align to 8 bytes only: if it can't ask the C library for the size of a block, as with musl, it stores the
-//! size in front of the block. Hash tables need an alignment of 16.
+//! The server's allocator may align to 8 bytes only: if it can't ask the C library for a block's size, as with musl, it stores the size in
+//! front of the block. Hash tables need an alignment of 16 bytes.
 
 use std::alloc::{GlobalAlloc, Layout};
 
-/// The least alignment of a block from the server.
+/// The alignment in bytes that every block from the server has.
 const ALIGNED: usize = align_of::<usize>();
 
 /// The allocator `A`, with any alignment.
@@ -37,7 +37,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Aligning<A> {
     }
 }
 
-/// The layout of a block that is large enough to contain an aligned block of the given layout, wherever the server places the larger block.
+/// Returns the layout of a block in which an aligned block of the given layout fits, wherever the server places the outer block.
 fn around(layout: Layout) -> Option<Layout> {
     Layout::from_size_align(layout.size().checked_add(layout.align())?, ALIGNED).ok()
 }
@@ -52,11 +52,11 @@ impl<A: GlobalAlloc> Aligning<A> {
         if start.is_null() {
             return start;
         }
-        // `skip` is at least `ALIGNED`, since the start and the alignment are both multiples of `ALIGNED`.
+        // `skip` is at least `ALIGNED`, because the start and the alignment are both multiples of `ALIGNED`.
         let skip = layout.align() - start.addr() % layout.align();
-        // SAFETY: `outer` is larger than `layout` by the alignment, and `skip` is not more than that, so all of the layout fits behind it.
+        // SAFETY: `outer` is larger than `layout` by the alignment, and `skip` is at most the alignment, so the whole layout fits after it.
         let block = unsafe { start.add(skip) };
-        // SAFETY: there are at least `ALIGNED` bytes before the block, as many as an address takes, and they are aligned for one.
+        // SAFETY: before the block are at least `ALIGNED` bytes, enough for an address, and aligned for one.
         unsafe { block.cast::<*mut u8>().wrapping_sub(1).write(start) };
         block
     }
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// An allocator as in a Redis that was built with musl: each block follows its size, and so lies 8 bytes off a multiple of 16.
+    /// An allocator like that of a Redis built with musl: each block follows its size, so it starts 8 bytes after a multiple of 16.
     #[derive(Default)]
     struct Prefixed(Mutex<HashMap<usize, Layout>>);
 

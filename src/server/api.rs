@@ -1,8 +1,8 @@
-//! How the functions of the module API are called.
+//! The macro `api!`, which calls a function of the module API.
 
 /// Calls a function of the module API that is in the list of `required`. Must be used inside `unsafe`.
 ///
-/// Whether the server has the function is not checked again: an acquire and a release make some thirty such calls.
+/// There is no check that the server has the function, because an acquire and a release make some thirty such calls.
 #[cfg(not(fuzzing))]
 macro_rules! api {
     ($function:ident($($argument:expr),* $(,)?)) => {{
@@ -16,8 +16,7 @@ macro_rules! api {
     }};
 }
 
-/// Calls a function of the module API in a fuzzer, where no server has loaded the module. It panics if the fuzzers' own table lacks the
-/// function.
+/// Calls a function of the module API in a fuzzer, where no server has loaded the module. Panics if `fuzzing.rs` lacks the function.
 #[cfg(fuzzing)]
 macro_rules! api {
     ($function:ident($($argument:expr),* $(,)?)) => {{

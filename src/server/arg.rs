@@ -5,7 +5,7 @@ use std::slice;
 
 use redis_module::raw;
 
-/// All arguments of a command, its name first.
+/// All arguments of a command. The first is its name.
 #[derive(Clone, Copy)]
 pub(crate) struct Args<'a>(&'a [*mut raw::RedisModuleString]);
 
@@ -17,16 +17,16 @@ impl<'a> Args<'a> {
         if argv.is_null() || count == 0 {
             return Self(&[]);
         }
-        // SAFETY: the caller's promise; the server's array holds that many initialised pointers.
+        // SAFETY: the caller promises that the array has this many valid strings.
         Self(unsafe { slice::from_raw_parts(argv, count) })
     }
 
-    /// The arguments after the first `count`.
+    /// Returns the arguments after the first `count`.
     pub(crate) fn skip(self, count: usize) -> impl Iterator<Item = Arg<'a>> {
         self.0.iter().skip(count).map(|&string| Arg { string, life: PhantomData })
     }
 
-    /// The argument at this place; the command's name is at 0.
+    /// Returns the argument at this place, if there is one; the command's name is at 0.
     pub(crate) fn get(self, place: usize) -> Option<Arg<'a>> {
         self.0.get(place).map(|&string| Arg { string, life: PhantomData })
     }
@@ -38,7 +38,7 @@ impl AsRef<[u8]> for Arg<'_> {
     }
 }
 
-/// One string of the server's.
+/// A string that belongs to the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Arg<'a> {
     string: *mut raw::RedisModuleString,
@@ -67,7 +67,7 @@ impl<'a> Arg<'a> {
         unsafe { slice::from_raw_parts(start.cast(), len) }
     }
 
-    /// The whole number that the argument spells, by the server's own rules.
+    /// Returns the integer that the argument spells by the server's rules; `None` if it spells none.
     pub(crate) fn integer(self) -> Option<i64> {
         let mut value = 0;
         // SAFETY: the string is valid (see `new`), and `value` is ours to write to.
@@ -76,12 +76,12 @@ impl<'a> Arg<'a> {
     }
 }
 
-/// A string that the server made for us.
+/// A server's string that belongs to the module, and is freed when dropped.
 pub(crate) struct OwnString(*mut raw::RedisModuleString);
 
 impl OwnString {
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        // SAFETY: the server copies the bytes into a string that is ours; without a context nobody else frees it.
+        // SAFETY: the server copies the bytes into a string that is ours; without a context, nobody else frees the string.
         Self(unsafe {
             api!(RedisModule_CreateString(std::ptr::null_mut(), bytes.as_ptr().cast(), bytes.len()))
         })

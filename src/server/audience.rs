@@ -1,17 +1,17 @@
-//! Whether anybody listens to what this server replicates: a replica, a backlog for a replica that comes back, an append-only file, or
-//! another node of the cluster.
+//! Finds out whether anybody receives what this server replicates: a replica, a backlog for a replica that comes back, an append-only file,
+//! or another node of the cluster.
 //!
-//! Preparing an effect takes about a third of the instructions of an acquire and a release, and the server would throw the effect away if
-//! nobody listens. The module API does not tell whether anybody does, so this file finds out. The result "nobody" must be right, since an
-//! effect that is not replicated is lost. Somebody begins to listen
+//! Preparing an effect takes about a third of the instructions of an acquire and a release, and if nobody listens, the server drops the
+//! effect. The module API does not say whether anybody listens. The result "nobody" must be right, because an effect that is not replicated
+//! is lost. Somebody begins to listen
 //!
-//! - with a fork: a first replica, or an append-only file that is turned on, needs the effects after the fork of the child that writes its
-//!   first snapshot. A replica without a fork needs a backlog, which exists already.
+//! - with a fork: a first replica, or an append-only file that is turned on, gets a snapshot from a forked child, and needs all effects
+//!   after the fork. (A replica that needs no snapshot uses a backlog, so somebody listened already.)
 //! - when a replica is promoted.
 //!
-//! The server reports both as events before the next command runs (the second through `events`, since a module has one callback for each
-//! event). Everything else is looked up now and then, and only to find that nobody listens any more. In a cluster somebody always listens,
-//! since hash slots may be moving.
+//! The server reports both as events before the next command runs (the promotion to `events`, because a module has one callback for each
+//! event). From time to time, the cron checks whether anybody still listens. In a cluster somebody always counts as listening, because hash
+//! slots may be moving.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -23,24 +23,24 @@ use super::guard::guard;
 use super::section::Section;
 use super::{Ctx, since_boot};
 
-/// How often, in ms, the server's cron checks whether somebody still listens.
+/// The time in ms between two checks by the server's cron whether somebody still listens.
 const CHECK_EVERY: i64 = 250;
 
-/// When to check next, in ms since boot.
+/// When the next check is due, in ms since boot.
 static NEXT_CHECK: AtomicI64 = AtomicI64::new(i64::MAX);
 
-/// Set while it is certain that nobody listens.
+/// Whether it is certain that nobody listens.
 static NOBODY: AtomicBool = AtomicBool::new(false);
 
-/// Whether somebody may listen.
+/// Whether somebody may receive what this server replicates.
 fn listens() -> bool {
     !NOBODY.load(Ordering::Relaxed)
 }
 
-/// Starts to watch whether anybody listens. If the server lacks the event for it, `listens` always returns `true`.
+/// Starts to watch whether anybody listens. If the server lacks the event for forks, `listens` always returns `true`.
 pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
     let fork = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FORK_CHILD, dataver: 1 };
-    // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data.
+    // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data of the event.
     let status = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, fork, Some(forked))) };
     if status == raw::REDISMODULE_OK as c_int {
         check_later();
@@ -53,14 +53,14 @@ fn check_later() {
 
 /// Notes that somebody may listen from now on.
 pub(super) fn begin() {
-    // This is outside the guard, so that no effect is lost if something panics.
+    // The swap is outside the guard, so that no effect is lost if something panics.
     if NOBODY.swap(false, Ordering::Relaxed) {
         guard(c"audience", check_later);
     }
 }
 
 /// # Safety
-/// Called by the server.
+/// Only the server calls this function.
 unsafe extern "C" fn forked(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
@@ -70,8 +70,8 @@ unsafe extern "C" fn forked(
     begin();
 }
 
-/// Called by the server's cron: checks whether somebody listens, if a check is due.
-pub(super) fn on_duty(ctx: &Ctx<'_>) {
+/// The server's cron calls this. If a check is due, checks whether somebody listens.
+pub(super) fn on_cron(ctx: &Ctx<'_>) {
     if listens() && NEXT_CHECK.load(Ordering::Relaxed) <= since_boot() {
         guard(c"look", || {
             check_later();
@@ -82,13 +82,13 @@ pub(super) fn on_duty(ctx: &Ctx<'_>) {
 }
 
 impl Ctx<'_> {
-    /// Whether an effect has to be replicated. If nobody would get it, this counts the running command as a change of the data set, as for
-    /// `save` points, and nothing else is to be done.
+    /// Whether an effect has to be replicated. If nobody listens, this call counts the running command as a change of the data set, as for
+    /// `save` points, and the caller has nothing more to do.
     pub(crate) fn must_replicate(&self) -> bool {
         let listens = listens();
         if !listens {
-            // This sends the request, not the effect, but to nobody. It also counts a change, for which the module API has no other call
-            // that is as cheap.
+            // This replicates the request instead of the effect, but nobody receives it. It also counts a change, for which the module API
+            // has no other cheap call.
             self.replicate_verbatim();
         }
         listens
@@ -106,12 +106,12 @@ impl Ctx<'_> {
 
     /// Whether the server refuses writes if too few replicas keep up (`min-replicas-to-write`).
     pub(crate) fn needs_replicas(&self) -> bool {
-        // The server writes this field only if the setting is on.
+        // The server shows this field only if the setting is on.
         Section::read(self, c"replication").field(c"min_slaves_good_slaves").is_some()
     }
 }
 
-/// The number of replicas, plus one for a backlog; `None` if the server does not tell.
+/// Returns the number of replicas, plus one if there is a backlog; `None` if the server does not say.
 fn replicas_or_backlog(ctx: &Ctx<'_>) -> Option<u64> {
     let replication = Section::read(ctx, c"replication");
     let counts = [c"connected_slaves", c"repl_backlog_active"]

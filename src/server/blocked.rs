@@ -1,8 +1,8 @@
 //! Blocked clients: the server sends no reply to their command until the module unblocks them, their time is up, or they go away.
 //!
-//! A client is blocked on a key, not plainly, since the server then sends it away by itself when this server is demoted (`-UNBLOCKED`) or
-//! loses the key's hash slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. It does not use the
-//! "readiness" of the key, for which the server would ask every waiter in turn.
+//! Each client is blocked on a key. So the server itself sends the client away when it is demoted (`-UNBLOCKED`) or loses the key's hash
+//! slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. It does not signal the key as ready,
+//! because the server would then ask every waiter in turn.
 
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
@@ -13,23 +13,22 @@ use redis_module::raw;
 use super::guard::guard;
 use super::{Ctx, kind};
 
-// A client's number is passed as a pointer.
+// A client's number is passed to the server in the place of a pointer.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
-/// Callbacks for blocked clients. Each client has a number, which the code that blocked it chose.
+/// Callbacks for blocked clients. Each client has a number, which the caller of `BlockedClient::new` chose.
 pub(crate) trait BlockedEvents {
-    /// The client was unblocked by `BlockedClient::unblock`, or by an operator as if its time were up (`CLIENT UNBLOCK ... TIMEOUT`): reply
-    /// to the client now.
+    /// Replies to a client that was unblocked: by `BlockedClient::unblock`, or by an operator as if its time were up (`CLIENT UNBLOCK ...
+    /// TIMEOUT`).
     fn reply(ctx: &Ctx<'_>, number: NonZeroU64);
 
-    /// The client went away, or the server has sent it away with an error of its own. No reply can reach it.
+    /// The client disconnected, or the server has sent it away with an error. No reply can reach it.
     fn departed(number: NonZeroU64);
 
-    /// The server is done with this client. `gone` tells that the client had gone before: its connection closed, or the server sent it
-    /// away.
+    /// The server is done with this client. `gone` says that the client had disconnected, or been sent away, before.
     fn finished(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool);
 
-    /// The last callback for this client, after `finished`, even if that panicked. Its handle is invalid from now on.
+    /// The last callback for this client, which follows `finished` even if `finished` panicked. The client's handle is invalid from now on.
     fn freed(number: NonZeroU64);
 }
 
@@ -37,13 +36,13 @@ pub(crate) trait BlockedEvents {
 #[derive(Clone, Copy)]
 pub(crate) struct BlockedClient(NonNull<raw::RedisModuleBlockedClient>);
 
-// SAFETY: only callbacks use the pointer, and they run one at a time under the server's lock.
+// SAFETY: only callbacks use the pointer, and callbacks run one at a time under the server's lock.
 unsafe impl Send for BlockedClient {}
 
 impl BlockedClient {
     /// Blocks the client of the running command on a key of this name until it is unblocked. Returns `None` if the server refuses.
     ///
-    /// Callers ask `Ctx::may_block` first: inside a transaction the server would send an error and leak the handle.
+    /// The caller must check `Ctx::may_block` first: inside a transaction, the server would send an error and leak the handle.
     pub(crate) fn new<E: BlockedEvents>(ctx: &Ctx<'_>, key: &[u8], number: NonZeroU64) -> Option<Self> {
         // SAFETY: the context is valid; the server copies the bytes into a string that is ours.
         let mut key = unsafe { api!(RedisModule_CreateString(ctx.raw(), key.as_ptr().cast(), key.len())) };
@@ -69,8 +68,8 @@ impl BlockedClient {
         Some(Self(client))
     }
 
-    /// Has `BlockedEvents::reply` called for the client: before this function returns or, on some servers, before the event loop sleeps.
-    /// Does nothing for a client that is gone.
+    /// Makes the server call `BlockedEvents::reply` for the client, before this function returns or, on some servers, before the event loop
+    /// sleeps. Does nothing for a client that is gone.
     pub(crate) fn unblock(self) {
         // SAFETY: the handle is valid until `freed`, and its owner forgets it then.
         unsafe { api!(RedisModule_UnblockClient(self.0.as_ptr(), std::ptr::null_mut())) };
@@ -81,28 +80,28 @@ fn number(private: *mut c_void) -> Option<NonZeroU64> {
     NonZeroU64::new(private.addr() as u64)
 }
 
-/// The number of the client that a callback is about.
+/// Returns the number of the blocked client for which the server runs a callback.
 ///
 /// # Safety
-/// The context is the one that the server gave to the callback which is running.
+/// The context is the context of the running callback.
 unsafe fn number_in(ctx: *mut raw::RedisModuleCtx) -> Option<NonZeroU64> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises this.
     number(unsafe { api!(RedisModule_GetBlockedClientPrivateData(ctx)) })
 }
 
-/// Called when the key that the client is blocked on is written. Tells the server that this does not serve the client.
+/// The server calls this when the key on which the client is blocked is written. The result says that this does not serve the client.
 unsafe extern "C" fn key_ready(
     _ctx: *mut raw::RedisModuleCtx,
     _argv: *mut *mut raw::RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    // There is nothing to do. Tests count the calls, since a write to the key would cost one call for each waiter.
+    // There is nothing to do. Tests count the calls: a write to the key would cost one call for each waiter.
     guard(c"key-ready", || ());
     raw::REDISMODULE_ERR as c_int
 }
 
 /// # Safety
-/// Called by the server for a client that `new` blocked.
+/// Only the server calls this function, for a client that `new` blocked.
 unsafe extern "C" fn reply<E: BlockedEvents>(
     ctx: *mut raw::RedisModuleCtx,
     _argv: *mut *mut raw::RedisModuleString,
@@ -111,24 +110,25 @@ unsafe extern "C" fn reply<E: BlockedEvents>(
     let replied = guard(c"reply", || {
         // SAFETY: the server gave the context to this callback.
         let number = unsafe { number_in(ctx) };
-        // SAFETY: as above.
+        // SAFETY: the server gave the context to this callback.
         let ctx = unsafe { Ctx::new(ctx) };
         number.map(|number| E::reply(&ctx, number))
     });
     if replied.is_none() {
         guard(c"error-reply", || {
-            // SAFETY: as above.
+            // SAFETY: the server gave the context to this callback.
             let ctx = unsafe { Ctx::new(ctx) };
             ctx.reply_error(c"ERR internal error");
         });
-        // The reply panicked, so the client does not know of its grant: the client counts as gone. SAFETY: as above.
+        // The reply panicked, so the client does not know of its grant, and counts as gone. SAFETY: the server gave the context to this
+        // callback.
         guard(c"disconnect", || unsafe { number_in(ctx) }.map(E::departed));
     }
     raw::REDISMODULE_OK as c_int
 }
 
 /// # Safety
-/// Called by the server for a client that `new` blocked.
+/// Only the server calls this function, for a client that `new` blocked.
 unsafe extern "C" fn departed<E: BlockedEvents>(
     ctx: *mut raw::RedisModuleCtx,
     _client: *mut raw::RedisModuleBlockedClient,
@@ -138,20 +138,20 @@ unsafe extern "C" fn departed<E: BlockedEvents>(
 }
 
 /// # Safety
-/// Called by the server for a client that `new` blocked.
+/// Only the server calls this function, for a client that `new` blocked.
 unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, private: *mut c_void) {
     guard(c"unblock", || {
         // SAFETY: the server gave the context to this callback.
         let gone = unsafe { api!(RedisModule_BlockedClientDisconnected(ctx)) } != 0;
-        // SAFETY: as above.
+        // SAFETY: the server gave the context to this callback.
         let ctx = unsafe { Ctx::new(ctx) };
         number(private).map(|number| E::finished(&ctx, number, gone))
     });
     guard(c"free-client", || number(private).map(E::freed));
 }
 
-/// Whether a reply has reached a client for certain, when the server is done with that client. `unblocked`: the reply was made because of
-/// `BlockedClient::unblock`.
+/// Whether a reply has certainly reached a client, when the server is done with the client. `unblocked` says that `BlockedClient::unblock`
+/// made the reply.
 pub(crate) fn reply_arrived(client: u64, unblocked: bool) -> bool {
     client_exists(client) && !(unblocked && kind::keeps_replies())
 }

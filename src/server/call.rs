@@ -1,4 +1,4 @@
-//! Commands that the module itself runs.
+//! Runs commands of the module or the server.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -8,30 +8,31 @@ use redis_module::raw;
 
 use super::{Ctx, OwnString};
 
-/// The result of a command that the module ran.
+/// The result of `Ctx::call_write`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Called {
     Done,
-    /// Another server of the cluster serves the key's hash slot; or the hash slot is moving there, and the key has moved already.
+    /// Another server of the cluster serves the key's hash slot, or the hash slot is moving to another server, and the key has already
+    /// moved.
     Elsewhere,
-    /// The server or the command refused.
+    /// The server or the command replied with an error.
     Refused,
 }
 
-/// The text of the server's error for a key that is elsewhere. The error has no code of its own.
+/// A part of the server's error for a key that is elsewhere. The error has no code of its own.
 const NOT_HERE: &[u8] = b"non local key";
 
-/// A command's reply.
+/// The reply to a command that the module ran.
 struct Reply(NonNull<raw::RedisModuleCallReply>);
 
 impl Reply {
-    /// The reply; `None` if the server gave none.
+    /// Wraps the server's reply; `None` if the server gave none.
     fn new(reply: *mut raw::RedisModuleCallReply) -> Option<Self> {
         NonNull::new(reply).map(Self)
     }
 
     fn is_error(&self) -> bool {
-        // SAFETY: the server's reply, which lives until `drop`.
+        // SAFETY: the reply is the server's, and lives until `drop`.
         let kind = unsafe { api!(RedisModule_CallReplyType(self.0.as_ptr())) };
         kind == raw::REDISMODULE_REPLY_ERROR as i32
     }
@@ -41,17 +42,17 @@ impl Reply {
         unsafe { api!(RedisModule_CallReplyInteger(self.0.as_ptr())) }
     }
 
-    /// The text of a reply that is a string, a status or an error.
+    /// Returns the text of a reply that is a string, a status or an error.
     fn text(&self) -> &[u8] {
         // SAFETY: as in `is_error`.
         unsafe { text(self.0.as_ptr()) }
     }
 
-    /// The text of one element of an array.
+    /// Returns the text of the array's element at this place, if there is one.
     fn text_at(&self, place: usize) -> Option<&[u8]> {
         // SAFETY: as in `is_error`; the server returns null if there is no such element, and frees the element with the whole reply.
         let part = NonNull::new(unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), place)) })?;
-        // SAFETY: as above.
+        // SAFETY: the part lives as long as the reply.
         Some(unsafe { text(part.as_ptr()) })
     }
 }
@@ -77,15 +78,14 @@ impl Drop for Reply {
 }
 
 impl Ctx<'_> {
-    /// Runs one of the module's commands under all the conditions that the server sets for a write (enough replicas, a disk that works,
-    /// hash slots that are served here, ...).
+    /// Runs one of the module's commands, if all conditions of the server for a write are met (enough replicas, a disk that works, hash
+    /// slots that are served here, ...).
     pub(crate) fn call_write(&self, command: &CStr, words: &[&[u8]]) -> Called {
         let strings: Vec<_> = words.iter().map(|word| OwnString::new(word)).collect();
         let raw: Vec<_> = strings.iter().map(|string| string.arg().raw()).collect();
-        // "!": what the command replicates is sent; "S": as strict as for a script; "E": a refusal is an error reply, not null, without
-        // which Valkey 9 crashes; "v": an array of strings with its length.
-        // SAFETY: the context is valid (see `new`); the format names one array, and the array and its length follow. The server takes
-        // references of its own to the strings that it keeps.
+        // "!": sends what the command replicates; "S": checks as for a script; "E": a refusal is an error reply (instead of null, with
+        // which Valkey 9 crashes); "v": the arguments are an array of strings and its length. SAFETY: the context is valid (see `new`); the
+        // format names one array, and the array and its length follow. The server takes references of its own to the strings that it keeps.
         let reply = unsafe {
             api!(RedisModule_Call(self.raw(), command.as_ptr(), c"!SEv".as_ptr(), raw.as_ptr(), raw.len()))
         };
@@ -99,34 +99,33 @@ impl Ctx<'_> {
         }
     }
 
-    /// The value of one of the server's settings, as `CONFIG GET` shows it.
+    /// Returns the value of one of the server's settings, as `CONFIG GET` shows it; `None` if the server refuses.
     pub(super) fn setting(&self, name: &CStr) -> Option<String> {
         let (config, format) = (c"CONFIG".as_ptr(), c"Ecc".as_ptr());
-        // SAFETY: the context is valid (see `new`); the format names two texts that end in NUL, and they follow.
+        // SAFETY: the context is valid (see `new`); the format says that two texts ending in NUL follow.
         let reply =
             unsafe { api!(RedisModule_Call(self.raw(), config, format, c"GET".as_ptr(), name.as_ptr())) };
         let reply = Reply::new(reply)?;
         reply.text_at(1).map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Whether the running command has a user, even in a script. It finds out by a call without arguments, which can't run: if there is no
-    /// user, the server says so before it checks the arguments.
+    /// Whether the running command has a user, even in a script. To find out, calls a command without arguments, which can't run: if there
+    /// is no user, the server says so before it checks the arguments.
     pub(super) fn has_user(&self) -> bool {
-        // "C": as the user of the context.
-        // SAFETY: the context is valid (see `new`); the format names no words.
+        // "C": runs the command as the user of the context. SAFETY: the context is valid (see `new`); the format names no words.
         let reply = unsafe { api!(RedisModule_Call(self.raw(), c"LOCK.INFO".as_ptr(), c"EC".as_ptr())) };
         Reply::new(reply).is_some_and(|reply| !contains(reply.text(), b"no user"))
     }
 
-    /// Whether the key's hash slot is moving to this server of the cluster, so that locks that clients have taken with `ASKING` are here
-    /// already. Costs as much as `CLUSTER NODES`.
+    /// Whether the key's hash slot is moving to this server of the cluster, which then already has the locks that clients have taken with
+    /// `ASKING`. This costs as much as `CLUSTER NODES`.
     pub(crate) fn hash_slot_arrives(&self, key: &[u8]) -> bool {
         let (cluster, format) = (c"CLUSTER".as_ptr(), c"Ecb".as_ptr());
         let keyslot = c"KEYSLOT".as_ptr();
-        // SAFETY: the context is valid (see `new`); the format names a text that ends in NUL and one buffer, and they follow.
+        // SAFETY: the context is valid (see `new`); the format says that a text ending in NUL and a buffer follow.
         let hash_slot =
             unsafe { api!(RedisModule_Call(self.raw(), cluster, format, keyslot, key.as_ptr(), key.len())) };
-        // SAFETY: as above; the format names a text that ends in NUL.
+        // SAFETY: the context is valid (see `new`); the format says that a text ending in NUL follows.
         let nodes = unsafe { api!(RedisModule_Call(self.raw(), cluster, c"Ec".as_ptr(), c"NODES".as_ptr())) };
         match (Reply::new(hash_slot), Reply::new(nodes)) {
             (Some(hash_slot), Some(nodes)) => {
@@ -141,7 +140,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|found| found == part)
 }
 
-/// Whether `CLUSTER NODES` says that this node imports the hash slot: `[slot-<-node]` at the end of its own line.
+/// Whether this node imports the hash slot: the line of `CLUSTER NODES` about this node then ends with `[slot-<-node]`.
 fn arrives(hash_slot: i64, nodes: &str) -> bool {
     let mut own = nodes.lines().filter(|line| line.contains("myself"));
     let imports = format!("[{hash_slot}-<-");

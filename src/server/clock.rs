@@ -1,43 +1,43 @@
-//! The clocks.
+//! Reads the clocks.
 
 use redis_module::raw;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::kind;
 
-/// Microseconds since 1970.
+/// Returns the time in microseconds since 1970.
 ///
-/// If the server has it (7.2 and later), this is the time that the server read when the command began. The server uses this time to tell
-/// whether a key has expired, and using it saves reading the clock again. (Valkey 9 counts the processor's ticks, and reads the clock about
-/// once a millisecond, so it notices a change of the clock only then.)
+/// With Redis 7.2 and later, this is the time that the server read when the command began, by which it also decides whether a key has
+/// expired. This saves reading the clock again. (Valkey 9 counts the processor's ticks, and reads the clock only about once a millisecond,
+/// so it notices a changed clock only then.)
 pub(crate) fn now() -> i64 {
     // SAFETY: the table of functions is only written while the module loads; the function takes nothing.
     if let Some(cached) = unsafe { raw::RedisModule_CachedMicroseconds } {
-        // SAFETY: as above.
+        // SAFETY: the function takes nothing.
         return unsafe { cached() };
     }
     let time = clock_gettime(ClockId::Realtime);
     time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000)
 }
 
-/// The first millisecond, since 1970, of a lease that begins at `now` (in microseconds). It is chosen so that the lease is never too short.
-/// If the server keeps a key until its last millisecond is over, this is the current millisecond, and otherwise the next one.
+/// Returns the first millisecond, since 1970, of a lease that begins at `now` (in microseconds), so that the lease is never too short: the
+/// current millisecond if the server keeps a key until the end of its last millisecond, and else the next millisecond.
 pub(crate) fn lease_start(now: i64) -> i64 {
     let up = if kind::expires_early() { 999 } else { 0 };
     now.saturating_add(up) / 1000
 }
 
-/// Milliseconds since the machine was booted, including the time for which it slept. Nobody sets this clock.
+/// Returns the milliseconds since the machine was booted, including the time for which it slept. Nobody sets this clock.
 pub(crate) fn since_boot() -> i64 {
     millis(clock_gettime(ClockId::Boottime))
 }
 
-/// The milliseconds for which the calling thread has run.
+/// Returns the milliseconds for which the calling thread has run.
 pub(crate) fn ran() -> i64 {
     millis(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// Microseconds on a clock that nobody sets, for measuring how long something takes.
+/// Returns microseconds on a clock that nobody sets, for measuring how long something takes.
 pub(crate) fn ticks() -> i64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000)

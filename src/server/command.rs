@@ -1,4 +1,4 @@
-//! Commands: how they are registered, and how the server calls them.
+//! The trait for commands, and the callback by which the server runs them.
 
 use std::ffi::CStr;
 use std::ops::RangeInclusive;
@@ -9,12 +9,11 @@ use super::definition::Keys;
 use super::guard::guard;
 use super::{Args, Ctx, Definition};
 
-/// An error, as the client sees it: a code in capitals, a space, a text.
+/// An error that can be sent to the client: a code in capitals, a space, a text.
 pub(crate) trait ErrorReply {
     fn send(&self, ctx: &Ctx<'_>);
 }
 
-/// A command of the module.
 pub(crate) trait Command {
     const DEFINITION: Definition;
     type Error: ErrorReply;
@@ -23,7 +22,7 @@ pub(crate) trait Command {
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Self::Error>;
 }
 
-/// An entry in the module's table of commands.
+/// A command in the module's table.
 pub(crate) struct CommandSpec {
     pub(super) definition: &'static Definition,
     pub(super) call:
@@ -36,10 +35,10 @@ impl CommandSpec {
     }
 }
 
-/// The callback for a command.
+/// Runs a command, or tells the server its keys.
 ///
 /// # Safety
-/// Called by the server, with a context and `argc` strings that are valid until it returns.
+/// Only the server calls this function, with a context and `argc` strings that are valid until it returns.
 unsafe extern "C" fn call<C: Command>(
     ctx: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
@@ -59,13 +58,13 @@ unsafe extern "C" fn call<C: Command>(
         }
     });
     if done.is_none() {
-        // This has a guard of its own, since the reply may be what panicked.
+        // The error reply has its own guard, because a panic may have come from a reply.
         guard(c"error-reply", || ctx.reply_error(c"ERR internal error"));
     }
     raw::REDISMODULE_OK as i32
 }
 
-/// Tells the server which arguments are keys. Tells of none if there are fewer than there should be.
+/// Tells the server which arguments are keys. If there are fewer arguments than keys, it names none.
 fn tell_keys(ctx: &Ctx<'_>, args: Args<'_>, definition: &Definition) {
     let keys = match definition.key.keys {
         Keys::After(word) => key_after(args, word),
@@ -76,13 +75,13 @@ fn tell_keys(ctx: &Ctx<'_>, args: Args<'_>, definition: &Definition) {
     }
 }
 
-/// The places of the keys if the first argument is their number.
+/// Returns the places of the keys of a command whose first argument is their number; `None` if that many are not there.
 fn counted_keys(args: Args<'_>) -> Option<RangeInclusive<usize>> {
     let last = usize::try_from(args.get(1)?.integer()?).ok()?.checked_add(1)?;
     args.get(last).map(|_| 2..=last)
 }
 
-/// The place after the first occurrence of this word, which is how the server finds a key after a word.
+/// Returns the place after the first occurrence of this word: the server finds a key after a word in this way, too.
 fn key_after(args: Args<'_>, word: &CStr) -> Option<RangeInclusive<usize>> {
     let before = args.skip(1).position(|arg| arg.bytes().eq_ignore_ascii_case(word.to_bytes()))?;
     let place = before.checked_add(2)?;

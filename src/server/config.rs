@@ -1,4 +1,4 @@
-//! Settings that `CONFIG SET`, the configuration file or an argument of `loadmodule` change.
+//! Settings, which `CONFIG SET`, the configuration file or arguments of `loadmodule` change.
 
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,9 +7,9 @@ use redis_module::raw;
 
 use super::guard::guard;
 
-/// A whole number that operators set. The server checks its range.
+/// A setting whose value is an integer. The server checks its range.
 pub(crate) struct NumericConfig {
-    /// The name without the module's name, which the server puts before it.
+    /// The name without the module's name, which the server puts in front.
     pub(super) name: &'static CStr,
     pub(super) default: i64,
     pub(super) min: i64,
@@ -29,8 +29,8 @@ impl NumericConfig {
     /// Registers the setting with this default, which must be in its range. Returns whether the server accepted the setting.
     pub(super) fn register(&'static self, ctx: *mut raw::RedisModuleCtx, default: i64) -> bool {
         self.value.store(default, Ordering::Relaxed);
-        // SAFETY: the server gave us the context for the time of loading. It copies the name, and hands the pointer back to the two
-        // callbacks, which use it as what it is: a `'static` setting.
+        // SAFETY: the server gave us the context for the time of loading. It copies the name, and passes the pointer to the two callbacks,
+        // which use it as a pointer to a `'static` setting, as it is.
         let status = unsafe {
             api!(RedisModule_RegisterNumericConfig(
                 ctx,
@@ -52,9 +52,9 @@ impl NumericConfig {
 /// # Safety
 /// `setting` is the pointer that `register` gave.
 unsafe extern "C" fn get(_name: *const c_char, setting: *mut c_void) -> c_longlong {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises this.
     let setting = unsafe { &*setting.cast::<NumericConfig>() };
-    // No guard: this can't panic, and there is no other value to return.
+    // There is no guard, because nothing here can panic, and there is no value for an error.
     setting.get()
 }
 
@@ -66,7 +66,7 @@ unsafe extern "C" fn set(
     setting: *mut c_void,
     error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises this.
     let setting = unsafe { &*setting.cast::<NumericConfig>() };
     if guard(c"config-set", || setting.value.store(value, Ordering::Relaxed)).is_some() {
         return raw::REDISMODULE_OK as i32;
@@ -76,7 +76,7 @@ unsafe extern "C" fn set(
         // SAFETY: the server takes a null context, and copies the bytes.
         let text =
             unsafe { api!(RedisModule_CreateString(std::ptr::null_mut(), TEXT.as_ptr().cast(), TEXT.len())) };
-        // SAFETY: the caller's promise; the server frees the string.
+        // SAFETY: the caller promises a valid place; the server frees the string.
         unsafe { *error = text };
     });
     raw::REDISMODULE_ERR as i32

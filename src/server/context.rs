@@ -1,4 +1,4 @@
-//! The context of a callback: replies, effects on replicas and files, events, the log.
+//! The context of a callback: what the callback can ask the server, and tell it.
 
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
@@ -9,20 +9,20 @@ use redis_module::raw;
 use super::log::log;
 use super::{Arg, LogLevel, OwnString};
 
-/// The context of a running callback, and what the callback can do with it.
+/// The context of a running callback.
 pub(crate) struct Ctx<'a> {
     ctx: *mut raw::RedisModuleCtx,
     life: PhantomData<&'a ()>,
 }
 
-/// The flags of a context in which effects may arrive: from a primary or a file.
+/// The flags of a context for which effects may arrive, from a primary or a file.
 pub(super) const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
     | raw::REDISMODULE_CTX_FLAGS_LOADING
     | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
 
 impl Ctx<'_> {
     /// # Safety
-    /// The context is the one that the server gave to the callback which is running.
+    /// The context is the context of the running callback.
     pub(super) unsafe fn new(ctx: *mut raw::RedisModuleCtx) -> Self {
         Self { ctx, life: PhantomData }
     }
@@ -36,7 +36,7 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplyWithArray(self.ctx, len as i64)) };
     }
 
-    /// Begins a map of this many pairs; in RESP2 the server sends a flat array.
+    /// Begins a map of this many pairs, which is a flat array in RESP2.
     pub(crate) fn reply_map(&self, pairs: usize) {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_ReplyWithMap(self.ctx, pairs as i64)) };
@@ -58,7 +58,7 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.ctx, text.as_ptr())) };
     }
 
-    /// Replies with null.
+    /// Replies with null where a single value would be.
     pub(crate) fn reply_null(&self) {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_ReplyWithNull(self.ctx)) };
@@ -72,24 +72,23 @@ impl Ctx<'_> {
 
     /// Replies with an error: its code, a space, its text.
     pub(crate) fn reply_error(&self, error: &CStr) {
-        // SAFETY: the context is valid (see `new`); the server copies the text, and passes it as an argument to its own format, not as a
-        // format.
+        // SAFETY: the context is valid (see `new`); the server copies the text, and never uses the text as a format.
         unsafe { api!(RedisModule_ReplyWithError(self.ctx, error.as_ptr())) };
     }
 
-    /// Replies with an error whose text was put together. A NUL would end the text early, so it becomes a space.
+    /// Replies with an error whose text was put together at run time. A NUL would end the text early, so it becomes a space.
     pub(crate) fn reply_error_text(&self, text: &str) {
         let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
         self.reply_error(&text);
     }
 
-    /// Marks a key as changed, for `WATCH` and for client-side caches.
+    /// Tells clients that `WATCH` or cache a key that it has changed.
     pub(crate) fn signal_modified(&self, key: Arg<'_>) {
         // SAFETY: context and string are valid (see their `new`).
         unsafe { api!(RedisModule_SignalModifiedKey(self.ctx, key.raw())) };
     }
 
-    /// Publishes a keyspace event of the class for module types.
+    /// Publishes a keyspace event of the class `module`.
     pub(crate) fn notify(&self, event: &CStr, key: Arg<'_>) {
         let class = raw::REDISMODULE_NOTIFY_MODULE;
         // SAFETY: context and string are valid (see their `new`); the server copies the event's name.
@@ -104,7 +103,7 @@ impl Ctx<'_> {
 
     /// Sends `command key` to the replicas and the append-only file. Returns whether the server accepted it.
     pub(crate) fn replicate_key(&self, command: &CStr, key: Arg<'_>) -> bool {
-        // SAFETY: context and string are valid (see their `new`); the format names one string of the server's, which follows.
+        // SAFETY: context and string are valid (see their `new`); the format says that a server string follows.
         let status =
             unsafe { api!(RedisModule_Replicate(self.ctx, command.as_ptr(), c"s".as_ptr(), key.raw())) };
         status == raw::REDISMODULE_OK as i32
@@ -112,8 +111,8 @@ impl Ctx<'_> {
 
     /// Sends `command key bytes` to the replicas and the append-only file. Returns whether the server accepted it.
     pub(crate) fn replicate_bytes(&self, command: &CStr, key: Arg<'_>, bytes: &[u8]) -> bool {
-        // SAFETY: context and string are valid (see their `new`); the format names a string of the server's and a buffer with its length (a
-        // `usize`), and they follow.
+        // SAFETY: context and string are valid (see their `new`); the format says that a server string and a buffer with its length (a
+        // `usize`) follow.
         let status = unsafe {
             api!(RedisModule_Replicate(
                 self.ctx,
@@ -127,21 +126,20 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// The number of the selected database.
+    /// Returns the number of the selected database.
     pub(crate) fn db(&self) -> i32 {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_GetSelectedDb(self.ctx)) }
     }
 
-    /// Selects a database for the rest of this callback. Returns whether there is a database of this number.
+    /// Selects a database for the rest of this callback. Returns whether a database with this number exists.
     pub(crate) fn select_db(&self, db: i32) -> bool {
         // SAFETY: the context is valid (see `new`).
         let status = unsafe { api!(RedisModule_SelectDb(self.ctx, db)) };
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Runs `body` with this database selected, and then selects the earlier database again, which in a command is the client's. Returns
-    /// `None` if there is no such database.
+    /// Runs `body` with this database selected, and then selects the earlier database again. Returns `None` if there is no such database.
     pub(crate) fn in_db<R>(&self, db: i32, body: impl FnOnce() -> R) -> Option<R> {
         struct Back<'a>(&'a Ctx<'a>, i32);
         impl Drop for Back<'_> {
@@ -153,33 +151,33 @@ impl Ctx<'_> {
         self.select_db(db).then(body)
     }
 
-    /// Whether the server asks for the places of the keys, instead of running the command.
+    /// Whether the server calls the command only to ask for the places of its keys.
     pub(super) fn asks_for_keys(&self) -> bool {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.ctx)) != 0 }
     }
 
-    /// Tells the server that the argument at this place is a key, and how the command uses that key.
+    /// Tells the server that the argument at this place is a key, and how the command uses the key.
     pub(super) fn tell_key(&self, place: usize, access: u32) {
         let Ok(place) = i32::try_from(place) else { return };
         // SAFETY: the context is valid (see `new`), and the server asks for keys.
         unsafe { api!(RedisModule_KeyAtPosWithFlags(self.ctx, place, access.cast_signed())) };
     }
 
-    /// The number of the client that sent the running command.
+    /// Returns the id of the client that sent the running command.
     pub(crate) fn client_id(&self) -> u64 {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_GetClientId(self.ctx)) }
     }
 
-    /// The flags of the context: the kind of client that runs the command, and the state of the server.
+    /// Returns the flags of the context: the kind of client that runs the command, and the state of the server.
     pub(super) fn flags(&self) -> u32 {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_GetContextFlags(self.ctx)) }.cast_unsigned()
     }
 
-    /// Whether the client can wait here. It can't in a transaction, a script or a function, or if its connection must not block; and not on
-    /// a replica, which hands nothing over.
+    /// Whether the client may be blocked. It may not in a transaction, a script or a function, if its connection must not block, or on a
+    /// replica, which hands no lock over.
     pub(crate) fn may_block(&self) -> bool {
         const NO_WAITING: u32 = raw::REDISMODULE_CTX_FLAGS_MULTI
             | raw::REDISMODULE_CTX_FLAGS_LUA
@@ -199,37 +197,37 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        /// A server is a node of a cluster from its start to its end, or never.
+        /// A server is part of a cluster from its start to its end, or never.
         static CLUSTER: OnceLock<bool> = OnceLock::new();
         *CLUSTER.get_or_init(|| self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0)
     }
 
-    /// Whether the data set must not change now, since clients are paused or a replica is about to take over.
+    /// Whether the data set must not change now, because clients are paused or a replica is about to take over.
     pub(crate) fn must_keep_still(&self) -> bool {
         // SAFETY: the function takes nothing.
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
     }
 
-    /// Runs `body` with a string of the server's: the name of a key, or the text of a message.
+    /// Runs `body` with a server's string that has these bytes.
     pub(crate) fn with_string<R>(&self, bytes: &[u8], body: impl FnOnce(Arg<'_>) -> R) -> R {
         body(OwnString::new(bytes).arg())
     }
 
-    /// Whether the running command comes from this server's primary or from its own append-only file. While a replica loads a data set
-    /// beside the one in use (`ASYNC_LOADING`), it serves clients, and effects arrive only afterwards.
+    /// Whether the running command comes from this server's primary or from its own append-only file. (While a replica loads a data set
+    /// beside the present one, `ASYNC_LOADING`, it serves clients, and effects arrive only afterwards.)
     pub(crate) fn applies_effects(&self) -> bool {
         const SENDERS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
         self.flags() & SENDERS != 0
     }
 
-    /// Whether the client that sent the running command has a connection. It has none if a script or another module runs the command.
-    /// (`client_exists` is not used: Valkey 9 says that any client that runs a command exists, and crashes when asked for the address of a
-    /// client without a connection.)
+    /// Whether a client with a connection sent the running command. A script or another module may run commands without one.
+    /// (`client_exists` is not used: on Valkey 9, any client that runs a command exists, and the server crashes when asked for the address
+    /// of a client without a connection.)
     pub(crate) fn is_connected(&self) -> bool {
         !self.is_script() && self.user_of(self.client_id()).is_some()
     }
 
-    /// Describes the client that sent the running command, for the log.
+    /// Returns a description, for the log, of the client that sent the running command.
     pub(crate) fn client(&self) -> String {
         let id = self.client_id();
         let user = match self.user_of(id) {
@@ -252,7 +250,7 @@ impl Ctx<'_> {
         format!("client id={id} addr={address}:{} user={user}", info.port)
     }
 
-    /// The name of a client's user; `None` if no connection has this id.
+    /// Returns the name of a client's user; `None` if no connection has this id.
     pub(crate) fn user_of(&self, client: u64) -> Option<Vec<u8>> {
         // SAFETY: the context is valid (see `new`). The server returns a string that is ours, or null.
         let name = unsafe { api!(RedisModule_GetClientUserNameById(self.ctx, client)) };
@@ -266,7 +264,7 @@ impl Ctx<'_> {
         Some(bytes)
     }
 
-    /// Writes a line to the server's log, whatever bytes the line has.
+    /// Writes a line to the server's log. The line may have any characters.
     pub(crate) fn log(&self, level: LogLevel, line: &str) {
         log(self.ctx, level, line);
     }

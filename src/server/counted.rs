@@ -3,16 +3,16 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator. It counts for each block what the server's allocator, which is usually jemalloc, would take.
+/// The system's allocator. For each block, it counts the bytes that the server's allocator (usually jemalloc) would use.
 pub(crate) struct Counted;
 
 thread_local! {
-    /// The count wraps below 0, since one thread may free what another has allocated.
+    /// The number of allocated bytes. It may wrap below 0, because one thread may free what another thread has allocated.
     static USED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `body`. Returns its result, and how many bytes this thread has allocated meanwhile and not freed.
-pub(crate) fn taken_by<R>(body: impl FnOnce() -> R) -> (R, usize) {
+/// Runs `body`. Returns its result, and how many bytes this thread has allocated and not freed meanwhile.
+pub(crate) fn allocated_by<R>(body: impl FnOnce() -> R) -> (R, usize) {
     let before = USED.get();
     let result = body();
     (result, USED.get().wrapping_sub(before))
@@ -41,13 +41,13 @@ unsafe impl GlobalAlloc for Counted {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(0, rounded(layout.size()));
-        // SAFETY: as above.
+        // SAFETY: the system's allocator needs the same promises that the caller gave us.
         unsafe { System.dealloc(block, layout) };
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(rounded(size), rounded(layout.size()));
-        // SAFETY: as above.
+        // SAFETY: the system's allocator needs the same promises that the caller gave us.
         unsafe { System.realloc(block, layout, size) }
     }
 }

@@ -1,10 +1,10 @@
-//! Definitions of commands. The server uses them to check the number of arguments, to find the keys and to show the syntax.
+//! Definitions of commands, by which the server checks the number of arguments, finds the keys, and shows the syntax.
 
 use std::ffi::CStr;
 
 use redis_module::raw;
 
-/// A command, as the server's tools show it.
+/// The definition of a command.
 pub(crate) struct Definition {
     /// The name that `COMMAND INFO` shows. Its case is ignored.
     pub(crate) name: &'static CStr,
@@ -12,11 +12,11 @@ pub(crate) struct Definition {
     pub(crate) complexity: &'static CStr,
     /// The version of the module in which the command appeared.
     pub(crate) since: &'static CStr,
-    /// The server's own flags for commands (`write`, `readonly`, `deny-oom`, `fast`, ...).
+    /// The server's flags for commands (`write`, `readonly`, `deny-oom`, `fast`, ...), separated by blanks.
     pub(crate) flags: &'static CStr,
-    /// The command's ACL categories: the server's, and the module's own.
+    /// The command's ACL categories: the server's categories, and the module's own.
     pub(crate) acl: &'static [&'static CStr],
-    /// The server's own tips about the reply, separated by blanks.
+    /// The server's tips about the reply, separated by blanks.
     pub(crate) tips: &'static CStr,
     pub(crate) key: KeyUse,
     pub(crate) arguments: &'static [Argument],
@@ -25,26 +25,26 @@ pub(crate) struct Definition {
 /// Which arguments of a command are keys.
 #[derive(Clone, Copy)]
 pub(crate) enum Keys {
-    /// Only the first argument.
+    /// Only the first argument is a key.
     First,
-    /// The keys begin at the second argument, and the first is their number.
+    /// The first argument is the number of keys, and the keys follow.
     Counted,
     /// All arguments from the second on are keys.
     FromSecond,
-    /// The argument after this word, if the client has given the word.
+    /// The argument after this word is a key, if the client has given the word.
     After(&'static CStr),
 }
 
 /// How a command uses its keys. ACL rules and proxies depend on this.
 pub(crate) struct KeyUse {
     pub(crate) keys: Keys,
-    /// The reply tells more of the value than whether it exists. Needs the right to read (`%R~`).
+    /// Whether the reply says more about the value than whether it exists. If so, a client needs the right to read the key (`%R~`).
     pub(crate) tells: bool,
-    /// How the command changes the value. Needs the right to write (`%W~`).
+    /// How the command changes the value, if it does. If so, a client needs the right to write to the key (`%W~`).
     pub(crate) change: Option<Change>,
 }
 
-/// How a command changes the value, in the server's words.
+/// How a command changes a key's value, in the server's terms.
 pub(crate) enum Change {
     Update,
     Delete,
@@ -54,10 +54,10 @@ pub(crate) enum Change {
 pub(crate) struct Argument {
     pub(super) name: &'static CStr,
     pub(super) kind: Kind,
-    /// The word of the option, which goes before the value.
+    /// The word of the option, which precedes the value.
     pub(super) token: Option<&'static CStr>,
     pub(super) optional: bool,
-    /// The argument may be repeated.
+    /// Whether the argument may be repeated.
     pub(super) many: bool,
 }
 
@@ -65,11 +65,11 @@ pub(super) enum Kind {
     Key,
     Text,
     Integer,
-    /// The option's word alone.
+    /// The option is only its word, without a value.
     Flag,
-    /// One of these arguments.
+    /// The client gives one of these arguments.
     OneOf(&'static [Argument]),
-    /// All these arguments, in this order.
+    /// The client gives all these arguments, in this order.
     Block(&'static [Argument]),
 }
 
@@ -84,12 +84,12 @@ impl Argument {
         Self::new(name, Kind::Integer)
     }
 
-    /// An option that is a word without a value.
+    /// Defines an option that is a word without a value.
     pub(crate) const fn flag(name: &'static CStr, token: &'static CStr) -> Self {
         Self::word(name, token).optional()
     }
 
-    /// A word without a value, as one of several choices. `name` is shown in the syntax, and `token` is what the client sends.
+    /// Defines a word without a value, one of several choices. The syntax shows `name`, and the client sends `token`.
     pub(crate) const fn word(name: &'static CStr, token: &'static CStr) -> Self {
         Self::new(name, Kind::Flag).after(token)
     }
@@ -102,7 +102,7 @@ impl Argument {
         Self::new(name, Kind::Block(parts))
     }
 
-    /// Makes the argument the value of the option with this word.
+    /// Makes the argument the value of an option with this word.
     pub(crate) const fn after(self, token: &'static CStr) -> Self {
         Self { token: Some(token), ..self }
     }
@@ -121,7 +121,7 @@ impl Argument {
 }
 
 impl KeyUse {
-    /// The server's flags for the use of each key.
+    /// Returns the server's flags for the use of each key.
     pub(super) fn access(&self) -> u32 {
         let access = if self.tells { raw::REDISMODULE_CMD_KEY_ACCESS } else { 0 };
         let change = match self.change {
@@ -134,7 +134,7 @@ impl KeyUse {
 }
 
 impl Definition {
-    /// The number of words of the command, as the server counts them: with its name, and negative for "at least".
+    /// Returns the number of words of the command, with its name, as the server counts them: `-n` means "at least n".
     pub(super) fn arity(&self) -> i32 {
         let required = self.arguments.iter().filter(|argument| !argument.optional);
         let words = required.fold(1, |words, _| words + 1);

@@ -1,4 +1,4 @@
-//! The module's own context, for starting and stopping timers outside a callback's context.
+//! The module's own context, for starting and stopping timers outside of callbacks.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -13,7 +13,7 @@ pub(super) fn open(ctx: *mut raw::RedisModuleCtx) {
     CONTEXT.store(own, Ordering::Relaxed);
 }
 
-/// The module's own context. Nothing is replicated or replied through it.
+/// Returns the module's own context, which can't be used to reply or replicate.
 pub(super) fn context() -> *mut raw::RedisModuleCtx {
     CONTEXT.load(Ordering::Relaxed)
 }

@@ -1,5 +1,4 @@
-//! The server's events about the keyspace (a key touched, a database emptied, two databases swapped), its role, its settings and its
-//! connections.
+//! Receives the server's events about keys (touched keys, flushed and swapped databases), its role, its settings and its connections.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -9,22 +8,23 @@ use redis_module::raw;
 use super::guard::guard;
 use super::{Arg, Ctx, audience, step};
 
-/// Callbacks for the server's events. The keyspace may be in the middle of a change, so they may note it, but not touch any key.
+/// Callbacks for the server's events. An event may come in the middle of a change of keys, so a callback may note the event, but not touch
+/// any key.
 pub(crate) trait KeyspaceEvents {
     /// A key of the selected database has expired.
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// A key of the selected database has been evicted, since memory is short.
+    /// A key of the selected database has been evicted, because memory is short.
     fn evicted(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// A key of the selected database was the object of a command for any type (`EXPIRE`, `PERSIST`, `RENAME`, `RESTORE`, ...). Called only
-    /// after `listen_to_keys`.
+    /// A command for keys of any type (`EXPIRE`, `PERSIST`, `RENAME`, `RESTORE`, ...) has changed a key of the selected database. This
+    /// event comes only after `listen_to_keys`.
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// `RESTORE` has made a key of the selected database. The key is complete, and may be read. Called only after `listen_to_keys`.
+    /// `RESTORE` has made a key of the selected database, which is complete, and may be read. This event comes only after `listen_to_keys`.
     fn restored(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// This database was emptied; `None`: all databases.
+    /// This database was emptied, or, if `db` is `None`, all databases were.
     fn flushed(db: Option<i32>);
 
     fn swapped(first: i32, second: i32);
@@ -32,8 +32,8 @@ pub(crate) trait KeyspaceEvents {
     /// The module is loaded, and timers can be started.
     fn loaded(ctx: &Ctx<'_>);
 
-    /// The server's cron runs, some ten times a second (its setting `hz`), whatever the wall clock says; next in `again` ms.
-    fn on_duty(ctx: &Ctx<'_>, again: i64);
+    /// The server's cron runs, about ten times a second (its setting `hz`), whatever the wall clock says. It runs again in `again` ms.
+    fn on_cron(ctx: &Ctx<'_>, again: i64);
 
     /// Some of the server's settings have changed.
     fn configured(ctx: &Ctx<'_>);
@@ -45,7 +45,7 @@ pub(crate) trait KeyspaceEvents {
     fn disconnected(client: u64);
 }
 
-/// An entry in the module's table of events.
+/// A listener in the module's table.
 pub(crate) struct EventSpec {
     pub(super) subscribe: fn(*mut raw::RedisModuleCtx) -> bool,
     pub(super) loaded: fn(&Ctx<'_>),
@@ -62,30 +62,30 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     // SAFETY: the server gave us the context for the time of loading.
     let keys = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx, class, Some(gone::<E>))) };
     let flush = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FLUSHDB, dataver: 1 };
-    // SAFETY: as above; the callback takes the data of this event, in this version.
+    // SAFETY: the context is valid for the time of loading; the callback takes the data of this event, in this version.
     let flush = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, flush, Some(flushed::<E>))) };
     let swap = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_SWAPDB, dataver: 1 };
-    // SAFETY: as above.
+    // SAFETY: the server gave us the context for the time of loading.
     let swap = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, swap, Some(swapped::<E>))) };
     let client = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CLIENT_CHANGE, dataver: 1 };
-    // SAFETY: as above.
+    // SAFETY: the server gave us the context for the time of loading.
     let client = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, client, Some(client_changed::<E>))) };
     let role = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, dataver: 1 };
-    // SAFETY: as above; the callback does not look at the data.
+    // SAFETY: the server gave us the context for the time of loading; the callback does not use the data.
     let role = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, role, Some(role_changed::<E>))) };
     let config = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
-    // SAFETY: as above.
+    // SAFETY: the server gave us the context for the time of loading.
     let config = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, config, Some(configured::<E>))) };
-    let duty = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
-    // SAFETY: as above; the callback takes the data of this event, in this version.
-    let duty = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, duty, Some(on_duty::<E>))) };
-    [keys, flush, swap, client, role, config, duty]
+    let cron = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
+    // SAFETY: the context is valid for the time of loading; the callback takes the data of this event, in this version.
+    let cron = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, cron, Some(on_cron::<E>))) };
+    [keys, flush, swap, client, role, config, cron]
         .iter()
         .all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
 
-/// Subscribes to the events behind `KeyspaceEvents::touched` and `restored`. Returns whether the server accepted that. A subscription can't
-/// be ended.
+/// Subscribes to the events that `KeyspaceEvents::touched` and `restored` report. Returns whether the server accepted the subscription,
+/// which can't be ended.
 pub(crate) fn listen_to_keys<E: KeyspaceEvents>(ctx: &Ctx<'_>) -> bool {
     let class = raw::REDISMODULE_NOTIFY_GENERIC;
     // SAFETY: the context is valid (see `Ctx::new`).
@@ -94,7 +94,7 @@ pub(crate) fn listen_to_keys<E: KeyspaceEvents>(ctx: &Ctx<'_>) -> bool {
 }
 
 /// # Safety
-/// Called by the server, with a context and a key that are valid until it returns.
+/// Only the server calls this function, with a context and a key that are valid until it returns.
 unsafe extern "C" fn gone<E: KeyspaceEvents>(
     ctx: *mut raw::RedisModuleCtx,
     class: c_int,
@@ -118,7 +118,7 @@ unsafe extern "C" fn gone<E: KeyspaceEvents>(
 static MOVED_FROM: AtomicI32 = AtomicI32::new(0);
 
 /// # Safety
-/// Called by the server, with a context, an event's name and a key that are valid until it returns.
+/// Only the server calls this function, with a context, an event's name and a key that are valid until it returns.
 unsafe extern "C" fn touched<E: KeyspaceEvents>(
     ctx: *mut raw::RedisModuleCtx,
     _class: c_int,
@@ -136,8 +136,9 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
         if event == c"restore" {
             E::restored(&ctx, key);
         }
-        // Valkey 8.1 and 9.0 before their last releases run this callback on the client that sent the command, and leave the client in the
-        // database of the last event (valkey-io/valkey#4024), which is wrong after a `MOVE`. So the earlier database is selected again.
+        // Before their last releases, Valkey 8.1 and 9.0 run this callback on the client that sent the command, and leave the client in the
+        // database of the last event (valkey-io/valkey#4024). After a `MOVE` this is the wrong database, so the earlier one is selected
+        // again.
         if event == c"move_from" {
             MOVED_FROM.store(ctx.db(), Ordering::Relaxed);
         } else if event == c"move_to" {
@@ -148,7 +149,7 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
 }
 
 /// # Safety
-/// Called by the server, with the data of a flush.
+/// Only the server calls this function, with the data of a flush.
 unsafe extern "C" fn flushed<E: KeyspaceEvents>(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
@@ -158,7 +159,7 @@ unsafe extern "C" fn flushed<E: KeyspaceEvents>(
     if subevent != raw::REDISMODULE_SUBEVENT_FLUSHDB_END {
         return;
     }
-    // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
+    // SAFETY: the caller promises the data, in the version that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleFlushInfo>() };
     let db = (info.dbnum >= 0).then_some(info.dbnum);
     step::emptied(db);
@@ -166,7 +167,7 @@ unsafe extern "C" fn flushed<E: KeyspaceEvents>(
 }
 
 /// # Safety
-/// Called by the server, with a context that is valid until it returns.
+/// Only the server calls this function, with a context that is valid until it returns.
 unsafe extern "C" fn configured<E: KeyspaceEvents>(
     ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
@@ -179,8 +180,8 @@ unsafe extern "C" fn configured<E: KeyspaceEvents>(
 }
 
 /// # Safety
-/// Called by the server, with a context that is valid until it returns, and the data of a run of its cron.
-unsafe extern "C" fn on_duty<E: KeyspaceEvents>(
+/// Only the server calls this function, with a context that is valid until it returns, and the data of a run of its cron.
+unsafe extern "C" fn on_cron<E: KeyspaceEvents>(
     ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     _subevent: u64,
@@ -188,21 +189,21 @@ unsafe extern "C" fn on_duty<E: KeyspaceEvents>(
 ) {
     // SAFETY: the server gave the context to this callback.
     let ctx = unsafe { Ctx::new(ctx) };
-    // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
+    // SAFETY: the caller promises the data, in the version that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleCronLoopInfo>() };
-    guard(c"duty-event", || E::on_duty(&ctx, 1000 / i64::from(info.hz.max(1))));
-    audience::on_duty(&ctx);
+    guard(c"cron-event", || E::on_cron(&ctx, 1000 / i64::from(info.hz.max(1))));
+    audience::on_cron(&ctx);
 }
 
 /// # Safety
-/// Called by the server, with the data of a swap.
+/// Only the server calls this function, with the data of a swap.
 unsafe extern "C" fn swapped<E: KeyspaceEvents>(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     _subevent: u64,
     data: *mut c_void,
 ) {
-    // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
+    // SAFETY: the caller promises the data, in the version that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleSwapDbInfo>() };
     step::emptied(Some(info.dbnum_first));
     step::emptied(Some(info.dbnum_second));
@@ -210,7 +211,7 @@ unsafe extern "C" fn swapped<E: KeyspaceEvents>(
 }
 
 /// # Safety
-/// Called by the server, with the data of a client.
+/// Only the server calls this function, with the data of a client.
 unsafe extern "C" fn client_changed<E: KeyspaceEvents>(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
@@ -220,13 +221,13 @@ unsafe extern "C" fn client_changed<E: KeyspaceEvents>(
     if subevent != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED {
         return;
     }
-    // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
+    // SAFETY: the caller promises the data, in the version that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleClientInfo>() };
     guard(c"client-event", || E::disconnected(info.id));
 }
 
 /// # Safety
-/// Called by the server.
+/// Only the server calls this function.
 unsafe extern "C" fn role_changed<E: KeyspaceEvents>(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,

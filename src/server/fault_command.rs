@@ -1,7 +1,7 @@
-//! `LOCK.FAULT [callback]`, for tests: only a debug build has it.
+//! `LOCK.FAULT [callback]`, which only debug builds have, for tests.
 //!
-//! With a name, the next callback of this name panics before it does anything: `lock.release`, `reply`, `due-work`, `rdb-save`, ... The
-//! reply is the name of the callback that is still to panic, or empty.
+//! Makes the next call of the callback with this name panic before it does anything: `lock.release`, `reply`, `due-work`, `rdb-save`, ...
+//! The reply is the name of the callback that has yet to panic, or empty.
 
 use super::faults::armed;
 use super::{Arg, Args, Argument, Command, Ctx, Definition, ErrorReply, KeyUse, Keys};

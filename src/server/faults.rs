@@ -1,15 +1,15 @@
 //! Deliberate faults for tests: in a debug build, a callback panics if its name has been set here.
 
-// To panic is the purpose of this file.
+// The purpose of this file is to panic.
 #![allow(clippy::panic)]
 
 use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The name of the callback that is to panic; empty: none. It is a mutex, since some callbacks run on other threads.
+/// The name of the callback that has yet to panic, or an empty name. A mutex protects it, because some callbacks run on other threads.
 static ARMED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// The name of the callback that is to panic next, to be read or set.
+/// Returns the name of the callback that has yet to panic, to read or set it.
 pub(super) fn armed() -> MutexGuard<'static, Vec<u8>> {
     ARMED.lock().unwrap_or_else(PoisonError::into_inner)
 }

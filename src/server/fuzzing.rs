@@ -1,5 +1,5 @@
-//! A stand-in for the server in fuzzers: the few functions of the module API that parsing and loading call, on strings and on a stream of
-//! numbers and byte strings.
+//! Stands in for the server in fuzzers: it has the few functions of the module API that parsing and loading call, for strings and for a
+//! stream of numbers and byte strings.
 
 use std::ffi::{c_char, c_int, c_longlong, c_void};
 use std::sync::Once;
@@ -9,18 +9,18 @@ use redis_module::raw;
 
 use super::{Args, RdbReader, RdbWriter};
 
-/// One part of a value in a stream.
+/// A number or a byte string in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     Number(u64),
     Bytes(Vec<u8>),
 }
 
-/// A stream to read a value from, or write it to.
+/// A stream from which a value is read, or to which it is written.
 #[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) items: Vec<Item>,
-    /// Whether a client sends the stream (`RESTORE`). Otherwise it is a file.
+    /// Whether a client sends the stream (`RESTORE`); otherwise it is a file.
     pub(crate) is_from_client: bool,
     next: usize,
     failed: bool,
@@ -34,8 +34,8 @@ impl Stream {
         Self { items, ..Self::default() }
     }
 
-    /// Makes a stream from any bytes. Each item is a byte that gives its kind, and then eight bytes for a number, or a length and that many
-    /// bytes.
+    /// Makes a stream from any bytes. Each item begins with a byte for its kind. A number follows as eight bytes, a byte string as its
+    /// length in one byte, and its bytes.
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Self {
         let mut items = Vec::new();
         while let Some((kind, rest)) = bytes.split_first() {
@@ -62,7 +62,7 @@ impl Stream {
         body(&mut RdbWriter(std::ptr::from_mut(self).cast()));
     }
 
-    /// The items that have been read so far.
+    /// Returns the items that have been read so far.
     pub(crate) fn taken(&self) -> &[Item] {
         self.items.get(..self.next).unwrap_or(&self.items)
     }
@@ -75,7 +75,7 @@ impl Stream {
     }
 }
 
-/// Runs `body` on arguments made of these words.
+/// Runs `body` on a command with these words.
 pub(crate) fn with_args<R>(words: &[&[u8]], body: impl FnOnce(Args<'_>) -> R) -> R {
     install();
     let mut strings: Vec<*mut raw::RedisModuleString> =
@@ -86,7 +86,7 @@ pub(crate) fn with_args<R>(words: &[&[u8]], body: impl FnOnce(Args<'_>) -> R) ->
 
 fn install() {
     static ONCE: Once = Once::new();
-    // SAFETY: the table is written once, as when a server loads the module, before anything reads it. Each function is given pointers that
+    // SAFETY: the table is written once, as when a server loads the module, before anything reads it. Each function gets only pointers that
     // `with_args`, a `Stream` or another of these functions made.
     ONCE.call_once(|| unsafe {
         raw::RedisModule_StringPtrLen = Some(string_bytes);
@@ -114,7 +114,7 @@ unsafe extern "C" fn string_bytes(string: *const raw::RedisModuleString, len: *m
     word.as_ptr().cast()
 }
 
-/// Reads a number as the server does: without leading zeros or blanks, and with no sign but `-`.
+/// Reads a number by the server's rules: without leading zeros or blanks, and with no sign but `-`.
 unsafe extern "C" fn string_number(string: *const raw::RedisModuleString, to: *mut c_longlong) -> c_int {
     // SAFETY: the string is a word of `with_args`.
     let word = unsafe { *string.cast::<&[u8]>() };
@@ -132,7 +132,7 @@ unsafe extern "C" fn string_number(string: *const raw::RedisModuleString, to: *m
 /// # Safety
 /// `io` is the pointer that `Stream::read` or `Stream::write` gave, and that function still runs.
 unsafe fn stream<'a>(io: *mut raw::RedisModuleIO) -> &'a mut Stream {
-    // SAFETY: the caller's promise; the reader or writer that has the pointer does nothing else with it.
+    // SAFETY: the caller promises this; the reader or writer that has the pointer does nothing else with it.
     unsafe { &mut *io.cast::<Stream>() }
 }
 
@@ -169,7 +169,7 @@ unsafe extern "C" fn has_failed(io: *mut raw::RedisModuleIO) -> c_int {
     c_int::from(unsafe { stream(io) }.failed)
 }
 
-/// The flags of the context. They say that the server is loading, unless the stream comes from a client.
+/// Returns the flags of a context: the server is loading, unless a client sends the stream.
 unsafe extern "C" fn context_flags(_ctx: *mut raw::RedisModuleCtx) -> c_int {
     if IS_FROM_CLIENT.load(Ordering::Relaxed) { 0 } else { raw::REDISMODULE_CTX_FLAGS_LOADING as c_int }
 }

@@ -1,4 +1,4 @@
-//! Keeps panics out of the server: a panic that crossed the C boundary would end the process.
+//! Keeps panics away from the server: a panic that crossed the C boundary would end the process.
 
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -8,8 +8,8 @@ use super::LogLevel;
 use super::log::log;
 
 thread_local! {
-    /// The message and the place in the source of this thread's last panic.
-    static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+    /// The message of this thread's last panic, and its place in the source.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Runs the body of a callback. Returns `None` if the body panicked; the log then has the callback's name and the panic's message.
@@ -21,19 +21,19 @@ pub(super) fn guard<R>(callback: &'static CStr, body: impl FnOnce() -> R) -> Opt
         super::faults::strike(callback);
         body()
     }));
-    // The report needs the server too. If the server has no log, the panic can't be reported.
+    // The report calls the server and may panic, too: if the server has no log, the panic can't be reported.
     result.map_err(|_| catch_unwind(AssertUnwindSafe(|| report(callback)))).ok()
 }
 
-/// Keeps the messages of panics for the server's log, since the server's standard error often goes nowhere. Called before the first
-/// callback, but not before the server's allocator is there.
+/// Keeps the messages of panics for the server's log, because the server's standard error often goes nowhere. This is called before the
+/// first callback, but after the module got the server's allocator.
 pub(super) fn note_panics() {
-    set_hook(Box::new(|panic| SAID.set(panic.to_string())));
+    set_hook(Box::new(|panic| LAST_PANIC.set(panic.to_string())));
 }
 
 #[cold]
 fn report(callback: &CStr) {
-    let said = SAID.take().replace('\n', " ");
-    let line = format!("internal error in {}: {said}", callback.to_string_lossy());
+    let message = LAST_PANIC.take().replace('\n', " ");
+    let line = format!("internal error in {}: {message}", callback.to_string_lossy());
     log(std::ptr::null_mut(), LogLevel::Warning, &line);
 }

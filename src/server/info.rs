@@ -1,4 +1,4 @@
-//! The module's part of `INFO`.
+//! Writes the module's part of `INFO`.
 
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
@@ -11,18 +11,18 @@ use super::{Ctx, detached};
 /// A function that writes the module's sections of `INFO`.
 pub(crate) type WriteInfo = fn(&mut InfoWriter);
 
-/// Writes sections and fields. The server puts the module's name before their names.
+/// Writes sections and fields of `INFO`. The server puts the module's name in front of their names.
 pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);
 
 impl InfoWriter {
-    /// Begins a section. Returns whether the section is asked for; otherwise its fields are left out.
+    /// Begins a section. Returns whether the client asked for it; otherwise its fields must be left out.
     pub(crate) fn section(&mut self, name: &CStr) -> bool {
-        // SAFETY: `write` made the writer from the server's own pointer, and it lives no longer than that; the server copies the name.
+        // SAFETY: `write` made the writer from the server's pointer, and `self` does not outlive the callback; the server copies the name.
         let status = unsafe { api!(RedisModule_InfoAddSection(self.0, name.as_ptr())) };
         status == raw::REDISMODULE_OK as c_int
     }
 
-    /// A context for look-ups, since the server gives none to this callback.
+    /// Returns a context for looking up keys, because this callback gets none from the server.
     pub(crate) fn ctx(&self) -> Ctx<'static> {
         // SAFETY: the context is the module's own, which lives as long as the module.
         unsafe { Ctx::new(detached::context()) }
@@ -34,10 +34,10 @@ impl InfoWriter {
     }
 }
 
-/// The function to call for `INFO`. It is global, since the server passes the callback no data of ours.
+/// The function to call for `INFO`. It is global, because the server passes no data of the module to the callback.
 static WRITE: OnceLock<WriteInfo> = OnceLock::new();
 
-/// Registers the function that writes the module's part of `INFO`. Returns whether the server accepted it.
+/// Registers the function that writes the module's part of `INFO`. Returns whether the server accepted the function.
 pub(super) fn register(ctx: *mut raw::RedisModuleCtx, write_info: WriteInfo) -> bool {
     WRITE.get_or_init(|| write_info);
     // SAFETY: the server gave us the context for the time of loading.
@@ -46,9 +46,9 @@ pub(super) fn register(ctx: *mut raw::RedisModuleCtx, write_info: WriteInfo) -> 
 }
 
 /// # Safety
-/// Called by the server, with a context that is valid until it returns.
+/// Only the server calls this function, with a context that is valid until it returns.
 unsafe extern "C" fn write(info: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
-    // A server that crashes may be in the middle of any of our code.
+    // A crashing server may be in the middle of any code of the module, so the module's state can't be used.
     if for_crash_report == 0 {
         guard(c"info", || WRITE.get().map(|write_info| write_info(&mut InfoWriter(info))));
     }

@@ -1,4 +1,4 @@
-//! One key that is open during a callback.
+//! A key that is open during a callback.
 
 use std::marker::PhantomData;
 
@@ -7,19 +7,19 @@ use redis_module::raw;
 use super::open_key::OpenKey;
 use super::{Arg, Ctx, NativeType, step};
 
-/// The key holds a value of another type.
+/// The key has a value of another type.
 #[derive(Debug)]
 pub(crate) struct WrongType;
 
-/// An open key that holds a value of type `T`, or nothing. It is closed when dropped.
+/// An open key that has a value of type `T`, or does not exist. It is closed when dropped.
 ///
-/// At most one `Key` of a name may be open for writing at a time. So nothing else refers to the value while `value_mut` lends it.
+/// At most one `Key` with the same name may be open for writing at a time. So nothing else refers to the value while `value_mut` lends it.
 ///
-/// If somebody else takes the value out of the keyspace meanwhile, the key is lost: it looks absent, and is not changed.
+/// If something else removes the value from the keyspace meanwhile, the key is lost: it looks absent, and is not changed.
 pub(crate) struct Key<'a, T: NativeType> {
     name: Arg<'a>,
     /// The handle, which is null if the key is lost, and the value in the keyspace, which is null if the key is absent or lost. The value
-    /// is kept here, since asking for it is a call to the server.
+    /// is kept here to save calls to the server.
     open: &'static OpenKey,
     holds: PhantomData<T>,
 }
@@ -30,15 +30,15 @@ impl<'a, T: NativeType> Key<'a, T> {
         Self::open(ctx, name, raw::REDISMODULE_READ, false)
     }
 
-    /// Opens a key for writing. The server deletes an expired key first, with its own event and replication. `only` may be set for at most
-    /// one of the keys that are open at the same time.
+    /// Opens a key for writing. If the key has expired, the server first deletes it, with an event and replication. `only` may be true for
+    /// at most one of the keys that are open at the same time.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE, only)
     }
 
-    /// Opens a key for reading, and leaves no trace: the server does not count this as a use of the key, and an expired key looks absent
-    /// but stays. (Redis 7.0 knows only the first of the two flags, and deletes an expired key.)
+    /// Opens a key for reading without a trace: the server does not count this as a use of the key, and an expired key looks absent but
+    /// stays. (Redis 7.0 knows only the first of the two flags, and deletes an expired key.)
     pub(crate) fn peek(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
         const UNSEEN: u32 = raw::REDISMODULE_OPEN_KEY_NOTOUCH | raw::REDISMODULE_OPEN_KEY_NOEFFECTS;
         Self::open(ctx, name, raw::REDISMODULE_READ | UNSEEN, false)
@@ -53,7 +53,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         match Self::find(key, may_be_null) {
             Ok(value) => Ok(Self { name, open: OpenKey::take(only, key, value.cast()), holds: PhantomData }),
             Err(wrong) => {
-                // SAFETY: the key was opened just above, and is closed once.
+                // SAFETY: the key was opened just above, and is closed only here.
                 unsafe { api!(RedisModule_CloseKey(key)) };
                 Err(wrong)
             }
@@ -83,7 +83,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         self.name
     }
 
-    /// Whether somebody else has taken the value out of the keyspace. (This is also true of an absent key that is open for reading.)
+    /// Whether something else has removed the value from the keyspace. (Also true for an absent key that is open for reading.)
     #[inline(always)]
     pub(crate) fn is_lost(&self) -> bool {
         self.open.key.get().is_null()
@@ -94,18 +94,18 @@ impl<'a, T: NativeType> Key<'a, T> {
         self.open.value.get().cast()
     }
 
-    /// The value; `None` if the key is absent.
+    /// Returns the value; `None` if the key is absent.
     #[inline(always)]
     pub(crate) fn value(&self) -> Option<&T> {
-        // SAFETY: the pointer is null, or a value that was put into the keyspace as a `Box<T>`. The value is still there, since the pointer
-        // is cleared before the server frees the value; and nothing is called while the value is lent in which somebody could take it out.
+        // SAFETY: the pointer is null, or points to a value that was put into the keyspace as a `Box<T>`. The value is still there, because
+        // the pointer is cleared before the server frees the value, and while the value is lent, nothing is called that could remove it.
         unsafe { self.raw_value().as_ref() }
     }
 
-    /// The value, to be changed; `None` if the key is absent.
+    /// Returns the value, to change it; `None` if the key is absent.
     #[inline(always)]
     pub(crate) fn value_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: as in `value`; and there is no other reference, since only one key of a name is open at a time.
+        // SAFETY: as in `value`; and there is no other reference, because only one key with this name is open for writing.
         unsafe { self.raw_value().as_mut() }
     }
 
@@ -116,7 +116,8 @@ impl<'a, T: NativeType> Key<'a, T> {
             return;
         }
         let value = Box::into_raw(Box::new(value));
-        // The pointer is noted before the call: the server tells other modules of the new key, and they may take the value out at once.
+        // The pointer is noted before the call, because the server tells other modules of the new key, and they may remove the value at
+        // once.
         self.open.value.set(value.cast());
         // SAFETY: the key is open, and the type's `free` turns the pointer back into the box that it came from.
         let status = unsafe {
@@ -126,40 +127,39 @@ impl<'a, T: NativeType> Key<'a, T> {
             T::handle().count_made();
         } else {
             self.open.value.set(std::ptr::null_mut());
-            // SAFETY: the server refused the value, so it is still ours, from `into_raw` just above.
+            // SAFETY: the server refused the value, so the value still belongs to us, and comes from `into_raw` just above.
             drop(unsafe { Box::from_raw(value) });
         }
     }
 
-    /// Deletes the key.
     #[inline(always)]
     pub(crate) fn delete(&mut self) {
         let value = self.open.value.replace(std::ptr::null_mut());
         if !value.is_null() {
             let key = self.open.key.get();
-            // SAFETY: the key is open. References from `value` have ended, since `self` is borrowed mutably.
+            // SAFETY: the key is open. No reference from `value` is left, because `self` is borrowed mutably.
             step::delete(value, || unsafe { _ = api!(RedisModule_DeleteKey(key)) });
         }
     }
 
-    /// When the key expires, in ms since 1970; `None` if it does not expire.
+    /// Returns when the key expires, in ms since 1970; `None` if it does not expire, or is absent.
     pub(crate) fn expires_at(&self) -> Option<i64> {
-        // Redis 8.6 crashes if it is asked for the TTL of an absent key that is open for writing.
+        // Redis 8.6 crashes when asked for the TTL of an absent key that is open for writing.
         if self.raw_value().is_null() {
             return None;
         }
-        // SAFETY: the key is open, since it has a value.
+        // SAFETY: the key is open, because it has a value.
         let at = unsafe { api!(RedisModule_GetAbsExpire(self.open.key.get())) };
         (at != i64::from(raw::REDISMODULE_NO_EXPIRE)).then_some(at)
     }
 
-    /// Sets when the key expires, in ms since 1970; `None`: never.
+    /// Sets when the key expires, in ms since 1970; `None` means never. Does nothing if the key is absent.
     pub(crate) fn set_expires_at(&mut self, at: Option<i64>) {
         if self.raw_value().is_null() {
             return;
         }
         let at = at.unwrap_or(i64::from(raw::REDISMODULE_NO_EXPIRE));
-        // SAFETY: the key is open, since it has a value. The server refuses a negative time other than "no expiry".
+        // SAFETY: the key is open, because it has a value. The server refuses a negative time other than "no expiry".
         unsafe { api!(RedisModule_SetAbsExpire(self.open.key.get(), at)) };
     }
 }
@@ -167,8 +167,8 @@ impl<'a, T: NativeType> Key<'a, T> {
 impl<T: NativeType> Drop for Key<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: we opened the key, and close it once. The server accepts a null handle, which an absent key that is open for reading has,
-        // and a lost key too.
+        // SAFETY: we opened the key, and close it once. The server accepts a null handle, which lost keys have, and absent keys that are
+        // open for reading.
         unsafe { api!(RedisModule_CloseKey(self.open.key.get())) };
         self.open.give_back();
     }

@@ -15,46 +15,46 @@ static VALKEY: AtomicBool = AtomicBool::new(false);
 static REDIS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the server keeps the reply to an unblocked client until it is done with the client, and drops the reply if the client was sent
-/// away in between. Valkey does. Redis sends the reply at once, or has it made only then.
+/// away in between. Valkey does. Redis sends the reply at once, or asks the module for it only when it is done with the client.
 pub(super) fn keeps_replies() -> bool {
     VALKEY.load(Ordering::Relaxed)
 }
 
-/// Whether the server may delete a key when the last millisecond of its TTL begins, and not only when that millisecond is over. (Redis does
-/// since `activeExpireCycleTryExpire` was tidied up for 8.0: `now < t` keeps the key, where it was `now <= t`.)
+/// Whether the server may delete a key when the last millisecond of its TTL begins, instead of when this millisecond ends. (Redis may since
+/// 8.0: in `activeExpireCycleTryExpire`, `now < t` keeps the key, where it was `now <= t` before.)
 pub(super) fn expires_early() -> bool {
     // Previews of 8.0 have the version 7.9.
     REDIS.load(Ordering::Relaxed) >= number((7, 9))
 }
 
-/// How the server finds the keys of a command if they have no fixed places.
+/// How the server finds the keys of a command whose keys have no fixed places.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum GetKeys {
-    /// The server finds the keys by the description of the command.
+    /// The server uses the description of the command.
     Described,
-    /// The server calls the command itself to ask for its keys (only in a cluster).
+    /// In a cluster, the server calls the command itself to ask for its keys.
     Asked,
-    /// The server looks for the keys on a thread that reads from clients. If that thread called a module, the server would crash.
+    /// A thread that reads from clients looks for the keys. If this thread called the module, the server would crash.
     Unsafe,
 }
 
-/// How this server finds the keys of a command without fixed places. Only clusters call the command, before they redirect a client: Valkey,
-/// and Redis until it went by the description (seen in 8.6; 8.2 and 8.4 were not tried). Since Valkey 8, and after Redis 8.0, the call
-/// comes from the threads that read from clients.
+/// Returns how this server finds the keys of a command whose keys have no fixed places. Only clusters call the command, before they
+/// redirect a client: Valkey does, and Redis did before 8.5 (8.6 uses the description; 8.2 and 8.4 were not tried). Since Valkey 8, and
+/// after Redis 8.0, the call comes from threads that read from clients.
 pub(super) fn get_keys(ctx: &Ctx<'_>) -> GetKeys {
     let redis = REDIS.load(Ordering::Relaxed);
     if !ctx.is_cluster() || redis >= number((8, 5)) {
         return GetKeys::Described;
     }
     let old = (1..number((8, 1))).contains(&redis);
-    // A server whose CONFIG command is renamed does not tell.
+    // If the command `CONFIG` was renamed, the setting is unknown.
     let alone = || ctx.setting(c"io-threads").is_some_and(|threads| threads == "1");
     if old || alone() { GetKeys::Asked } else { GetKeys::Unsafe }
 }
 
-/// Finds out the kind of server. Returns the module options that Redis' own header does not name: Valkey wants to know whether a module can
-/// handle a hash slot that is imported beside the data set in use (`HANDLE_ATOMIC_SLOT_MIGRATION`). Without this option, Valkey 9 moves no
-/// hash slot at all.
+/// Finds out the kind of server. Returns the module options that the header of Redis lacks: Valkey asks whether a module can handle a hash
+/// slot that is imported beside the present data set (`HANDLE_ATOMIC_SLOT_MIGRATION`). Without this option, Valkey 9 moves no hash slot at
+/// all.
 pub(super) fn options(ctx: &Ctx<'_>) -> c_int {
     const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
     let server = Section::read(ctx, c"server");
@@ -70,13 +70,13 @@ pub(super) fn options(ctx: &Ctx<'_>) -> c_int {
     }
 }
 
-/// The first two numbers of a version.
+/// Returns the first two numbers of a version.
 fn version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split('.').map(|number| number.parse().unwrap_or(0));
     Some((numbers.next()?, numbers.next().unwrap_or(0)))
 }
 
-/// A version as one number, so that versions can be compared.
+/// Returns a version as one number, so that versions can be compared.
 fn number((major, minor): (u32, u32)) -> u32 {
     major.saturating_mul(1000).saturating_add(minor)
 }

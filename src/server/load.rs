@@ -1,4 +1,4 @@
-//! Loading the module.
+//! Loads the module.
 
 use std::ffi::{CStr, c_int};
 
@@ -9,14 +9,14 @@ use super::log::log;
 use super::{Arg, Args, Ctx, LogLevel, Module, NumericConfig};
 use super::{audience, detached, info, kind, register, required};
 
-/// Defines the function by which the server loads a module (`RedisModule_OnLoad`), for this `static` of type `Module`. It is a macro
-/// because the server finds the function by its name, and passes no pointer to the module's table.
+/// Defines the function `RedisModule_OnLoad`, which the server calls to load a module, for this `static` of type `Module`. It is a macro
+/// because the server finds the function by its name, and passes no pointer to the `static`.
 macro_rules! define_on_load {
     ($module:path) => {
         /// The function that the server calls to load the module.
         ///
         /// # Safety
-        /// Called by the server, with a context and `argc` strings that are valid until it returns.
+        /// Only the server calls this function, with a context and `argc` strings that are valid until it returns.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, unsafe_code)]
         unsafe extern "C" fn RedisModule_OnLoad(
@@ -34,7 +34,7 @@ pub(crate) use define_on_load;
 /// Does the work of `RedisModule_OnLoad`.
 ///
 /// # Safety
-/// The arguments are those that the server gave to `RedisModule_OnLoad`, which is running.
+/// The arguments are the arguments of the running `RedisModule_OnLoad`.
 pub(crate) unsafe fn on_load(
     module: &Module,
     ctx: *mut raw::RedisModuleCtx,
@@ -42,7 +42,7 @@ pub(crate) unsafe fn on_load(
     argc: c_int,
 ) -> c_int {
     let version = module.version;
-    // SAFETY: the context is the server's. Nothing has been allocated before: the allocator is the server's, and this call fetches it.
+    // SAFETY: the context is the server's. Nothing has been allocated before, because this call gets the server's allocator.
     let status = unsafe {
         raw::Export_RedisModule_Init(ctx, module.name.as_ptr(), version, raw::REDISMODULE_APIVER_1 as c_int)
     };
@@ -71,14 +71,14 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
             "this server lacks {function}; Redis 7.0 or Valkey 8.0 is the oldest that will do"
         ));
     }
-    // Keys are marked as changed when they change, not when they are opened; a short read is an error, and does not end the process; and a
-    // data set that is loaded beside the one in use is no problem for the module.
+    // The options mean: keys are signalled as changed by the module itself, not when they are opened; a short read is an error that does
+    // not end the process; and the module can handle a data set that is loaded beside the present one.
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     // SAFETY: the server gave us the context for the time of loading.
     let options = options as c_int | kind::options(&unsafe { Ctx::new(ctx) });
-    // SAFETY: as above.
+    // SAFETY: the server gave us the context for the time of loading.
     unsafe { api!(RedisModule_SetModuleOptions(ctx, options)) };
     for native in module.types {
         if !(native.register)(ctx) {
@@ -105,7 +105,8 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
     Ok(())
 }
 
-/// Registers the settings. The arguments of `loadmodule` (`name value ...`) are their defaults, and the configuration file overrides them.
+/// Registers the settings. The arguments of `loadmodule` (`name value ...`) are the defaults of the settings, and the configuration file
+/// overrides them.
 fn load_configs(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Result<(), String> {
     let mut given = config_args(&module.name.to_string_lossy(), module.configs, args)?;
     for config in module.configs {

@@ -1,4 +1,4 @@
-//! The server's log.
+//! Writes to the server's log.
 
 use redis_module::raw;
 
@@ -10,8 +10,7 @@ pub(crate) enum LogLevel {
     Warning,
 }
 
-/// Writes a line to the server's log. The line is never used as a format. Control characters, which would end or break the line, are
-/// escaped.
+/// Writes a line to the server's log. Control characters, which would end or break the line, are escaped.
 pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
     let level = match level {
         LogLevel::Verbose => c"verbose",
@@ -19,7 +18,7 @@ pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
         LogLevel::Warning => c"warning",
     };
     let mut text = String::with_capacity(line.len() + 1);
-    // Nearly all lines need no escape. Most are not even written, because of the server's `loglevel`.
+    // Nearly all lines need no escape. Most lines are not even written, because of the server's `loglevel`.
     if line.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
         text.push_str(line);
     } else {
@@ -31,7 +30,7 @@ pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
         }
     }
     text.push('\0');
-    // SAFETY: the server takes a null context, and any that is valid; level, format and text end in NUL, and the format takes one string.
-    // No NUL is left inside, since it is a control character.
+    // SAFETY: the server takes a null context or a valid one; level, format and text end in NUL, and the format takes one string. The text
+    // has no other NUL, because control characters are escaped.
     unsafe { api!(RedisModule_Log(ctx, level.as_ptr(), c"%s".as_ptr(), text.as_ptr())) };
 }

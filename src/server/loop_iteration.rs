@@ -1,13 +1,13 @@
-//! Tells whether two moments belong to one iteration of the event loop, however long the process had to wait for a processor in between.
+//! Shows whether two moments are in the same iteration of the event loop, however long the process waited for a processor in between.
 
 use std::mem::MaybeUninit;
 
-/// How often the calling thread has gone to sleep by itself. An event loop sleeps between iterations, and never within an iteration.
+/// The number of times the calling thread has gone to sleep by itself. An event loop sleeps between iterations, never within one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoopIteration(i64);
 
 impl LoopIteration {
-    /// The present iteration. (A busy event loop may run many iterations without sleeping.)
+    /// Returns the present iteration. (A busy event loop may run many iterations without sleeping, which are then equal.)
     pub(crate) fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the kernel writes to this place, which is ours and large enough.

@@ -1,11 +1,11 @@
-//! Thin, safe wrappers for the parts of the module API that the project uses; the only folder with `unsafe`.
+//! Thin, safe wrappers for the parts of the module API that the project uses. This is the only folder with `unsafe`.
 //!
-//! It knows nothing of locks. It relies on this throughout:
+//! This folder knows nothing about locks. All its files rely on this:
 //!
 //! - The server runs every callback of a module on one thread at a time, under its global lock, and passes pointers that stay valid until
 //!   the callback returns. The types here borrow from those pointers, so that nothing taken from a callback outlives it.
-//! - `load` refuses to load the module if a function of its list of required ones is absent. A newer function is looked up at run time,
-//!   never by version number.
+//! - `load` refuses to load the module if one of the required functions is absent. Whether the server has a newer function is checked at
+//!   run time, never by version number.
 //! - No panic crosses into the server: every callback runs inside `guard`.
 
 #![allow(unsafe_code)]
@@ -66,7 +66,7 @@ pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
 pub(crate) use context::Ctx;
 #[cfg(test)]
-pub(crate) use counted::{Counted, taken_by};
+pub(crate) use counted::{Counted, allocated_by};
 pub(crate) use definition::{Argument, Change, Definition, KeyUse, Keys};
 pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
 #[cfg(debug_assertions)]

@@ -1,4 +1,4 @@
-//! The parts of a module.
+//! The table of what the module adds to the server.
 
 use std::ffi::CStr;
 

@@ -1,4 +1,4 @@
-//! Native data types: the server keeps, saves, loads and frees their values through the module.
+//! Native data types, whose values the server keeps, saves, loads and frees through the module.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -8,61 +8,60 @@ use super::guard::guard;
 use super::log::log;
 use super::{Arg, Ctx, LogLevel, RdbReader, RdbWriter, TypeHandle, step};
 
-/// A value that keys can hold.
+/// The type of values that keys can have.
 ///
-/// `Send`, because the server may drop it on a background thread (`UNLINK`, `FLUSHALL ASYNC`).
+/// Values are `Send`, because the server may drop them on a background thread (`UNLINK`, `FLUSHALL ASYNC`).
 pub(crate) trait NativeType: Sized + Send + 'static {
-    /// Nine characters, as `TYPE` shows them.
+    /// The type's name, as `TYPE` shows it: nine characters.
     const NAME: &'static CStr;
-    /// The version of the encoding that `save` writes, 0 to 1023.
+    /// The version of the encoding that `save` writes, from 0 to 1023.
     const ENCODING: i32;
 
-    /// The place for the registered type.
+    /// Returns the handle, which keeps the registered type.
     fn handle() -> &'static TypeHandle;
 
     fn save(&self, rdb: &mut RdbWriter);
 
-    /// Reads a value that `save` wrote in this encoding. The error is a line for the log; the file or payload is refused.
+    /// Reads a value that `save` wrote in this encoding. An error refuses the file or payload, and its text is logged.
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String>;
 
-    /// Writes the commands that make the value anew, without its TTL, which the server adds.
+    /// Writes commands that make the value anew, without its TTL, which the server adds.
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite);
 
     fn digest(&self, digest: &mut Digest);
 
-    /// Saves what belongs to no key. If this writes nothing, the file can be loaded without the module. Called only if the server has it
-    /// (7.2 and later).
+    /// Saves data that belongs to no key. If this writes nothing, the file can be loaded without the module. Servers before 7.2 don't call
+    /// this.
     fn save_aux(rdb: &mut RdbWriter);
 
-    /// Reads what `save_aux` wrote. The error is as for `load`.
+    /// Reads what `save_aux` wrote. An error is handled as in `load`.
     fn load_aux(rdb: &mut RdbReader, encoding: i32) -> Result<(), String>;
 
-    /// Moves the memory that the value owns to where the server wants it, against fragmentation.
+    /// Lets the server move the memory that the value owns, against fragmentation.
     fn defrag(&mut self, defrag: &mut Defrag);
 
-    /// Bytes on the heap, without the value's own.
+    /// Returns the number of bytes that the value owns on the heap.
     fn heap_size(&self) -> usize;
 
-    /// About how many allocations are freed with the value, at least 1. Beyond 64 the server frees the value in the background, if it is
-    /// asked to (`UNLINK`).
+    /// Returns about how many allocations are freed with the value, at least 1. Above 64, `UNLINK` frees the value in the background.
     fn free_effort(&self) -> usize;
 }
 
-/// Callbacks for values of a type. The module's table names them, so that the type itself need not know the listener.
+/// Callbacks for values of a type. The module's table connects them with the type, so that the type does not need to know its listener.
 pub(crate) trait ValueEvents<T: NativeType> {
-    /// The value is being taken out of the keyspace, to be dropped or moved (`RENAME`, `MOVE`). Not called when a database is flushed, or
-    /// when the module itself deletes the key. The keyspace is in the middle of a change, so the callback may note it, but not touch any
-    /// key.
+    /// The value is being removed from the keyspace, to be dropped or moved (`RENAME`, `MOVE`). This is not called when a database is
+    /// flushed, or when the module itself deletes the key. The server may be in the middle of a change of keys, so the callback may note
+    /// the event, but not touch any key.
     fn unlinked(value: &T, from: &Unlinked);
 
     /// A client has sent a value (`RESTORE`), which is not in the keyspace yet, and may still be refused.
     fn sent(ctx: &Ctx<'_>);
 
-    /// The level of the log line about a value from a client that can't be loaded.
+    /// Returns the log level for a client's value that can't be loaded.
     fn refused() -> LogLevel;
 }
 
-/// An entry in the module's table of types: a type and its listener.
+/// A type and its listener, in the module's table.
 pub(crate) struct TypeSpec {
     pub(super) register: fn(*mut raw::RedisModuleCtx) -> bool,
 }
@@ -75,7 +74,7 @@ impl TypeSpec {
 
 fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let mut methods = raw::RedisModuleTypeMethods {
-        // Redis 7.0 knows version 4, and ignores `aux_save2`, which came with 5.
+        // Redis 7.0 knows version 4, and ignores `aux_save2`, which is new in version 5.
         version: 5,
         rdb_load: Some(load::<T, E>),
         rdb_save: Some(save::<T>),
@@ -83,18 +82,18 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         digest: Some(digest::<T>),
         free: Some(free::<T>),
         mem_usage2: Some(memory::<T>),
-        // Superseded by `mem_usage2`.
+        // `mem_usage2` replaces this callback.
         mem_usage: None,
         aux_load: Some(load_aux::<T>),
         aux_save_triggers: raw::REDISMODULE_AUX_BEFORE_RDB as c_int,
         aux_save2: Some(save_aux::<T>),
-        // `aux_save` is left out, since it always writes something: the file would need the module forever.
+        // `aux_save` is left out, because it always writes something: the file would always need the module.
         aux_save: None,
         free_effort: Some(free_effort::<T>),
-        // `free_effort` is enough: `free_effort2` only gets the database in addition.
+        // `free_effort` is enough: `free_effort2` would only get the database, too.
         free_effort2: None,
         unlink2: Some(unlinked::<T, E>),
-        // Superseded by `unlink2`.
+        // `unlink2` replaces this callback.
         unlink: None,
         // Without `copy`, the server refuses `COPY`, which would give one grant two holders.
         copy: None,
@@ -141,7 +140,7 @@ unsafe extern "C" fn load<T: NativeType, E: ValueEvents<T>>(
 /// # Safety
 /// `value` is a value of this type in the keyspace; `rdb` is the stream that the server writes.
 unsafe extern "C" fn save<T: NativeType>(rdb: *mut raw::RedisModuleIO, value: *mut c_void) {
-    // SAFETY: the caller's promise; the server changes no value while it saves it.
+    // SAFETY: the caller promises this; the server changes no value while it saves it.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"rdb-save", || value.save(&mut RdbWriter(rdb)));
 }
@@ -183,9 +182,9 @@ unsafe extern "C" fn rewrite<T: NativeType>(
     key: *mut raw::RedisModuleString,
     value: *mut c_void,
 ) {
-    // SAFETY: the caller's promise; the server changes no value while it saves it.
+    // SAFETY: the caller promises this; the server changes no value while it saves it.
     let value = unsafe { &*value.cast::<T>() };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises this.
     let key = unsafe { Arg::new(key) };
     guard(c"aof-rewrite", || value.rewrite(key, &mut AofRewrite(aof)));
 }
@@ -193,7 +192,7 @@ unsafe extern "C" fn rewrite<T: NativeType>(
 /// # Safety
 /// `value` is a value of this type in the keyspace.
 unsafe extern "C" fn digest<T: NativeType>(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises this.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"digest", || value.digest(&mut Digest(digest)));
 }
@@ -214,12 +213,12 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     value: *const c_void,
 ) {
     if !step::is_ours(value) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises this.
         unsafe { taken_out::<T, E>(context, value) };
     }
 }
 
-/// Reports a value that somebody else took out. It is not inlined, so that the module's own deletions do not pay for it.
+/// Reports a value that something other than the module removed. It is not inlined, so that the module's own deletions do not pay for it.
 ///
 /// # Safety
 ///
@@ -230,7 +229,7 @@ unsafe fn taken_out<T: NativeType, E: ValueEvents<T>>(
     value: *const c_void,
 ) {
     step::taken_out(value);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises this.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"unlink", || E::unlinked(value, &Unlinked(context)));
 }
@@ -242,7 +241,7 @@ unsafe extern "C" fn memory<T: NativeType>(
     value: *const c_void,
     _samples: usize,
 ) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises this.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"mem-usage", || size_of::<T>() + value.heap_size()).unwrap_or(0)
 }
@@ -253,9 +252,9 @@ unsafe extern "C" fn free_effort<T: NativeType>(
     _key: *mut raw::RedisModuleString,
     value: *const c_void,
 ) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises this.
     let value = unsafe { &*value.cast::<T>() };
-    // With 0, the server would always use the background thread.
+    // For 0, the server would always use the background thread.
     guard(c"free-effort", || value.free_effort()).unwrap_or(1).max(1)
 }
 
@@ -268,10 +267,10 @@ unsafe extern "C" fn defrag<T: NativeType>(
 ) -> c_int {
     guard(c"defrag", || {
         let mut defrag = Defrag(context);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises this.
         let old = unsafe { *value };
         let new = defrag.moved(old);
-        // SAFETY: the place is ours to change, and the value is at `new` now.
+        // SAFETY: the callback may change the place, and the value is now at `new`.
         unsafe { *value = new };
         // SAFETY: the value of this type was moved byte by byte, and nobody else uses it now.
         let moved = unsafe { &mut *new.cast::<T>() };
@@ -280,14 +279,14 @@ unsafe extern "C" fn defrag<T: NativeType>(
     0
 }
 
-/// Moves allocations to where the server wants them.
+/// Moves allocations to other places, against fragmentation.
 pub(crate) struct Defrag(*mut raw::RedisModuleDefragCtx);
 
 impl Defrag {
     /// Returns the box, which the server may have moved.
     pub(crate) fn boxed<T>(&mut self, value: Box<T>) -> Box<T> {
         let new = self.moved(Box::into_raw(value).cast());
-        // SAFETY: the pointer is from `into_raw`, or to a copy in an allocation of the same size, whose original is gone.
+        // SAFETY: the pointer is from `into_raw`, or points to a copy of the same size whose original is gone.
         unsafe { Box::from_raw(new.cast()) }
     }
 
@@ -303,27 +302,27 @@ impl Defrag {
         unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(new.cast(), len)) }
     }
 
-    /// Has the server move an allocation of its allocator, if it wants to. Returns where the allocation is now.
+    /// Lets the server move an allocation, if it wants to. Returns where the allocation is now.
     fn moved(&mut self, old: *mut c_void) -> *mut c_void {
-        // SAFETY: `defrag` made `self` from the server's pointer, and it lives no longer than that; the caller owns `old`.
+        // SAFETY: `defrag` made `self` from the server's pointer, and `self` does not outlive the callback; the caller owns `old`.
         let new = unsafe { api!(RedisModule_DefragAlloc(self.0, old)) };
         if new.is_null() { old } else { new }
     }
 }
 
-/// The place from which a value is being taken out.
+/// The key from which a value is being removed.
 pub(crate) struct Unlinked(*mut raw::RedisModuleKeyOptCtx);
 
 impl Unlinked {
     pub(crate) fn db(&self) -> i32 {
-        // SAFETY: `unlinked` made `self` from the server's pointer, and it lives no longer than that.
+        // SAFETY: `unlinked` made `self` from the server's pointer, and `self` does not outlive the callback.
         unsafe { api!(RedisModule_GetDbIdFromOptCtx(self.0)) }
     }
 
     pub(crate) fn key(&self) -> Arg<'_> {
         // SAFETY: as in `db`.
         let key = unsafe { api!(RedisModule_GetKeyNameFromOptCtx(self.0)) };
-        // SAFETY: the name outlives the callback, and `self` does not.
+        // SAFETY: the name outlives `self`, because it outlives the callback.
         unsafe { Arg::new(key.cast_mut()) }
     }
 }
@@ -334,8 +333,8 @@ pub(crate) struct AofRewrite(*mut raw::RedisModuleIO);
 impl AofRewrite {
     /// Writes `command key bytes`.
     pub(crate) fn bytes(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8]) {
-        // SAFETY: `rewrite` made `self` from the server's stream, and it lives no longer than that; the format names a string of the
-        // server's and a buffer with its length (a `usize`), and they follow.
+        // SAFETY: `rewrite` made `self` from the server's stream, and `self` does not outlive the callback; the format says that a server
+        // string and a buffer with its length (a `usize`) follow.
         unsafe {
             api!(RedisModule_EmitAOF(
                 self.0,
@@ -349,12 +348,12 @@ impl AofRewrite {
     }
 }
 
-/// Builds the digest that `DEBUG DIGEST` compares.
+/// Adds data to the digest that `DEBUG DIGEST` shows.
 pub(crate) struct Digest(*mut raw::RedisModuleDigest);
 
 impl Digest {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        // SAFETY: `digest` made `self` from the server's pointer, and it lives no longer than that; the server reads `len` bytes.
+        // SAFETY: `digest` made `self` from the server's pointer, and `self` does not outlive the callback; the server reads `len` bytes.
         unsafe { api!(RedisModule_DigestAddStringBuffer(self.0, bytes.as_ptr().cast(), bytes.len())) };
     }
 

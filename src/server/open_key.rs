@@ -1,4 +1,4 @@
-//! The handles and values of open keys. They are kept in one place, so that a key that is lost (see `Key`) loses them too.
+//! The handles and values of open keys. They are in one place, so that they can be cleared when a key is lost (see `Key`).
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -8,26 +8,26 @@ use redis_module::raw;
 
 use super::ServerCell;
 
-/// One open key. If the key is absent, the value is null. If the key is lost, the handle is null too: to close the handle, the server would
-/// look at a value that is gone. While an `OpenKey` is not in use, its value is null.
+/// One open key. If the key is absent, the value is null. If the key is lost, the handle is null, too: closing the handle would make the
+/// server look at a freed value. While an `OpenKey` is not in use, its value is null.
 pub(super) struct OpenKey {
     pub(super) key: Cell<*mut raw::RedisModuleKey>,
     pub(super) value: Cell<*mut c_void>,
 }
 
-// SAFETY: as for `ServerCell`: only callbacks touch it, which the server runs one at a time under its global lock.
+// SAFETY: as for `ServerCell`: only callbacks use it, and the server runs them one at a time under its global lock.
 unsafe impl Sync for OpenKey {}
 
-/// The `OpenKey` for the first key that a step opens for writing. Most steps open only one key.
+/// The `OpenKey` for the only key of a step that opens one key for writing, as most steps do.
 static ONLY: OpenKey = OpenKey::new();
 
-/// The `OpenKey`s for all further keys. They are reused, so there are only as many as keys were open at the same time.
+/// The `OpenKey`s for all other keys. They are reused, so there are only as many as keys were open at the same time.
 struct More {
     all: Vec<&'static OpenKey>,
     free: Vec<&'static OpenKey>,
 }
 
-/// The handles of lost keys, which can't be closed: about 100 bytes each. They are kept here so that leak checkers do not report them.
+/// The handles of lost keys, about 100 bytes each. They can't be closed, but are kept here so that leak checkers do not report them.
 static LEFT: ServerCell<Vec<usize>> = ServerCell::new(Vec::new());
 
 static MORE: ServerCell<More> = ServerCell::new(More { all: Vec::new(), free: Vec::new() });
@@ -51,11 +51,11 @@ impl OpenKey {
     pub(super) fn give_back(&'static self) {
         self.value.set(ptr::null_mut());
         if !ptr::eq(self, &ONLY) {
-            one_less(self);
+            put_back(self);
         }
     }
 
-    /// Gives up the handle without closing it.
+    /// Marks the key as lost, and gives up its handle without closing it.
     fn lose(&self) {
         let key = self.key.replace(ptr::null_mut());
         self.value.set(ptr::null_mut());
@@ -76,7 +76,7 @@ fn another() -> &'static OpenKey {
 }
 
 #[inline(never)]
-fn one_less(open: &'static OpenKey) {
+fn put_back(open: &'static OpenKey) {
     MORE.with(|more| more.free.push(open));
 }
 
@@ -85,7 +85,7 @@ pub(super) fn lose(value: *const c_void) {
     lose_where(|open| ptr::eq(open.value.get(), value));
 }
 
-/// Marks the open keys with values in this database as lost; `None`: in all databases.
+/// Marks all open keys with values in this database as lost, or, if `db` is `None`, in all databases.
 pub(super) fn lose_all(db: Option<i32>) {
     lose_where(|open| {
         // SAFETY: a handle with a value is open; the server does not look at the value for this call.

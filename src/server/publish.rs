@@ -1,11 +1,11 @@
-//! Publish/Subscribe.
+//! Publishes messages.
 
 use redis_module::raw;
 
 use super::Ctx;
 
 impl Ctx<'_> {
-    /// Whether the user of this name has the right to a channel, whoever runs the command. A deleted user has no rights.
+    /// Whether the user with this name has the right to publish to a channel, whoever runs the command. A deleted user has no rights.
     pub(crate) fn user_may_publish(&self, user: &[u8], channel: &[u8]) -> bool {
         const PUBLISH: i32 = raw::REDISMODULE_CMD_CHANNEL_PUBLISH.cast_signed();
         // SAFETY: the string is valid. The server returns a user object that is ours, or null.
@@ -23,8 +23,8 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Publishes a message. Returns the number of subscribers of this server that got it. In a cluster the message goes to the other nodes
-    /// too, but their subscribers are not counted.
+    /// Publishes a message. Returns the number of subscribers of this server that got it. In a cluster, other nodes get the message, too,
+    /// but their subscribers are not counted.
     pub(crate) fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         let receivers = self.with_string(channel, |channel| {
             self.with_string(message, |message| {

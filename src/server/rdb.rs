@@ -1,4 +1,4 @@
-//! Values in files, in the stream to a replica, and in `DUMP` payloads: how the module writes and reads them.
+//! Writes and reads values in files, in the stream to a replica, and in `DUMP` payloads.
 
 use redis_module::raw;
 
@@ -7,7 +7,7 @@ pub(crate) struct RdbWriter(pub(super) *mut raw::RedisModuleIO);
 
 impl RdbWriter {
     pub(crate) fn unsigned(&mut self, value: u64) {
-        // SAFETY: `native_type` made `self` from the server's stream, and it lives no longer than the callback.
+        // SAFETY: `native_type` made `self` from the server's stream, and `self` does not outlive the callback.
         unsafe { api!(RedisModule_SaveUnsigned(self.0, value)) };
     }
 
@@ -17,7 +17,7 @@ impl RdbWriter {
     }
 }
 
-/// The stream ended early, or has data of another kind.
+/// The stream ended early, or has data of another kind than the data that was to be read.
 #[derive(Debug)]
 pub(crate) struct Truncated;
 
@@ -26,7 +26,7 @@ pub(crate) struct RdbReader(pub(super) *mut raw::RedisModuleIO);
 
 impl RdbReader {
     pub(crate) fn unsigned(&mut self) -> Result<u64, Truncated> {
-        // SAFETY: `native_type` made `self` from the server's stream, and it lives no longer than the callback.
+        // SAFETY: `native_type` made `self` from the server's stream, and `self` does not outlive the callback.
         let value = unsafe { api!(RedisModule_LoadUnsigned(self.0)) };
         self.check().map(|()| value)
     }
@@ -45,25 +45,25 @@ impl RdbReader {
         self.check().map(|()| bytes)
     }
 
-    /// Whether a client sent the value (`RESTORE`), so that it may be anything. Otherwise it comes from a file, a primary, or the node from
-    /// which a hash slot is imported. (A replica that clients may write to can't tell clients from its primary, and treats all values as
-    /// its primary's.)
+    /// Whether a client sent the value (`RESTORE`), so that the value may be anything. Otherwise it comes from a file, a primary, or the
+    /// node from which a hash slot is imported. (A writable replica can't tell clients from its primary, and treats all values like those
+    /// of its primary.)
     pub(crate) fn is_from_client(&self) -> bool {
         const FROM_ELSEWHERE: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING
             | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING
             | raw::REDISMODULE_CTX_FLAGS_SLAVE;
-        // SAFETY: without a context the server returns its own flags, and none of a client.
+        // SAFETY: without a context, the server returns only its own flags, and no flags of a client.
         let flags = unsafe { api!(RedisModule_GetContextFlags(std::ptr::null_mut())) }.cast_unsigned();
         flags & FROM_ELSEWHERE == 0 && !self.hash_slot_arrives()
     }
 
-    /// Whether the key is in a hash slot that is imported in one go, by `RESTORE` (Redis 8.4 and later). Only then can a key be made in a
-    /// hash slot that is not this node's, since clients are redirected to the node that has it. (In the older way, key by key, clients send
-    /// `RESTORE`. Valkey 9 runs the commands of an append-only file.)
+    /// Whether the key is in a hash slot that is imported as a whole, by `RESTORE` (Redis 8.4 and later). Only then can `RESTORE` make a
+    /// key in another node's hash slot: clients are redirected to that node. (If a slot is imported key by key, clients send `RESTORE`.
+    /// Valkey 9 imports a slot with the commands of an append-only file.)
     fn hash_slot_arrives(&self) -> bool {
         // SAFETY: the table of functions is only written while the module loads.
         let hash_slot_of = unsafe { raw::RedisModule_ClusterKeySlot };
-        // SAFETY: as above.
+        // SAFETY: the table of functions is only written while the module loads.
         let is_ours = unsafe { raw::RedisModule_ClusterCanAccessKeysInSlot };
         let (Some(hash_slot_of), Some(is_ours)) = (hash_slot_of, is_ours) else { return false };
         // SAFETY: as in `unsigned`; the server returns the name of the key, or null.
@@ -77,7 +77,7 @@ impl RdbReader {
         unsafe { is_ours(hash_slot) == 0 }
     }
 
-    /// The context of the callback, which belongs to no client.
+    /// Returns the context of the callback, which belongs to no client.
     pub(super) fn context(&self) -> *mut raw::RedisModuleCtx {
         // SAFETY: as in `unsigned`; the server frees the context after the callback.
         unsafe { api!(RedisModule_GetContextFromIO(self.0)) }

@@ -27,8 +27,8 @@ pub(super) fn commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result
     Ok(())
 }
 
-/// Makes an ACL category of the module's own. Returns `false` if the server refuses, or does not know ACL categories of modules (before
-/// Redis 7.4).
+/// Makes an ACL category of the module's own. Returns `false` if the server refuses, or (before Redis 7.4) does not know ACL categories of
+/// modules.
 fn make_category(ctx: *mut raw::RedisModuleCtx, name: &CStr) -> bool {
     // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
     let Some(add) = (unsafe { raw::RedisModule_AddACLCategory }) else { return false };
@@ -41,7 +41,8 @@ fn make_category(ctx: *mut raw::RedisModuleCtx, name: &CStr) -> bool {
     made
 }
 
-/// Registers one command. `own` is the module's ACL category; `made` is that category if the server has made it.
+/// Registers one command. `own` is the name of the module's ACL category; `made` is the same name, or `None` if the server did not make the
+/// category.
 fn register(
     ctx: *mut raw::RedisModuleCtx,
     command: &CommandSpec,
@@ -54,7 +55,7 @@ fn register(
     let (first, last, keystep) = match definition.key.keys {
         Keys::First => (1, 1, 1),
         Keys::FromSecond => (2, -1, 1),
-        // `describe` tells the server these keys, and the command itself does when asked.
+        // `describe` tells the server where these keys are, and the command itself does when asked.
         Keys::Counted | Keys::After(_) => (0, 0, 0),
     };
     let asked = get_keys == GetKeys::Asked && matches!(definition.key.keys, Keys::Counted | Keys::After(_));
@@ -87,7 +88,7 @@ fn register(
     Ok(())
 }
 
-/// Puts a command into its ACL categories. Returns `false` only if the server supports this, but refuses these categories.
+/// Puts a command into its ACL categories. Returns `false` only if the server knows this function, but refuses the categories.
 fn set_categories<'a>(
     command: *mut raw::RedisModuleCommand,
     categories: impl Iterator<Item = &'a &'static CStr>,
@@ -101,7 +102,7 @@ fn set_categories<'a>(
     status == raw::REDISMODULE_OK as c_int
 }
 
-/// Tells the server what `COMMAND INFO`, `COMMAND DOCS` and `COMMAND GETKEYS` are to show. Returns whether the server accepted it.
+/// Tells the server what `COMMAND INFO`, `COMMAND DOCS` and `COMMAND GETKEYS` are to show. Returns whether the server accepted this.
 fn describe(command: *mut raw::RedisModuleCommand, definition: &Definition) -> bool {
     let version = raw::RedisModuleCommandInfoVersion {
         version: 1,
@@ -141,13 +142,13 @@ fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
         }
         Keys::FromSecond => {
             spec.bs.index.pos = 2;
-            // Up to the last argument.
+            // The keys go on up to the last argument.
             (spec.fk.range.lastkey, spec.fk.range.keystep) = (-1, 1);
         }
         Keys::Counted => {
             spec.bs.index.pos = 1;
             spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-            // Positions relative to the first argument: the number of keys, and the first key after it.
+            // These positions are relative to the first argument: the number of keys, and the first key.
             (spec.fk.keynum.keynumidx, spec.fk.keynum.firstkey, spec.fk.keynum.keystep) = (0, 1, 1);
         }
         Keys::After(word) => {
@@ -159,13 +160,13 @@ fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
     spec
 }
 
-/// The end of a table of key specs.
+/// Returns a row of zeros, which ends a table of key specs.
 fn no_key_spec() -> raw::RedisModuleCommandKeySpec {
-    // SAFETY: this is a C structure of numbers and pointers, and by the header, zeros end a table.
+    // SAFETY: all zeros are valid for this C structure of numbers and pointers; the header says that zeros end a table.
     unsafe { std::mem::zeroed() }
 }
 
-/// The arguments as the server reads them. `tables` owns the returned table.
+/// Returns a table of the arguments, as the server reads them. `tables` owns the table.
 fn table(
     arguments: &[Argument],
     tables: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
@@ -194,7 +195,7 @@ fn row(argument: &Argument, tables: &mut Vec<Vec<raw::RedisModuleCommandArg>>) -
     raw::RedisModuleCommandArg {
         name: argument.name.as_ptr(),
         type_: kind,
-        // The index of the only key spec. The server ignores it for other arguments.
+        // The index of the only key spec, which the server ignores for arguments that are not keys.
         key_spec_index: 0,
         token: argument.token.map_or(none, CStr::as_ptr),
         summary: none,

@@ -1,4 +1,4 @@
-//! How far replicas are in the stream of replication, and when they report it.
+//! Finds out how much of the replication stream each replica has, and when a replica acknowledges more.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -10,15 +10,15 @@ use super::guard::guard;
 use super::section::Section;
 use super::{Arg, Ctx, detached};
 
-/// A callback for reports of replicas.
+/// A callback for acknowledgements of replicas.
 pub(crate) trait AckEvents {
-    /// A replica has reported how far it is. The server notes the report right after this. The report can be looked up once the commands
-    /// that have already arrived are done.
+    /// A replica has sent an acknowledgement (`REPLCONF ACK`). The server notes it right after this call, so it can be looked up once the
+    /// commands that have already arrived are done.
     fn acked();
 }
 
 impl Ctx<'_> {
-    /// How many bytes this server has written for its replicas, and the last offset that each replica has reported.
+    /// Returns how many bytes this server has written for its replicas, and the last offset that each replica has acknowledged.
     pub(crate) fn replicas(&self) -> (i64, Vec<i64>) {
         let replication = Section::read(self, c"replication");
         let number = |text: &str| text.parse().unwrap_or(0);
@@ -27,7 +27,7 @@ impl Ctx<'_> {
         for place in 0.. {
             let Ok(field) = std::ffi::CString::new(format!("slave{place}")) else { break };
             let Some(replica) = replication.field(&field) else { break };
-            // A replica that has reconnected counts once, even if its old connection is not known to be dead yet.
+            // A replica that has reconnected counts once, even if the server does not know yet that its old connection is dead.
             if let Some((name, ack)) = ack(replica) {
                 let farthest: &mut i64 = replicas.entry(name).or_default();
                 *farthest = ack.max(*farthest);
@@ -36,12 +36,12 @@ impl Ctx<'_> {
         (written, replicas.into_values().collect())
     }
 
-    /// Asks all replicas how far they are. Returns whether the server accepted that. A replica reports how far it is when the question
-    /// reaches it, so a question in the same transaction as a change does not cover that change.
+    /// Asks all replicas how much of the stream they have. Returns whether the server accepted this. A replica answers when the question
+    /// reaches it, so a question in the same transaction as a change does not cover this change.
     pub(crate) fn ask_replicas(&self) -> bool {
         let (replconf, getack, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
         // "A": the command goes into no append-only file.
-        // SAFETY: the context is valid (see `new`); the format names two texts that end in NUL, and they follow.
+        // SAFETY: the context is valid (see `new`); the format says that two texts ending in NUL follow.
         let status =
             unsafe { api!(RedisModule_Replicate(self.raw(), replconf, c"Acc".as_ptr(), getack, all)) };
         status == raw::REDISMODULE_OK as c_int
@@ -49,7 +49,7 @@ impl Ctx<'_> {
 }
 
 /// Reads a replica's address and offset from a line such as `ip=127.0.0.1,port=6380,state=online,offset=1234,lag=0`. Returns `None` if the
-/// replica still waits for the data set.
+/// replica does not have the data set yet.
 fn ack(replica: &str) -> Option<(&str, i64)> {
     let value = |name: &str| {
         replica
@@ -62,14 +62,14 @@ fn ack(replica: &str) -> Option<(&str, i64)> {
     Some((name, value("offset")?.parse().ok()?))
 }
 
-/// Listens to the reports of replicas until it is dropped. Meanwhile it looks at each command that arrives.
+/// Listens to replicas' acknowledgements until it is dropped. Meanwhile it looks at each command that arrives.
 pub(crate) struct Acks(NonNull<raw::RedisModuleCommandFilter>);
 
 // SAFETY: only callbacks use the pointer, and they run one at a time under the server's lock.
 unsafe impl Send for Acks {}
 
 impl Acks {
-    /// Begins to listen to replicas. Returns `None` if the server refuses.
+    /// Begins to listen to replicas' acknowledgements. Returns `None` if the server refuses.
     pub(crate) fn listen<E: AckEvents>() -> Option<Self> {
         // SAFETY: the context is valid as long as the module is loaded.
         let registered =
@@ -86,7 +86,7 @@ impl Drop for Acks {
 }
 
 /// # Safety
-/// Called by the server, with a command that is about to run.
+/// Only the server calls this function, with a command that is about to run.
 unsafe extern "C" fn filter<E: AckEvents>(command: *mut raw::RedisModuleCommandFilterCtx) {
     guard(c"command-filter", || {
         // SAFETY: the command is the server's; the server returns null for an argument that is not there.

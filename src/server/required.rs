@@ -1,4 +1,4 @@
-//! The functions of the module API that the module needs.
+//! The functions of the module API that the server must have.
 
 use redis_module::raw;
 
@@ -13,7 +13,7 @@ macro_rules! required {
             $(pub(in crate::server) const $function: () = ();)*
         }
 
-        /// The first required function that the server does not have.
+        /// Returns the first required function that the server does not have, if there is one.
         pub(super) fn missing() -> Option<&'static str> {
             // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
             $(if unsafe { raw::$function }.is_none() { return Some(stringify!($function)); })*

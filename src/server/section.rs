@@ -1,4 +1,4 @@
-//! One section of the server's `INFO`, as the server gives it to a module.
+//! Reads a section of the server's `INFO`.
 
 use std::ffi::CStr;
 
@@ -18,7 +18,7 @@ impl<'a> Section<'a> {
         Self { ctx, fields }
     }
 
-    /// The value of a field; `None` if the section does not have the field.
+    /// Returns the value of a field; `None` if the section does not have the field.
     pub(super) fn field(&self, name: &CStr) -> Option<&str> {
         // SAFETY: the section is the server's, and lives until `drop`; the name ends in NUL.
         let text = unsafe { api!(RedisModule_ServerInfoGetFieldC(self.fields, name.as_ptr())) };
@@ -38,7 +38,7 @@ impl Drop for Section<'_> {
 }
 
 impl Ctx<'_> {
-    /// The server's setting `maxmemory-policy`: which keys it removes when memory is short.
+    /// Returns the server's setting `maxmemory-policy`, which says which keys the server removes when memory is short.
     pub(crate) fn maxmemory_policy(&self) -> String {
         Section::read(self, c"memory").field(c"maxmemory_policy").unwrap_or_default().into()
     }

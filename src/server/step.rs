@@ -1,16 +1,16 @@
-//! Steps: work on open keys, one step at a time, even if other modules change these keys meanwhile.
+//! Steps: a step works on open keys, and stays correct even if other modules change these keys meanwhile. Steps run one at a time.
 //!
-//! Opening an expired key deletes it, and writing a key may make a new one. The server tells other modules of both, and they may then do
-//! anything to any key: when the server returns to us, the value of an open key may be gone. So what is known of an open key is not trusted
-//! after such a call:
+//! Opening an expired key deletes it, and writing may make a new key. The server tells other modules of both, and these modules may then do
+//! anything to any key: when the server returns to us, the value of an open key may be gone. So after such a call, a step does not rely on
+//! its earlier knowledge about an open key:
 //!
 //! - `Step::open_again` opens keys once more if something happened while they were opened;
-//! - an open key whose value somebody else takes out is lost from that moment on (`OpenKey`): it looks absent, and is not changed;
-//! - code that decides something new asks `is_disturbed` first;
+//! - an open key whose value something else removes is lost from then on (`OpenKey`): it looks absent, and is not changed;
+//! - code that grants something new checks `is_disturbed` first;
 //! - no step begins within another step.
 //!
-//! The server tells the module of each lock that leaves the keyspace before it frees the value (`NativeType`). It also tells of expired
-//! keys, swapped databases and flushes (`events`), but of flushes only when the values are gone.
+//! Before the server frees the value of a lock, it reports that the value leaves the keyspace (`NativeType`). It also reports expired keys,
+//! swapped databases and flushes (`events`), but flushes only when the values are gone.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -18,14 +18,14 @@ use std::ptr;
 
 use super::open_key;
 
-/// How often keys are opened before the step fails.
+/// How many times a step opens its keys before it fails.
 const TRIES: usize = 3;
 
 static NOW: Now = Now { phase: Cell::new(Phase::Idle), ours: Cell::new(ptr::null()) };
 
 struct Now {
     phase: Cell<Phase>,
-    /// The value that we are deleting.
+    /// The value that the module itself is deleting.
     ours: Cell<*const c_void>,
 }
 
@@ -33,22 +33,22 @@ struct Now {
 enum Phase {
     /// No step runs.
     Idle,
-    /// A step runs, and since its keys were opened, nobody else has changed the keyspace.
+    /// A step runs, and nothing else has changed the keyspace since the step opened its keys.
     Quiet,
-    /// A step runs, and somebody else has changed the keyspace.
+    /// A step runs, and something else has changed the keyspace since the step began to open its keys.
     Disturbed,
 }
 
-// SAFETY: as for `ServerCell`: only callbacks touch it, which the server runs one at a time under its global lock. (Atomics would cost
-// another instruction for each access, and each step makes several.)
+// SAFETY: as for `ServerCell`: only callbacks use it, and the server runs them one at a time under its global lock. (Atomics would cost one
+// more instruction for each access, and each step makes several accesses.)
 unsafe impl Sync for Now {}
 
 /// The proof that a step runs.
 pub(crate) struct Step(());
 
 impl Step {
-    /// Begins a step, before it opens keys. Returns `None` if a step runs already, which means that another module called this module in
-    /// the middle of a step.
+    /// Begins a step, before its keys are opened. Returns `None` if a step already runs: another module called this module in the middle of
+    /// a step.
     #[inline(always)]
     pub(crate) fn begin() -> Option<Self> {
         if NOW.phase.get() != Phase::Idle {
@@ -58,8 +58,8 @@ impl Step {
         Some(Self(()))
     }
 
-    /// Opens keys again after the step was disturbed while they were opened. The keys that were opened before must not be used any more.
-    /// Returns `None` if the step is disturbed each time.
+    /// Opens the keys of a step again, after a disturbance while they were opened. The keys that were opened before must not be used any
+    /// more. Returns `None` if each try is disturbed, and an error if `open` fails.
     #[cold]
     #[inline(never)]
     pub(crate) fn open_again<K, E>(&self, mut open: impl FnMut() -> Result<K, E>) -> Result<Option<K>, E> {
@@ -81,20 +81,20 @@ impl Drop for Step {
     }
 }
 
-/// Whether somebody else has changed the keyspace since the keys of the running step were opened.
+/// Whether something else has changed the keyspace since the running step began to open its keys.
 #[inline(always)]
 pub(crate) fn is_disturbed() -> bool {
     NOW.phase.get() == Phase::Disturbed
 }
 
-/// Notes that somebody changes the keyspace.
+/// Notes that something other than the running step changes the keyspace.
 pub(super) fn disturb() {
     if NOW.phase.get() != Phase::Idle {
         NOW.phase.set(Phase::Disturbed);
     }
 }
 
-/// Runs `body`, which deletes this value.
+/// Runs `body`, which deletes this value for the module.
 #[inline(always)]
 pub(super) fn delete(value: *mut c_void, body: impl FnOnce()) {
     /// Clears `ours`, even if `body` panics: another value may get this address next.
@@ -110,19 +110,19 @@ pub(super) fn delete(value: *mut c_void, body: impl FnOnce()) {
     body();
 }
 
-/// Whether this is the value that we are deleting.
+/// Whether this is the value that the module itself is deleting.
 #[inline(always)]
 pub(super) fn is_ours(value: *const c_void) -> bool {
     ptr::eq(value, NOW.ours.get())
 }
 
-/// Notes that somebody else is taking a value out of the keyspace.
+/// Notes that something else is removing a value from the keyspace.
 pub(super) fn taken_out(value: *const c_void) {
     disturb();
     open_key::lose(value);
 }
 
-/// Notes that the values of a database are gone, or in another database; `None`: of all databases.
+/// Notes that the values of a database are gone, or in another database; with `None`, the values of all databases.
 pub(super) fn emptied(db: Option<i32>) {
     disturb();
     open_key::lose_all(db);

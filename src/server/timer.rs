@@ -13,23 +13,23 @@ pub(crate) trait TimerTask: Sized {
 
     fn run(ctx: &Ctx<'_>);
 
-    /// Called if `run` panicked. Sets the timer again, since otherwise the task might never run again.
+    /// After a panic of `run`, sets the timer again, because otherwise the task might never run again.
     fn run_again() {
         Timer::after::<Self>(AFTER_PANIC);
     }
 }
 
-/// How long, in ms, to wait before a timer whose task panicked fires again. The cause may still be there.
+/// The time in ms after which a timer whose task panicked fires again. The pause is long, because the cause may still be there.
 pub(crate) const AFTER_PANIC: i64 = 100;
 
-/// The longest delay in ms, a day. The server multiplies the delay without a check, and an overflow would stop all its timers.
+/// The longest delay of a timer in ms: a day. The server multiplies the delay without a check, and an overflow would stop all its timers.
 const LONGEST: i64 = 86_400_000;
 
 /// A timer that has not fired yet.
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
 impl Timer {
-    /// Sets a timer that fires after this many ms, but after a day at most. With 0, the timer fires when the commands that have already
+    /// Sets a timer that fires after this many ms, but after a day at most. After 0 ms, the timer fires when the commands that have already
     /// arrived are done, before their replies are sent. Dropping the value does not stop the timer.
     pub(crate) fn after<A: TimerTask>(delay: i64) -> Self {
         // SAFETY: the context is valid as long as the module is loaded. The timer carries no data.
@@ -44,23 +44,22 @@ impl Timer {
         Self(id)
     }
 
-    /// Stops the timer. Must not be called while it fires.
+    /// Stops the timer. This must not be called while the timer fires.
     pub(crate) fn stop(self) {
-        // SAFETY: the context is valid as long as the module is loaded. The server returns an error for a timer that it does not know. No
-        // data is asked for.
+        // SAFETY: the context is valid as long as the module is loaded. The server returns an error for a timer that it does not know.
         unsafe { api!(RedisModule_StopTimer(detached::context(), self.0, std::ptr::null_mut())) };
     }
 }
 
 /// # Safety
-/// Called by the server, with a context that is valid until it returns.
+/// Only the server calls this function, with a context that is valid until it returns.
 unsafe extern "C" fn run<A: TimerTask>(ctx: *mut raw::RedisModuleCtx, _data: *mut c_void) {
     // SAFETY: the server gave the context to this callback.
     let ctx = unsafe { Ctx::new(ctx) };
     fire::<A>(&ctx);
 }
 
-/// Does what a timer does when its time has come.
+/// Runs the task, as its timer would. After a panic, sets the timer again.
 pub(crate) fn fire<A: TimerTask>(ctx: &Ctx<'_>) {
     if guard(A::NAME, || A::run(ctx)).is_none() {
         guard(A::NAME, A::run_again);

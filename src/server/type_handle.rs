@@ -1,10 +1,10 @@
-//! A native data type once it is registered.
+//! The handle of a registered native type.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use redis_module::raw;
 
-/// A type in its registered form, and the number of its values.
+/// The registered type, and counts of its values.
 pub(crate) struct TypeHandle {
     registered: AtomicPtr<raw::RedisModuleType>,
     made: AtomicU64,
@@ -28,10 +28,10 @@ impl TypeHandle {
         self.registered.store(registered, Ordering::Relaxed);
     }
 
-    /// The number of values that the server keeps.
+    /// Returns the number of values that the server keeps.
     pub(crate) fn values(&self) -> u64 {
-        // `freed` is read before `made`. A background thread may free values meanwhile, and each value that `freed` counts must also be in
-        // `made`.
+        // `freed` is read before `made`, because a background thread may free values meanwhile, and `made` must count each value that
+        // `freed` counts.
         let freed = self.freed.load(Ordering::Acquire);
         self.made.load(Ordering::Relaxed).saturating_sub(freed)
     }
@@ -44,7 +44,7 @@ impl TypeHandle {
 
     /// Counts a value that the server is done with.
     pub(super) fn count_freed(&self) {
-        // Background threads free values too.
+        // Background threads also free values, so the addition is atomic.
         self.freed.fetch_add(1, Ordering::Release);
     }
 }

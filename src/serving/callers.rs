@@ -1,10 +1,10 @@
-//! The clients of running commands: who may wait, and who may have a session.
+//! The client of a running command: blocks it, and says whether it may use `SESSION`, `NOTIFY` and `SYNC`.
 
 use std::sync::Arc;
 
 use super::companion::companion;
 use super::open_lock::OpenLock;
-use super::tell::Telling;
+use super::tell::BlockedReplies;
 use super::{holders, messages};
 use crate::config;
 use crate::error::Error;
@@ -35,7 +35,7 @@ impl Caller<OpenLock<'_>> for Client<'_> {
 
     fn block(&mut self, lock: &OpenLock<'_>, request: RequestId) -> Option<BlockedClient> {
         let parked_on = companion(lock.key(), self.0.is_cluster());
-        BlockedClient::new::<Telling>(self.0, &parked_on, request.0)
+        BlockedClient::new::<BlockedReplies>(self.0, &parked_on, request.0)
     }
 
     fn holders(&mut self, _lock: &OpenLock<'_>, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {
@@ -44,7 +44,7 @@ impl Caller<OpenLock<'_>> for Client<'_> {
     }
 }
 
-/// Refuses `SESSION` to a client without a connection of its own (a script), and on a replica, which renews and releases nothing.
+/// Refuses `SESSION` in a script, which has no connection of its own, and on a replica, which renews and ends no grants.
 pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.is_replica() {
         Err(Error::SessionOnReplica)
@@ -55,8 +55,8 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     }
 }
 
-/// The address for messages to the client of the running command on this channel. The error: the user may not use the channel, or this
-/// server hands nothing over.
+/// Returns the address for messages on this channel to the client of the running command. Returns an error if the user may not use the
+/// channel, in a script, and on a replica, which hands no lock over.
 pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>, Error> {
     if ctx.is_replica() {
         Err(Error::NotifyOnReplica)
@@ -69,7 +69,7 @@ pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>
     }
 }
 
-/// Refuses `SYNC` to a client that can't get a reply later, when replicas have confirmed something.
+/// Refuses `SYNC` if the client can't be blocked until replicas confirm the command.
 pub(super) fn may_reply_later(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.may_block() {
         Ok(())

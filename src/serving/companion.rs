@@ -1,17 +1,18 @@
-//! The name of the key that waiters of a lock are blocked on.
+//! The companion key of a lock: the key on which the lock's waiters are blocked.
 
 use std::sync::LazyLock;
 
 use uuid::Uuid;
 
-/// The key that a waiter is blocked on: not the lock's own key but a companion in the same hash slot, which nobody writes.
+/// Returns the key on which a lock's waiters are blocked: not the lock's own key, but a companion key in the same hash slot, which nobody
+/// writes.
 ///
-/// When a key is made anew, as a lock is after a lapse, the server goes through all clients that are blocked on it. With the lock's own
-/// key, that would be a call for each waiter. Nobody can guess the companion's name (as nobody can guess an owner), so no client can cause
-/// such calls. In a cluster the companion must be in the lock's hash slot, since the server sends waiters away when their key's hash slot
-/// moves. For a few keys (no hash tag, but a `}`) no such name exists, and they are their own companions.
+/// When a key is created, such as a lock after a lapse, the server visits each client that is blocked on the key: with the lock's own key,
+/// each creation would cost a visit per waiter. Nobody can guess the companion's name, so no client can cause such visits. In a cluster,
+/// the companion must be in the lock's hash slot, because the server sends waiters away when the hash slot of the key on which they are
+/// blocked moves. For a few keys (a `}` but no hash tag) there is no such name; such a key is its own companion.
 pub(super) fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
-    /// A random suffix, which stays the same for the life of this process.
+    /// A random suffix, chosen once per process.
     static SUFFIX: LazyLock<[u8; 16]> = LazyLock::new(|| Uuid::new_v4().into_bytes());
     let suffix = SUFFIX.as_slice();
     if !cluster || has_hash_tag(key) {
@@ -23,7 +24,7 @@ pub(super) fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
     }
 }
 
-/// Whether the server takes only a part of the key, `{...}`, for the hash slot.
+/// Whether the hash slot comes only from a part of the key, `{...}`.
 fn has_hash_tag(key: &[u8]) -> bool {
     let Some(open) = key.iter().position(|&byte| byte == b'{') else { return false };
     let tagged = key.iter().skip(open + 1).position(|&byte| byte == b'}');
@@ -34,7 +35,7 @@ fn has_hash_tag(key: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The hash slot comes from what is between the first `{` and the next `}`, unless nothing is, and else from the whole key:
+    /// The hash slot comes from the text between the first `{` and the next `}`. If there is no such text, it comes from the whole key:
     /// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
     #[test]
     fn a_companion_has_the_slot_of_its_key_and_nobodys_name() {

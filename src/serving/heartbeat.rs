@@ -1,4 +1,4 @@
-//! The grace of this server, and the heartbeat, which tells whether the process was frozen. The rules are in `waiting::grace`.
+//! The grace of this server, and the heartbeat, which detects that the process was frozen. The rules are in `waiting::grace`.
 
 use std::ffi::CStr;
 
@@ -8,17 +8,16 @@ use crate::lock::{Limits, Millis};
 use crate::server::{Ctx, ServerCell, Timer, TimerTask, fire, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
-/// How often the heart beats, in ms: in the server's cron, which usually runs ten times a second, or by a timer if the cron runs too
-/// rarely. The cron checks that timer: timers depend on the wall clock, and if it is set back, a timer does not fire until it has caught
-/// up.
+/// The time in ms between heartbeats. The server's cron makes them; it usually runs ten times a second. If the cron runs too rarely, a
+/// timer makes them, and the cron checks the timer: timers go by the wall clock, so if this clock is set back, a timer fires late.
 const BEAT: Millis = 250;
 
 static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());
 
 struct Next {
-    /// When the next beat is due, in ms since boot.
+    /// When the next heartbeat is due, in ms since boot.
     due: Millis,
-    /// Whether the server's cron runs too rarely.
+    /// Whether a timer makes the heartbeats, because the server's cron runs too rarely.
     by_timer: bool,
     timer: Option<Timer>,
 }
@@ -29,20 +28,19 @@ fn moment() -> Moment {
     Moment { since_boot: since_boot(), ran: ran() }
 }
 
-/// Notes that this server begins to serve: it has been started or promoted.
+/// Notes that this server has been started or promoted.
 pub(super) fn begin() {
     let now = moment();
     GRACE.with(|grace| grace.begin(now));
 }
 
-/// Starts the heartbeat.
 pub(super) fn start() {
     begin();
     set_next();
 }
 
-/// Called by the server's cron, which runs again in `again` ms.
-pub(super) fn on_duty(ctx: &Ctx<'_>, again: Millis) {
+/// The server's cron calls this function, and runs again in `again` ms.
+pub(super) fn on_cron(ctx: &Ctx<'_>, again: Millis) {
     let now = moment();
     GRACE.with(|grace| grace.beat(now));
     let (by_timer, late) = NEXT.with(|next| {
@@ -67,7 +65,7 @@ fn set_next() {
     });
 }
 
-/// How long nothing new is granted, and how long no lease is made longer.
+/// Returns how long in ms nothing new is granted, and how long no lease is made longer.
 pub(super) fn grace_left() -> GraceLeft {
     let grants = config::FAILOVER_GRACE.get();
     if grants == 0 {
@@ -78,7 +76,7 @@ pub(super) fn grace_left() -> GraceLeft {
     GRACE.with(|grace| grace.left(now, length))
 }
 
-/// The limits that apply to all grants now.
+/// Returns the limits that apply to all grants now.
 #[inline(always)]
 pub(super) fn limits() -> Limits {
     Limits {
@@ -90,8 +88,8 @@ pub(super) fn limits() -> Limits {
     }
 }
 
-/// How long, in ms, the module must not hand locks over by timer; 0: it may. After this server was away, the server may still count
-/// replicas as good that are gone. (The server itself refuses commands.)
+/// Returns for how many ms timers must not hand locks over. After this server was frozen or busy, it may still count replicas that are
+/// gone, and so accept writes that `min-replicas-to-write` forbids. (The server itself decides about clients' commands.)
 pub(super) fn replicas_uncounted(ctx: &Ctx<'_>) -> Millis {
     let now = moment();
     let left = GRACE.with(|grace| grace.replicas_uncounted(now));
@@ -108,6 +106,6 @@ impl TimerTask for Heartbeat {
         let now = moment();
         GRACE.with(|grace| grace.beat(now));
         set_next();
-        notices::write_down(ctx);
+        notices::write_to_log(ctx);
     }
 }

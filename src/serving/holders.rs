@@ -1,4 +1,4 @@
-//! Looks up the holders of a lock that somebody waits for, without a command on its key, and leaves no trace.
+//! Looks up the holders of any lock with waiters, also if no command names its key. The lookup does not count as a use of the key.
 
 use super::table::TABLE;
 use crate::keyspace::LockKey;
@@ -6,7 +6,7 @@ use crate::lock::{Deadline, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{self, Holder, LockId};
 
-/// The holders of a lock that somebody waits for.
+/// The holders of a lock with waiters.
 #[derive(Default)]
 pub(crate) struct Holders {
     pub(crate) count: usize,
@@ -19,11 +19,11 @@ pub(crate) struct Holders {
 pub(crate) struct HolderInfo {
     pub(crate) grant: Grant,
     pub(crate) deadline: Deadline,
-    /// The connection that keeps the grant alive.
+    /// The id of the client whose session keeps the grant alive.
     pub(crate) client: Option<u64>,
 }
 
-/// The holders of a lock in any database; `most` at most in `first`.
+/// Returns the holders of a lock in any database, with at most `most` of them in `first`.
 pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
     let (count, held) = peek(ctx, id, |lock| holders(lock, most, now)).unwrap_or_default();
     TABLE.with(|table| {
@@ -35,16 +35,16 @@ pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> H
     })
 }
 
-/// Calls `read` on a lock in any database. Returns `None` if its key holds another type.
+/// Calls `read` on a lock in any database, and returns its result; `None` if the key has another type.
 pub(super) fn peek<R>(ctx: &Ctx<'_>, id: &LockId, read: impl FnOnce(&LockKey<'_>) -> R) -> Option<R> {
     let peek = |key: Arg<'_>| LockKey::peek(ctx, key).ok().map(|lock| read(&lock));
     ctx.in_db(id.db, || ctx.with_string(&id.key, peek)).flatten()
 }
 
-/// The number of holders, and the holders with the oldest grants, `most` at most.
+/// Returns the number of holders, and at most `most` holders: those with the oldest grants.
 fn holders(lock: &LockKey<'_>, most: usize, now: Now) -> (usize, Vec<Holder>) {
     let (value, until, now) = (lock.value(), lock.deadline(), now.millis());
-    // Lapsed grants stay until a timer ends them, which takes long while clients are paused.
+    // A lapsed grant does not count. It stays until a timer ends it, which takes long while clients are paused.
     let count = value.map_or(0, |value| value.count().saturating_sub(value.lapsed(until, now).count()));
     (count, waiting::holders(value, until, now, most))
 }

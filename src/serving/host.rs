@@ -1,4 +1,4 @@
-//! The server, as the rules see it between commands.
+//! Implements `Host`: the server, as the rules see it between commands.
 
 use std::ffi::CStr;
 
@@ -12,19 +12,19 @@ use crate::waiting::{
     self, Budget, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
 };
 
-/// The command that a timer runs for a handover, so that the server applies the checks of every write: enough replicas, a disk that works,
-/// a hash slot that is served here. Its arguments are the number of a waiter, and all locks that it waits for; or 0, and one lock; or -1,
-/// and the other locks that an owner has given up together with one lock (`LEFT_BY`).
+/// The command that timers run to settle locks. It is a command so that the server checks it like any write: enough replicas, a disk that
+/// works, a hash slot that is served here. Its arguments are the request number of a waiter and all locks of this request; or 0 and one
+/// lock; or -1 and the other locks that `LEFT_BY` has given up together with one lock.
 pub(crate) const SETTLE: &CStr = c"lock.settle";
 
-/// The owner that gives up several locks in the running command.
+/// The owner that gives up several locks with the running `LOCK.LEAVE`.
 static LEFT_BY: ServerCell<Option<Owner<'static>>> = ServerCell::new(None);
 
 pub(super) fn left_by() -> Option<Owner<'static>> {
     LEFT_BY.with(Option::take)
 }
 
-/// Settles the other locks that an owner has given up together with one lock.
+/// Settles the other locks that an owner has given up together with the lock of `LOCK.LEAVE`.
 pub(super) fn leave_others(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
     let keys = ids.iter().map(|id| id.key.as_ref());
@@ -33,12 +33,12 @@ pub(super) fn leave_others(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = None);
 }
 
-/// How long in ms to wait before checking again whether clients are paused. Each check costs one call.
+/// After this many ms, the module checks again whether clients are paused. Each check costs a call to the server.
 const WHILE_PAUSED: Millis = 2;
 
 pub(super) struct Server<'a> {
     ctx: &'a Ctx<'a>,
-    /// When the rules first asked how long this turn has lasted.
+    /// When `used` was first called in this turn, in microseconds.
     began: Option<Micros>,
 }
 
@@ -73,7 +73,7 @@ impl Environment for Server<'_> {
 }
 
 impl Host for Server<'_> {
-    fn rest(&mut self, now: Now) -> Deferral {
+    fn deferral(&mut self, now: Now) -> Deferral {
         if self.ctx.is_replica() {
             return Deferral::Replica;
         }
@@ -119,7 +119,7 @@ impl Host for Server<'_> {
                 waiting::settle(lock, now);
                 Ok(())
             };
-            // The timers are set later, when all work that is due is done.
+            // This step sets no timers: they are set when all due work is done.
             self.ctx.with_string(&id.key, |key| _ = OpenLock::step(self.ctx, key, settle, |_| ()));
         }
     }

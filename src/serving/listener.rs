@@ -1,5 +1,5 @@
-//! The listener for the server's events. The keyspace may be in the middle of a change, so the listener only notes the event and sets a
-//! timer, and touches no key.
+//! Listens to the server's events. An event may come in the middle of a change of keys, so the listener touches no key: it only notes the
+//! event and sets a timer.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -14,16 +14,16 @@ use crate::server::{
 };
 use crate::waiting::{self, LockRef, WaitTable};
 
-/// The listener for all events.
+/// Receives all events.
 pub(crate) struct ServerEvents;
 
-/// `lock.max-holders` as it was when settings last changed.
+/// The value of `lock.max-holders` after the last change of any setting.
 static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 
 impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
-        // A lapse matters if a session of the lock may outlive the lapse, or if somebody is to be told of the lapse.
+        // A lapse matters if a session of the lock may outlive it, or if a waiter or holder is to be told of it.
         let matters = |table: &mut WaitTable<BlockedClient>| {
             let overdue = table.overdue_sessions(at, now().millis());
             (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)
@@ -31,23 +31,23 @@ impl ValueEvents<Value> for ServerEvents {
         let must_track = || if is_empty() { None } else { TABLE.with(matters) };
         keyspace::unlinked(value, from, must_track);
         if !is_empty() {
-            rouse(at);
+            recheck(at);
         }
     }
 
     fn sent(ctx: &Ctx<'_>) {
-        // If the server accepts the value, the event `restored` follows, so the module must listen by then.
+        // If the server accepts the value, it reports the event `restored`, which the module must hear.
         listen(ctx);
     }
 
     fn refused() -> LogLevel {
-        notices::of_refusal()
+        notices::refusal_level()
     }
 }
 
-/// Asks the server for events about changed keys, from now on. The module needs them for two things that it does not learn otherwise:
-/// somebody cuts a lease short on which a waiter or a session depends, or a client's payload becomes a key. So the module does not ask for
-/// them before somebody waits, a session begins, or a client sends a payload.
+/// Asks the server for events about changed keys, from now on. Only they tell the module that somebody has shortened a lease on which a
+/// waiter or a session depends, or that a client's payload has become a key. They cost time, so the module asks for them only when somebody
+/// first waits, a session first begins, or a client first sends a payload.
 pub(super) fn listen(ctx: &Ctx<'_>) {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if !LISTENING.swap(true, Ordering::Relaxed) {
@@ -59,9 +59,9 @@ fn is_empty() -> bool {
     TABLE.with(|table| table.locks.is_empty())
 }
 
-/// Has a lock looked at soon, since something happened to its key.
-fn rouse(at: LockRef<'_>) {
-    // If the lock lapsed, its timer is due already, and stays set.
+/// Has a timer look at a lock, because something happened to its key.
+fn recheck(at: LockRef<'_>) {
+    // If the lock lapsed, its timer is already due, and stays set.
     let now = now().millis();
     if TABLE.with(|table| table.locks.recheck_by(at, now)) {
         tick::arm();
@@ -74,7 +74,7 @@ impl KeyspaceEvents for ServerEvents {
         let at = LockRef { db: ctx.db(), key: key.bytes() };
         let outlives = |grant: &Grant| waiting::outlives(&mut Server::new(ctx), at, grant, now());
         if let Some((oldest, count)) = lapse.over(outlives) {
-            let (waiters, level) = notices::of_lapse(at);
+            let (waiters, level) = notices::lapse_notice(at);
             keyspace::publish_lapse(ctx, key, oldest, count, waiters, level);
         }
     }
@@ -117,9 +117,9 @@ impl KeyspaceEvents for ServerEvents {
         }
     }
 
-    fn on_duty(ctx: &Ctx<'_>, again: Millis) {
-        heartbeat::on_duty(ctx, again);
-        tick::on_duty();
+    fn on_cron(ctx: &Ctx<'_>, again: Millis) {
+        heartbeat::on_cron(ctx, again);
+        tick::on_cron();
     }
 
     fn disconnected(client: u64) {

@@ -1,4 +1,4 @@
-//! The text of published messages: `granted FENCE OWNER` and the like. The owner comes last, since it may have any bytes.
+//! Makes and publishes messages such as `granted FENCE OWNER`. The owner comes last, because its name may have any bytes.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use crate::server::Ctx;
 use crate::stats;
 use crate::waiting::{Message, MessageKind};
 
-/// The address for messages to a user: the user's name, and the channel's name.
+/// Returns the address for messages to a user: the user's name, a NUL, and the channel's name.
 pub(super) fn address(user: &[u8], channel: &[u8]) -> Arc<[u8]> {
     [user, b"\0", channel].concat().into()
 }
 
-/// Splits an address at its first NUL, since no server takes a user's name with a NUL in it.
+/// Splits an address at its first NUL. The user's name has none, because servers refuse such names.
 fn user_and_channel(address: &[u8]) -> (&[u8], &[u8]) {
     let mut parts = address.splitn(2, |&byte| byte == 0);
     (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
 }
 
-/// Publishes a message. Returns whether somebody may have received it: in a cluster, this server knows only its own subscribers. Nothing is
-/// published for a user who has lost the right to the channel.
+/// Publishes a message, unless its user has lost the right to the channel. Returns whether somebody may have received it; in a cluster,
+/// this server knows only its own subscribers.
 pub(super) fn publish(ctx: &Ctx<'_>, message: &Message) -> bool {
     let (user, channel) = user_and_channel(&message.channel.address);
     let may = ctx.user_may_publish(user, channel);

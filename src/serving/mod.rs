@@ -1,9 +1,9 @@
-//! The server's side of waiting: the rules of `waiting` run here on real locks, real clients and real timers.
+//! Runs the rules of `waiting` on the server's keys, clients and timers.
 //!
-//! - `steps`: what commands do to a lock; `open_lock`, `open_locks`: one lock, or several, open for one step; `callers`: the clients of
-//!   commands, which may be blocked; `companion`: the key that they are blocked on.
+//! - `steps`: what commands do to locks; `open_lock`, `open_locks`: one lock, or several locks, open for one step; `callers`: the client of
+//!   a command; `companion`: the key on which waiters are blocked.
 //! - `tell`: replies to blocked clients; `messages`: published messages.
-//! - `host`, `tick`: the work that falls due between commands, and its timers.
+//! - `host`, `tick`: the work that falls due between commands, and the timers for it.
 //! - `notices`: lines in the log about long waits and lapses.
 //! - `heartbeat`: the grace, and whether this server was frozen.
 //! - `listener`: the server's events about keys, connections and its own role.

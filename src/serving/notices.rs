@@ -1,5 +1,5 @@
-//! Lines that an operator finds in the log: who has waited long, and for whom; lapses that somebody waited for; and refused payloads of
-//! clients. The log gets only a few lines of each kind in a second.
+//! Writes lines for operators into the log: about long waits, about lapses of locks with waiters, and about refused payloads of clients. Of
+//! each kind, the log gets only a few lines in a second.
 
 use super::holders::{HolderInfo, Holders, holders_of};
 use super::table::{TABLE, now};
@@ -12,8 +12,8 @@ static WAITS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static LAPSES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
-/// The number of a lock's waiters, and the level of the line about a lapse of that lock.
-pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
+/// Returns the number of a lock's waiters, and the log level for a lapse of this lock.
+pub(super) fn lapse_notice(at: LockRef<'_>) -> (usize, LogLevel) {
     match TABLE.with(|table| table.locks.lock(at).waiters()) {
         0 => (0, LogLevel::Verbose),
         waiters if LAPSES.with(|lapses| lapses.take(now().millis())) => (waiters, LogLevel::Notice),
@@ -21,14 +21,14 @@ pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
     }
 }
 
-/// The level of the line about a refused payload of a client.
-pub(super) fn of_refusal() -> LogLevel {
+/// Returns the log level for the refused payload of a client.
+pub(super) fn refusal_level() -> LogLevel {
     let may = REFUSALS.with(|refusals| refusals.take(now().millis()));
     if may { LogLevel::Warning } else { LogLevel::Verbose }
 }
 
-/// Logs the waits that have become long since the last call, and how many lines were left out.
-pub(super) fn write_down(ctx: &Ctx<'_>) {
+/// Logs the waits that have become long since the last call, and the number of lines that the rate limits left out.
+pub(super) fn write_to_log(ctx: &Ctx<'_>) {
     let now = now();
     if let limit @ 1.. = config::LOG_WAIT.get() {
         long_waits(ctx, limit, now);
@@ -80,7 +80,7 @@ fn line(waiter: &WaiterInfo, id: &LockId, holders: &Holders, now: Now) -> String
     format!(
         "long wait: owner \"{}\", client id={client}, for {waited} ms; the lock is {held}, key \"{}\"",
         owner.as_ref().escape_ascii(),
-        // The key comes last, since the server cuts a line off after 1 kB.
+        // The key comes last, because the server cuts a line of the log off after 1 kB.
         id.key.escape_ascii(),
     )
 }

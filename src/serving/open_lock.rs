@@ -1,4 +1,4 @@
-//! One lock, open for one step: the rules of `waiting` on a key of the server.
+//! One lock, open for one step: implements `LockAccess` on a key of the server.
 
 use std::cell::Cell;
 
@@ -15,25 +15,25 @@ use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, Lock
 pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx<'a>,
     lock: LockKey<'a>,
-    /// The name of the key; `None` until it has been asked of the server.
+    /// The name of the key; `None` before the first call of `key`.
     name: Cell<Option<&'a [u8]>>,
-    /// The last result of `idle`; `None` before the first.
+    /// The last result of the method `idle`; `None` if it has not been called since the table was used.
     idle: Option<bool>,
-    /// The command has several locks open.
+    /// Whether the command has several locks open.
     among_others: bool,
-    /// The table has been used, so something may be due now.
-    lent: bool,
-    /// A grant was made or has ended in this step.
+    /// Whether the step has used the table, so that work may be due now.
+    table_used: bool,
+    /// Whether this step has made or ended a grant.
     changed: bool,
-    /// The events to publish when the step is over. They are not published earlier, since other modules hear of them, and may then do
-    /// anything to the key.
+    /// The first event of this step, and the later events. They are published after the step, because other modules hear of them, and may
+    /// then do anything to the key.
     first: Option<LockEvent>,
     more: Vec<LockEvent>,
 }
 
 impl<'a> OpenLock<'a> {
-    /// Opens a lock and runs a step on it. Afterwards others are told what the step has done. Then `due` runs, if something may have fallen
-    /// due.
+    /// Opens a lock, runs the step `body` on it, and publishes the step's events. Then, if work may be due, runs `due`. Returns the result
+    /// of `body`, or an error if the lock can't be opened.
     pub(super) fn step<R>(
         ctx: &'a Ctx<'a>,
         key: Arg<'a>,
@@ -43,7 +43,7 @@ impl<'a> OpenLock<'a> {
         let step = Step::begin().ok_or(Error::Nested)?;
         let mut lock = Self::open(ctx, key, false)?;
         if server::is_disturbed() {
-            // This assignment also closes the lock that was open before.
+            // The assignment closes the lock that was opened before.
             lock = step.open_again(|| Self::open(ctx, key, true))?.ok_or(Error::Disturbed)?;
         }
         let result = body(&mut lock);
@@ -67,14 +67,14 @@ impl<'a> OpenLock<'a> {
             name: Cell::new(None),
             idle: None,
             among_others,
-            lent: false,
+            table_used: false,
             changed: false,
             first: None,
             more: Vec::new(),
         })
     }
 
-    /// After a disturbed step, has a timer look at the lock: the step's changes may have been undone, and some were left out.
+    /// Has a timer look at the lock after a disturbed step: some changes of the step may have been undone, others left out.
     #[cold]
     #[inline(never)]
     pub(super) fn recheck_soon(&mut self) {
@@ -82,25 +82,25 @@ impl<'a> OpenLock<'a> {
         self.here(|table, at| table.locks.recheck_by(at, now));
     }
 
-    /// Closes the lock. Returns the events that others are to be told.
+    /// Closes the lock. The result publishes the events of the step.
     #[inline(always)]
     pub(super) fn close(self) -> Closed<'a> {
-        let Self { lock, lent, first, more, .. } = self;
-        Closed { key: lock.name(), signal: lock.close(), lent, first, more }
+        let Self { lock, table_used, first, more, .. } = self;
+        Closed { key: lock.name(), signal: lock.close(), table_used, first, more }
     }
 }
 
-/// A lock after a step, and the events of the step.
+/// A closed lock, and the events of its step.
 pub(super) struct Closed<'a> {
     key: Arg<'a>,
     signal: Signal<'a>,
-    lent: bool,
+    table_used: bool,
     first: Option<LockEvent>,
     more: Vec<LockEvent>,
 }
 
 impl Closed<'_> {
-    /// Publishes the events of the step. Returns whether something may have fallen due.
+    /// Publishes the events of the step. Returns whether work may be due.
     #[inline(always)]
     pub(super) fn publish(self, ctx: &Ctx<'_>) -> bool {
         drop(self.signal);
@@ -110,7 +110,7 @@ impl Closed<'_> {
                 publish(ctx, self.key, note);
             }
         }
-        self.lent
+        self.table_used
     }
 }
 
@@ -118,9 +118,9 @@ impl Environment for OpenLock<'_> {
     type Client = BlockedClient;
 
     fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
-        // `body` may make an idle lock busy, so a cached `true` is dropped. A cached `false` may stay until the step is over.
+        // `body` may make an idle lock busy, so a remembered `true` is dropped. A remembered `false` may stay until the step is over.
         self.idle = self.idle.filter(|idle| !idle);
-        self.lent = true;
+        self.table_used = true;
         TABLE.with(body)
     }
 
@@ -137,7 +137,7 @@ impl Environment for OpenLock<'_> {
         if work < CHANGE {
             return BUDGET.with(|budget| budget.pay(work));
         }
-        // A change costs more if the name is long, since the server reads the name again.
+        // A change costs more if the key's name is long, because the server reads the name again.
         let weight = LockRef { db: self.db(), key: self.key() }.weight();
         BUDGET.with(|budget| budget.pay(work.saturating_mul(weight as u32)))
     }
@@ -195,7 +195,7 @@ impl<'a> LockAccess for OpenLock<'a> {
         self.changed |= !lapsed.is_empty();
         for grant in &lapsed {
             let (waiters, level) =
-                notices::of_lapse(LockRef { db: self.db(), key: self.lock.name().bytes() });
+                notices::lapse_notice(LockRef { db: self.db(), key: self.lock.name().bytes() });
             keyspace::log_lapse(self.ctx, self.lock.name(), grant, waiters, level);
             self.note(LockEvent::Lapsed);
         }
@@ -215,7 +215,7 @@ impl<'a> LockAccess for OpenLock<'a> {
         }
     }
 
-    /// After a disturbance nothing new is granted, since the lock may look free without being free.
+    /// Returns `None` in a disturbed step, so that nothing new is granted: the lock may look free without being free.
     #[inline(always)]
     fn next_fence(&mut self, now: Now) -> Option<Fence> {
         if server::is_disturbed() { None } else { keyspace::next_fence(now.micros) }
@@ -240,14 +240,15 @@ impl<'a> LockAccess for OpenLock<'a> {
     }
 }
 
-/// Looks the lock up in the table of waiters. It is not inlined, so that a step pays one comparison if nobody waits for any lock.
+/// Whether the table of waiters has nothing about the lock. The function is not inlined, so that a step pays one comparison if the table is
+/// empty.
 #[inline(never)]
 fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
     let at = LockRef { db: ctx.db(), key: key.bytes() };
     TABLE.with(|table| table.locks.is_idle(at))
 }
 
-/// Counts an event, and publishes it as a keyspace event.
+/// Adds an event to the counters, and publishes it if it is a keyspace event.
 #[inline(always)]
 pub(super) fn publish(ctx: &Ctx<'_>, key: Arg<'_>, note: LockEvent) {
     let (counter, event) = match note {

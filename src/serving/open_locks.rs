@@ -1,4 +1,4 @@
-//! The locks that a command names, open for one step.
+//! One or several locks that a command names, open for one step.
 
 use super::open_lock::{Closed, OpenLock};
 use crate::error::Error;
@@ -9,8 +9,7 @@ use crate::waiting::LocksAccess;
 pub(crate) trait LockNames<'a> {
     type Locks: LocksAccess<One = OpenLock<'a>>;
 
-    /// Opens these locks and runs a step on them. Afterwards others are told what the step has done. Then `due` runs, if something may have
-    /// fallen due.
+    /// Opens the locks, runs the step `body` on them, and publishes the step's events. Then, if work may be due, runs `due`.
     fn step<R>(
         self,
         ctx: &'a Ctx<'a>,
@@ -33,7 +32,7 @@ impl<'a> LockNames<'a> for Arg<'a> {
     }
 }
 
-/// Several locks, of which no two are the same.
+/// Several different locks.
 pub(crate) struct OpenLocks<'a> {
     first: OpenLock<'a>,
     others: Vec<OpenLock<'a>>,
@@ -69,15 +68,15 @@ impl<'a> LockNames<'a> for &[Arg<'a>] {
         if server::is_disturbed() {
             locks.iter_mut().for_each(OpenLock::recheck_soon);
         }
-        // All locks are closed before the events of any are published.
+        // All locks are closed before any event is published, because other modules may change keys when they hear of an event.
         let all = std::iter::once(locks.first).chain(locks.others);
         let closed: Vec<Closed<'_>> = all.map(OpenLock::close).collect();
         drop(step);
-        let mut lent = false;
+        let mut table_used = false;
         for closed in closed {
-            lent |= closed.publish(ctx);
+            table_used |= closed.publish(ctx);
         }
-        if lent {
+        if table_used {
             due(ctx);
         }
         result

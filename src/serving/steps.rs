@@ -1,4 +1,4 @@
-//! The steps of commands: what each does to its locks.
+//! What each command does to its locks, in one step.
 
 use super::callers::{self, Client};
 use super::open_lock::{OpenLock, publish};
@@ -14,7 +14,7 @@ use crate::waiting::{
     RequestId, WaitOptions,
 };
 
-/// Runs the step of a command on these keys, and then sets the timers for the work that has fallen due.
+/// Runs the step of a command on its locks, and then sets timers for the work that is due.
 #[inline(always)]
 fn step<'a, K: LockNames<'a>, R>(
     ctx: &'a Ctx<'a>,
@@ -25,7 +25,7 @@ fn step<'a, K: LockNames<'a>, R>(
     keys.step(ctx, body, after_step)
 }
 
-/// Sets the timers for the work that has fallen due. If anything is known of any lock, also asks the server for events about changed keys.
+/// Sets timers for the work that is due. If the table knows any lock, first asks the server for events about changed keys.
 fn after_step(ctx: &Ctx<'_>) {
     if !TABLE.with(|table| table.locks.is_empty()) {
         listener::listen(ctx);
@@ -33,7 +33,7 @@ fn after_step(ctx: &Ctx<'_>) {
     tick::arm();
 }
 
-/// Acquires these locks for the client of the running command, or has the client wait. Returns the grant of each lock, and the end of the
+/// Acquires the locks for the client of the running command, or makes the client wait. Returns the grant of each lock, and the end of the
 /// lease that ends first.
 #[inline(always)]
 pub(crate) fn acquire<'a, K: LockNames<'a>>(
@@ -43,13 +43,14 @@ pub(crate) fn acquire<'a, K: LockNames<'a>>(
     wait: &mut WaitOptions,
     now: Now,
 ) -> Result<Outcome<Grants<K::Locks>>, Error> {
-    may_be_kept(ctx, ask, wait)?;
+    check_options(ctx, ask, wait)?;
     step(ctx, keys, |locks| Ok(waiting::acquire(locks, &mut Client(ctx), ask, wait, now)?))
 }
 
-/// Refuses options that the client's connection can't have here, or to which its user has no right.
+/// Refuses options that the client's connection can't have, or to which its user has no right. Also replaces the channel's name by an
+/// address.
 #[inline(always)]
-fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) -> Result<(), Error> {
+fn check_options(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) -> Result<(), Error> {
     if ask.session {
         callers::may_have_session(ctx)?;
     }
@@ -62,18 +63,18 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) 
     Ok(())
 }
 
-/// Gives up the owner's place in the queue, or a grant that the owner has not claimed. Returns whether there was one.
+/// Gives up the owner's place in the queue, or its unclaimed grant. Returns whether the owner had one.
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
     let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
-        // If the server refuses this, a timer does it.
+        // If the server refuses the command that this runs, a timer settles the other locks.
         host::leave_others(ctx, owner, &others);
     }
     Ok(any)
 }
 
-/// Releases one hold of each of these locks, or all holds. Returns how many holds of each are left; `None` for a lock that the owner does
-/// not hold.
+/// Releases one hold of each lock, or all holds. Returns how many holds of each lock are left; `None` for a lock that the owner does not
+/// hold.
 #[inline(always)]
 pub(crate) fn release<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
@@ -83,8 +84,8 @@ pub(crate) fn release<'a, K: LockNames<'a>>(
     step(ctx, keys, |locks| Ok(waiting::release(locks, given, now)))
 }
 
-/// Sets the lease of each of these locks to the given length from now. If one lease can't be set, sets none. Returns the end of the lease
-/// that ends first.
+/// Sets the lease of each lock to the given length from now. If one lease can't be set, none is. Returns the end of the lease that ends
+/// first.
 pub(crate) fn extend<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
@@ -102,7 +103,7 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
     step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
 }
 
-/// Runs `LOCK.SETTLE` for one lock, or for all locks that a waiter waits for. It is refused if no timer runs it.
+/// Runs `LOCK.SETTLE` for one lock, or for all locks of a waiter's request. Returns an error if a client sent the command.
 pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>) -> Result<(), Error> {
     if !tick::is_running() {
         return Err(Error::NotAClientCommand);
@@ -128,7 +129,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
     };
     match settled {
         Err(Error::WrongType) => {
-            // Nobody waits any more for a lock whose key holds another type.
+            // A lock whose key has another type ends its waits. The other locks of the request are left as they are.
             let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
             others.for_each(|key| overwritten(ctx, *key));
             Ok(())
@@ -137,10 +138,10 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
     }
 }
 
-/// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with one lock.
+/// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with one lock. Returns an error if a client sent the command.
 pub(crate) fn leave_others(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
     let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
-    // If a key holds another type, a timer handles it.
+    // If a key has another type, this step fails, and a timer settles the locks.
     let leave = |locks: &mut OpenLocks<'_>| {
         waiting::leave_others(locks, &owner, now());
         Ok(())
@@ -148,7 +149,7 @@ pub(crate) fn leave_others(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error>
     keys.step(ctx, leave, after_step)
 }
 
-/// Handles a key that now holds another type: the lock's waiters and holders are told, and lapses are published.
+/// Handles a key that now has another type: tells the lock's waiters and holders, and publishes lapses.
 fn overwritten(ctx: &Ctx<'_>, key: Arg<'_>) {
     let db = ctx.db();
     for _ in 0..TABLE.with(|table| table.overwritten(LockRef { db, key: key.bytes() })) {

@@ -1,4 +1,4 @@
-//! The replies to blocked clients, and what happens when such a client goes away.
+//! Replies to blocked clients, and handles their departure.
 
 use std::num::NonZeroU64;
 
@@ -12,10 +12,10 @@ use crate::server::{BlockedEvents, Ctx, ErrorReply, reply_arrived};
 use crate::stats;
 use crate::waiting::{self, Answer, Refusal, RequestId, RequestedLock, RequestedLocks};
 
-/// The callbacks for blocked clients.
-pub(super) struct Telling;
+/// The callbacks that the server runs for blocked clients.
+pub(super) struct BlockedReplies;
 
-impl BlockedEvents for Telling {
+impl BlockedEvents for BlockedReplies {
     fn reply(ctx: &Ctx<'_>, number: NonZeroU64) {
         let now = now();
         let Some(told) = waiting::tell(&mut Server::new(ctx), RequestId(number), now) else { return };
@@ -64,7 +64,7 @@ impl BlockedEvents for Telling {
     }
 }
 
-/// Counts the results of `SYNC`.
+/// Counts whether replicas confirmed a request with `SYNC`.
 fn count(answer: Answer) {
     match answer {
         Answer::Granted { .. } | Answer::Extended { .. } => stats::SYNCS.count(),

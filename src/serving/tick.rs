@@ -1,13 +1,13 @@
-//! The timers: one does the work that is due, one tells waiters of their grants, and one checks how far replicas are.
+//! Three timers: for due work, for answers to waiters, and for checking what replicas have confirmed.
 //!
-//! The first two are separate, so that a handover sets only one timer, of 0 ms: the timer for due work stays set while leases only move to
-//! later times. (With one timer for both, a handover took 47,100 instructions of the server, not 39,600.)
+//! The first two are separate, so that a handover sets only one timer, of 0 ms: while leases only move to later times, the timer for due
+//! work stays set. (With one timer for both, a handover took 47,100 instructions of the server instead of 39,600.)
 //!
-//! Waiters are told by a timer, and not in the step that makes the grant: the server's `UnblockClient` sends the reply, but keeps the
-//! client blocked until the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` in between would send a second reply; on
-//! others a timeout would swallow the first. A timer of 0 ms fires after the commands that have already arrived and right before the server
-//! sends replies, or a millisecond later if another timer is due first. (With threads for input, commands that such a thread has read
-//! meanwhile come in between: see `waiting::finished`.)
+//! Waiters are answered by a timer, not in the step that makes the grant, because the server's `UnblockClient` sends the reply but keeps
+//! the client blocked until the event loop is about to sleep. Meanwhile, on some servers a `CLIENT UNBLOCK` would send a second reply; on
+//! others a timeout would drop the first reply. A timer of 0 ms fires after the commands that have already arrived and right before the
+//! server sends replies, or a millisecond later if another timer is due first. (If the server has I/O threads, commands that they have read
+//! come in between: see `waiting::finished`.)
 
 use std::ffi::CStr;
 
@@ -19,44 +19,43 @@ use crate::stats;
 use crate::waiting::{self, Budget};
 
 struct Tick {
-    /// The timer for the work that is due next.
-    due_work: Option<Set>,
-    /// The timer that tells waiters, and how many runs of the cron it has outlasted.
+    /// The timer for the due work.
+    due_work: Option<SetTimer>,
+    /// The timer for answers to waiters, and how many times the server's cron has run since it was set.
     outbox: Option<(Timer, u8)>,
-    /// Waiters are being told now. (A timer that is set while another timer runs fires a millisecond later, and so do all timers that are
-    /// set until then.)
+    /// Whether waiters are being answered now. (A timer that is set while another timer runs fires a millisecond later, as do all timers
+    /// that are set until then.)
     sending: bool,
-    /// The timer that checks how far replicas are, and the listener for their reports. Both are there only while somebody waits for
-    /// replicas.
-    replicas: Option<Set>,
+    /// The timer that checks what replicas have confirmed, and the listener for their acknowledgements, while somebody waits for replicas.
+    replicas: Option<SetTimer>,
     acks: Option<Acks>,
-    /// When the first work is due that gets no timer before the server's cron runs.
+    /// When the first due work without a timer is due, by the wall clock. The server's cron will set its timer.
     later: Option<Millis>,
-    /// The work that is due is being done now.
+    /// Whether due work is being done now.
     running: bool,
 }
 
-/// A timer of the server's that has been set.
-struct Set {
-    /// When the timer is to fire, by the wall clock.
+/// A timer that has been set.
+struct SetTimer {
+    /// When the timer is to fire, in ms by the wall clock.
     at: Millis,
-    /// When the timer is to fire, in ms since boot. Nobody sets that clock, but the server's timers go by the wall clock.
+    /// When the timer is to fire, in ms since boot. The timer itself goes by the wall clock, which can be set back.
     due: Millis,
     timer: Timer,
 }
 
-impl Set {
+impl SetTimer {
     fn new<A: TimerTask>(delay: Millis, now: Millis) -> Self {
         let timer = Timer::after::<A>(delay);
         Self { at: now.saturating_add(delay), due: server::since_boot().saturating_add(delay), timer }
     }
 }
 
-/// If a timer is more than this many ms late, the wall clock has been set back.
+/// If a timer is more than this many ms late, the wall clock has been set back, so the timer is set anew.
 const LATE: Millis = 250;
 
-/// Work that is due later than in this many ms gets its timer from the server's cron, which runs at least once a second. The server keeps
-/// its timers in a tree, where the timer of a handover costs 5,000 instructions less if it is the only one.
+/// The server's cron sets the timer for work that is due later than in this many ms; it runs at least once a second. The server keeps its
+/// timers in a tree, in which a handover's timer costs 5,000 instructions less if it is the only timer.
 const SOON: Millis = 2_500;
 
 static TICK: ServerCell<Tick> = ServerCell::new(Tick {
@@ -70,14 +69,15 @@ static TICK: ServerCell<Tick> = ServerCell::new(Tick {
 });
 
 impl Tick {
-    /// Whether the timer that is set would fire too late for work that is due at this time.
+    /// Whether no timer fires in time for work that is due at this time, by the wall clock in ms.
     fn is_too_late(&self, due: Millis) -> bool {
         self.due_work.as_ref().is_none_or(|set| set.at > due) && self.later.is_none_or(|later| later > due)
     }
 
-    /// Listens to replicas only while somebody waits for them (`syncs`). If there is something new to confirm, has the replicas asked.
+    /// Listens to replicas' acknowledgements while somebody waits for replicas (`syncs`). If there is something new to confirm, has a timer
+    /// ask the replicas.
     #[inline(never)]
-    fn see_to_replicas(&mut self, syncs: bool) {
+    fn follow_replicas(&mut self, syncs: bool) {
         if syncs != self.acks.is_some() {
             self.acks = if syncs { Acks::listen::<Replicas>() } else { None };
         }
@@ -86,17 +86,17 @@ impl Tick {
         }
     }
 
-    /// Sets the timer that checks how far replicas are, in this many ms, unless it is set already.
+    /// Sets the timer that checks what replicas have confirmed, to fire in `delay` ms, unless it is already set.
     fn poll_replicas(&mut self, delay: Millis) {
         if self.replicas.is_none() {
-            self.replicas = Some(Set::new::<Replicas>(delay, server::now() / 1000));
+            self.replicas = Some(SetTimer::new::<Replicas>(delay, server::now() / 1000));
         }
     }
 }
 
-/// Sets the timers for the work that is due next, unless they are already set for that time or earlier.
+/// Sets the timers for the work that is due next, unless earlier timers are already set.
 pub(super) fn arm() {
-    // The code that is running calls this function again when it has finished.
+    // The timer's code that runs now calls this function again at its end.
     if TICK.with(|tick| tick.running || tick.sending) {
         return;
     }
@@ -110,7 +110,7 @@ pub(super) fn arm() {
         TABLE.with(|table| (table.has_answered(), table.next_due(), !table.replication.is_empty()));
     TICK.with(|tick| {
         if syncs || tick.acks.is_some() {
-            tick.see_to_replicas(syncs);
+            tick.follow_replicas(syncs);
         }
         if answered && tick.outbox.is_none() {
             tick.outbox = Some((Timer::after::<Outbox>(0), 0));
@@ -121,24 +121,24 @@ pub(super) fn arm() {
             tick.later = Some(next);
             return;
         }
-        // A timer that is due already is not set again.
+        // A timer that is already due is not set again.
         if tick.due_work.as_ref().is_some_and(|set| set.at <= now) {
             return;
         }
         if let Some(late) = tick.due_work.take() {
             late.timer.stop();
         }
-        tick.due_work = Some(Set::new::<DueWork>(next.saturating_sub(now).max(0), now));
+        tick.due_work = Some(SetTimer::new::<DueWork>(next.saturating_sub(now).max(0), now));
     });
 }
 
-/// Called by the server's cron. Sets the timer of work that is due soon; after the wall clock was set back, sets timers again that would
-/// fire too late.
-pub(super) fn on_duty() {
+/// The server's cron calls this function. Sets the timer of work that is due soon. After the wall clock was set back, replaces timers that
+/// would fire too late.
+pub(super) fn on_cron() {
     let (now, wall) = (server::since_boot(), server::now() / 1000);
     TICK.with(|tick| {
         tick.later = None;
-        let is_late = |set: &mut Set| (now - set.due).max(wall - set.at) > LATE;
+        let is_late = |set: &mut SetTimer| (now - set.due).max(wall - set.at) > LATE;
         if let Some(late) = tick.due_work.take_if(is_late) {
             late.timer.stop();
         }
@@ -153,14 +153,14 @@ pub(super) fn on_duty() {
             late.timer.stop();
         }
         if tick.acks.is_some() {
-            // A report of a replica may have been missed.
+            // The listener may have missed an acknowledgement.
             tick.poll_replicas(0);
         }
     });
     arm();
 }
 
-/// Whether the work that is due is being done now.
+/// Whether due work is being done now.
 pub(super) fn is_running() -> bool {
     TICK.with(|tick| tick.running)
 }
@@ -180,7 +180,7 @@ impl TimerTask for Outbox {
     fn run(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.outbox = None);
         send(ctx);
-        // There may be more to tell, or a grant that nobody received may go to the next waiter.
+        // More waiters may have to be answered, or a grant that nobody received may go to the next waiter.
         arm();
     }
 
@@ -240,7 +240,7 @@ impl TimerTask for DueWork {
     }
 
     fn run_again() {
-        let set = Set::new::<Self>(AFTER_PANIC, server::now() / 1000);
+        let set = SetTimer::new::<Self>(AFTER_PANIC, server::now() / 1000);
         TICK.with(|tick| {
             tick.running = false;
             tick.due_work = Some(set);

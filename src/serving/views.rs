@@ -1,4 +1,4 @@
-//! Locks, waiters and sessions as commands and `INFO` show them.
+//! What commands and `INFO` show of locks, waiters and sessions.
 
 use super::heartbeat;
 use super::holders::holders_of;
@@ -9,28 +9,28 @@ use crate::lock::{Millis, Now};
 use crate::server::{BlockedClient, Ctx};
 use crate::waiting::{self, Holder, LockRef, WaitTable};
 
-/// Runs `body` on the table of waiters, to show what it has.
+/// Runs `body` on the table of waiters. `body` may only read.
 pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
     TABLE.with(body)
 }
 
-/// The holders of a lock whose leases are over, but whose sessions outlive the leases because this server was frozen.
+/// Returns the holders whose leases have ended, but whose sessions outlive the leases because this server was frozen.
 pub(crate) fn outliving(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now) -> Vec<Holder> {
     let at = LockRef { db: ctx.db(), key: lock.name().bytes() };
     waiting::outliving(&mut Server::new(ctx), at, lock.value(), lock.deadline(), now)
 }
 
-/// For how many ms more this server grants nothing new; 0 on a replica, which grants nothing at all by itself.
+/// Returns for how many more ms this server grants nothing new; 0 on a replica, which grants nothing by itself.
 pub(crate) fn grace(ctx: &Ctx<'_>) -> Millis {
     if ctx.is_replica() { 0 } else { heartbeat::grace_left().grants }
 }
 
-/// The most work that any command or turn has done since the server was started.
+/// Returns the most units of work of any command or turn since the server's start.
 pub(crate) fn most_work() -> u64 {
     BUDGET.with(|budget| budget.most()).into()
 }
 
-/// Of all locks with waiters, the longest time, in ms, for which one has been held.
+/// Returns how long in ms a lock with waiters has been held, at most: 0 if no lock has waiters.
 pub(crate) fn longest_held(ctx: &Ctx<'_>, now: Now) -> Millis {
     waiting::longest_held(&mut Server::new(ctx), now.millis(), |_, id| {
         let oldest = holders_of(ctx, id, 1, now).first.pop()?;

@@ -1,3 +1,3 @@
-//! Rules for the source as a whole.
+//! Tests of the source code as a whole.
 
 mod layout;

@@ -1,7 +1,6 @@
-//! The interface between the rules of this folder and the server: `serving` implements it for the real server, and `tests::server` for
-//! tests.
+//! The traits between the rules of this folder and the server. `serving` implements them for a real server, `tests::server` for tests.
 //!
-//! No model tests the code behind these methods, so they are few, and none of them decides anything.
+//! No model tests the code that implements these methods, so the methods are few, and decide nothing.
 
 use super::detect::{Cycle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
@@ -10,80 +9,80 @@ use crate::lock::{
     Room, Value,
 };
 
-/// What every rule needs of the server.
+/// What all rules need from the server.
 pub(crate) trait Environment {
-    /// A blocked client, as the server knows it.
+    /// The server's handle of a blocked client.
     type Client: Copy;
 
-    /// Runs `body` on the table of waiters. The server can't be called meanwhile, since `self` is borrowed.
+    /// Runs `body` on the table of waiters. Meanwhile `self` is borrowed, so the server can't be called.
     fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Self::Client>) -> R) -> R;
 
-    /// The limits that apply to all grants now.
+    /// Returns the limits that apply to all grants now.
     fn limits(&mut self) -> Limits;
 
     /// Whether a connection with this id is open.
     fn is_open(&self, client: u64) -> bool;
 
-    /// Pays for work of this step from its budget (see `budget`). Returns whether anything of the budget was left before.
+    /// Pays for `work` units of work from the budget of this step (see `budget`). Returns whether anything of the budget was left before.
     fn pay(&mut self, work: u32) -> bool;
 
-    /// Counts work of this step that can't be put off.
+    /// Counts `work` units of work of this step that can't be put off.
     fn spend(&mut self, work: u32);
 }
 
 /// One lock, open for one step of a command or a timer.
 pub(crate) trait LockAccess: Environment {
-    /// The name of the lock. It outlives a borrow of the lock, so that no step has to clone the name.
+    /// The name of the lock. It outlives a borrow of the lock, so that a step does not have to clone the name.
     type Key: Copy + AsRef<[u8]>;
 
     fn db(&self) -> i32;
 
     fn key(&self) -> Self::Key;
 
-    /// The grants of the lock; `None` if it is free.
+    /// Returns the grants of the lock; `None` if it is free.
     fn value(&self) -> Option<&Value>;
 
-    /// The end of the latest lease. It is not part of `value`, since the server looks it up separately.
+    /// Returns the end of the latest lease. It is separate from `value`, because the server has to look it up.
     fn deadline(&self) -> Deadline;
 
-    /// Gives the lock to this grant alone, in place of all others.
+    /// Makes this the only grant of the lock, in place of all others.
     fn give(&mut self, grant: Grant, until: Deadline);
 
-    /// Adds a holder.
+    /// Adds a grant beside the others.
     fn add(&mut self, grant: Grant, until: Deadline);
 
-    /// Changes the grant with this fence, and its lease. Does nothing if neither would change, as after an extension to the same
+    /// Changes the grant with this fence, and its lease. Does nothing if neither changes, for example after an extension to the same
     /// millisecond.
     fn update(&mut self, fence: Fence, change: GrantChange<'_>, until: Deadline);
 
     /// Ends one of several grants, and notes the event `why`.
     fn end(&mut self, fence: Fence, why: LockEvent);
 
-    /// If the lock has several grants, ends the grants whose leases were over before `now`, `most` at most, and notes each lapse. Returns
-    /// the fences of the ended grants.
+    /// If the lock has several grants, ends at most `most` grants whose leases ended before `now`, and notes each lapse. Returns the fences
+    /// of the ended grants.
     fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence>;
 
     /// Ends all grants.
     fn free(&mut self);
 
     /// Notes an event, which is published and counted when the step is over.
-    fn note(&mut self, note: LockEvent);
+    fn note(&mut self, event: LockEvent);
 
-    /// The fence for a grant that is made now; `None` once the greatest fence has been given.
+    /// Returns the fence for a grant that is made now; `None` if the greatest fence has been given.
     fn next_fence(&mut self, now: Now) -> Option<Fence>;
 
-    /// How long nothing new is granted, and how long no lease is made longer.
+    /// Returns for how many ms nothing new is granted, and for how many ms no lease is made longer.
     fn grace(&mut self) -> GraceLeft;
 
-    /// Whether the lock has no entry in the table: nobody waits for it, no connection keeps it alive, and nothing of it is to be taken
-    /// back.
+    /// Whether the table has no entry for the lock: nobody waits for the lock, no connection keeps a grant of it alive, and no hold of it
+    /// is to be taken back.
     fn idle(&mut self) -> bool;
 
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
-    /// The most locks, in all, that the places with an unclaimed grant of this lock may wait for. At this number, no further place is given
-    /// a grant that its owner has already.
+    /// Returns the most locks, counted over all places, for which the places with an unclaimed grant of this lock may wait. At this number,
+    /// no more places get a grant that their owner already has.
     fn most_unclaimed(&self) -> u32 {
         32
     }
@@ -94,7 +93,7 @@ pub(crate) trait LockAccess: Environment {
         self.table(|table| body(table, LockRef { db, key: key.as_ref() }))
     }
 
-    /// Runs `body` on the lock's entry in the table, which has all that is known of the lock beside its key.
+    /// Runs `body` on the lock's entry in the table, which has everything that is known about the lock, except its key.
     fn entry<R>(&mut self, body: impl FnOnce(&LockEntry) -> R) -> R {
         self.here(|table, at| body(table.locks.lock(at)))
     }
@@ -104,7 +103,7 @@ pub(crate) trait LockAccess: Environment {
         self.here(|table, at| table.locks.change(at, body))
     }
 
-    /// The grant of an owner and the end of its lease, if the owner holds the lock; and the other holders.
+    /// Returns the grant of an owner and the end of its lease, if the owner holds the lock, and the other holders.
     #[inline(always)]
     fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others<'_>) {
         match self.value() {
@@ -113,19 +112,19 @@ pub(crate) trait LockAccess: Environment {
         }
     }
 
-    /// The grant with this fence, and the end of its lease.
+    /// Returns the grant with this fence, if there is one, and the end of its lease.
     fn with_fence(&self, fence: Fence) -> Option<Held<'_>> {
         self.value()?.with_fence(fence, || self.deadline())
     }
 
-    /// Whether there is a grant with this fence. This saves looking up the end of the lease.
+    /// Whether there is a grant with this fence. Unlike `with_fence`, this does not look up the end of the lease.
     fn has_fence(&self, fence: Fence) -> bool {
         self.value().is_some_and(|value| value.with_fence(fence, || Deadline::Never).is_some())
     }
 
-    /// Whether one more grant might fit beside the present ones.
+    /// Whether one more grant may fit beside the present grants.
     fn has_room(&self) -> bool {
-        self.value().is_none_or(|value| value.others().bear(Room::ANY))
+        self.value().is_none_or(|value| value.others().have_room_for(Room::ANY))
     }
 }
 
@@ -133,81 +132,81 @@ pub(crate) trait LockAccess: Environment {
 pub(crate) trait Caller<S: LockAccess> {
     fn id(&self) -> u64;
 
-    /// Whether the client can be blocked here. It can't in a transaction, in a script, or on a replica.
+    /// Whether the client can be blocked. It can't in a transaction, in a script, or on a replica.
     fn may_block(&self) -> bool;
 
-    /// The limits for clients that wait or have sessions.
+    /// Returns the limits for clients that wait or have sessions.
     fn limits(&self) -> WaitLimits;
 
-    /// Blocks the client under this number. Returns `None` if the server refuses.
+    /// Blocks the client, with the number of this request. Returns `None` if the server refuses.
     fn block(&mut self, lock: &S, request: RequestId) -> Option<S::Client>;
 
-    /// Reads the holders of another lock, which the command does not name, `most` at most. `lock` stays open meanwhile.
+    /// Returns at most `most` holders of another lock, which the command does not name. `lock` stays open meanwhile.
     fn holders(&mut self, lock: &S, id: &LockId, now: Millis, most: usize) -> Vec<Holder>;
 }
 
 /// The limits that settings put on waiting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitLimits {
-    /// The most waiters in one queue, if there is a limit.
+    /// The most waiters in one queue; `None`: no limit.
     pub(crate) waiters: Option<usize>,
-    /// The most locks that may depend on one connection, by its places and sessions, if there is a limit.
+    /// The most locks that may depend on one connection, through its places and sessions; `None`: no limit.
     pub(crate) places: Option<usize>,
-    /// How long, in ms, a place may leave a grant unclaimed.
+    /// For how many ms a grant of a place may stay unclaimed.
     pub(crate) claim: Millis,
 }
 
-/// The server between commands, when due work is done and waiters are told.
+/// The server between commands, when due work is done and waiters are answered.
 pub(crate) trait Host: Environment {
-    /// Why the work that is due has to wait, if it has to.
-    fn rest(&mut self, now: Now) -> Deferral;
+    /// Returns whether due work has to wait, and why.
+    fn deferral(&mut self, now: Now) -> Deferral;
 
-    /// How long, in µs, this turn has lasted.
+    /// Returns how long this turn has lasted, in µs.
     fn used(&mut self) -> Micros;
 
     /// Whether this turn has used up its budget (see `budget`).
     fn is_turn_over(&mut self) -> bool;
 
-    /// Settles a lock by a command, so that the server applies the checks of every write. With `waiter`, settles all locks that this waiter
-    /// waits for.
+    /// Settles one lock by a command, so that the server checks it like any write. With `waiter`, settles all locks for which this waiter
+    /// waits.
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled;
 
-    /// Settles a lock whose hash slot is moving to this server, where no command finds the lock yet.
+    /// Settles a lock whose hash slot is moving to this server, so that commands don't find the lock yet.
     fn settle_arriving(&mut self, id: &LockId);
 
-    /// The end of the lease of the grant with this fence; `None` if the grant does not hold the lock at `now`.
+    /// Returns the end of the lease of the grant with this fence; `None` if this grant does not hold the lock at `now`.
     fn deadline_of(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
 
-    /// Has the server call back for a blocked client, in this call or soon, so that the client is told.
+    /// Makes the server call back for a blocked client, in this call or soon, so that the client is answered.
     fn unblock(&mut self, client: Self::Client);
 
     /// Publishes a message. Returns whether somebody may have received it.
     fn publish(&mut self, message: &Message) -> bool;
 
-    /// How far this server and its replicas are in the stream of replication.
+    /// Returns how much of the replication stream this server has written, and its replicas have acknowledged.
     fn replicas(&mut self) -> Replicas;
 
-    /// Asks the replicas how far they are. Returns whether they could be asked now.
+    /// Asks the replicas how much of the replication stream they have. Returns whether they could be asked now.
     fn ask_replicas(&mut self) -> bool;
 }
 
-/// How far a server and its replicas are in the stream of replication.
+/// How much of the replication stream a server has written, and its replicas have acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replicas {
-    /// How many bytes this server has written.
+    /// The number of bytes that this server has written.
     pub(crate) written: Offset,
-    /// The offset that each replica has acknowledged last.
+    /// The last offset that each replica has acknowledged.
     pub(crate) replicas: Vec<Offset>,
 }
 
-/// Why the work that is due has to wait, if it has to.
+/// Whether due work has to wait, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
     /// The work does not have to wait.
     None,
-    /// This server is a replica, and the work is the primary's.
+    /// This server is a replica, and its primary does the work.
     Replica,
-    /// The server asks for quiet until this time.
+    /// The data set must not change until this time, in ms since 1970.
     Until(Millis),
 }
 
@@ -215,7 +214,7 @@ pub(crate) enum Deferral {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done,
-    /// The lock's hash slot is moving to this server, and only the locks that clients have taken with `ASKING` are here.
+    /// The lock's hash slot is moving to this server, which has only the locks that clients have taken with `ASKING`.
     Arriving,
     /// The lock is in a hash slot that another server serves.
     Elsewhere,
@@ -223,16 +222,16 @@ pub(crate) enum Settled {
     Refused,
 }
 
-/// How long a grace still lasts, in ms; 0 if there is none.
+/// How long a grace still lasts, in ms; 0 if there is no grace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GraceLeft {
-    /// For how long nothing new is granted.
+    /// Nothing new is granted for this many ms.
     pub(crate) grants: Millis,
-    /// For how long no lease is made longer.
+    /// No lease is made longer for this many ms.
     pub(crate) leases: Millis,
 }
 
-/// An event of a lock.
+/// An event at a lock, to be counted or published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockEvent {
     /// A free lock was taken.
@@ -250,36 +249,36 @@ pub(crate) enum LockEvent {
     Refused,
     /// The owner has released its last hold.
     Released,
-    /// A grant was taken back, since its client went away before it was told of the grant.
+    /// A grant was taken back, because its client went away before it was told of the grant.
     TakenBack,
-    /// The connection that kept the grant alive has closed.
+    /// A grant has ended because the connection of its session closed.
     SessionEnded,
-    /// A lease ran out: one of several leases, or the lease of a grant that a connection kept alive.
+    /// A grant has lapsed: one of several grants, or a grant with a session. (The server finds other lapses.)
     Lapsed,
-    /// A wait was refused or ended, since it would never have been served.
+    /// A wait was refused or ended, because it would never have been served.
     Deadlocked,
     Broken,
     Extended,
 }
 
-/// Why a command changes nothing.
+/// Why the rules refuse a command, which then changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NotHeld,
     /// The owner holds the lock, but can't re-enter it in this way.
     NoReentry(ReentryError),
     NoMoreFences,
-    /// The queue is full.
+    /// The queue has `lock.max-waiters` waiters.
     MaxWaiters,
-    /// Too many locks would depend on the connection.
+    /// More than `lock.max-places` locks would depend on the connection.
     MaxPlaces,
-    /// The client would wait for an owner that waits for this client's owner.
+    /// The owner asks for an upgrade, while another owner already waits for an upgrade: each would wait for the other.
     Deadlock,
-    /// The wait would never end, since it closes a cycle.
+    /// The wait would never end, because it closes this cycle.
     Cycle(Cycle),
     /// Nothing new is granted for this many ms.
     Grace(Millis),
-    /// No lease can be set for this many ms.
+    /// No lease can be extended for this many ms.
     GraceOfLeases(Millis),
 }
 

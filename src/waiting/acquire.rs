@@ -1,4 +1,4 @@
-//! An acquire, of one lock or of several: granted, re-entered, refused, or put into the queues.
+//! Acquires one lock or several: grants them, re-enters them, puts the client into the queues, or refuses.
 
 use super::access::{Caller, LockAccess, Refusal};
 use super::confirm::tell_when_confirmed;
@@ -14,7 +14,7 @@ use crate::lock::{AcquireRequest, Deadline, Got, Now, SlotRequest};
 /// The grant of each lock, and the end of the lease that ends first.
 pub(crate) type Grants<B> = (<B as LocksAccess>::Each<Got>, Deadline);
 
-/// Grants all these locks, or has the client wait for all of them. All new grants have the same fence.
+/// Grants all locks to the client, or makes the client wait for all of them. All new grants have the same fence.
 #[inline(always)]
 pub(crate) fn acquire<B: LocksAccess>(
     locks: &mut B,
@@ -23,9 +23,9 @@ pub(crate) fn acquire<B: LocksAccess>(
     wait: &WaitOptions,
     now: Now,
 ) -> Result<Outcome<Grants<B>>, Refusal> {
-    let hangs_on_client = ask.session || wait.channel.is_some() || wait.confirm.is_some();
+    let depends_on_client = ask.session || wait.channel.is_some() || wait.confirm.is_some();
     if !B::SEVERAL
-        && !hangs_on_client
+        && !depends_on_client
         && let Some(Granted { got, until, .. }) = grant_free(locks.first(), ask, now)
     {
         return Ok(Outcome::Granted((locks.each(|_| got), until)));
@@ -33,7 +33,7 @@ pub(crate) fn acquire<B: LocksAccess>(
     acquire_any(locks, caller, ask, wait, now)
 }
 
-/// The fast path of an acquire: most acquires are of one lock that is free and idle. Returns `None` if this lock is not free and idle.
+/// The fast path of an acquire, which most acquires take: one lock that is free and idle. Returns `None` if the lock is not free and idle.
 #[inline(always)]
 fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -> Option<Granted> {
     if lock.value().is_some() || lock.grace().grants > 0 || !lock.idle() {
@@ -56,7 +56,7 @@ fn acquire_any<B: LocksAccess>(
     now: Now,
 ) -> Result<Outcome<Grants<B>>, Refusal> {
     if ask.session {
-        join::may_keep(locks, caller, ask)?;
+        join::check_sessions(locks, caller, ask)?;
     }
     let settled = locks.each(|lock| settle_for(lock, &ask.owner, now));
     let verdicts = locks.try_with(&settled, |lock, is_settled| {
@@ -86,8 +86,7 @@ fn acquire_any<B: LocksAccess>(
     Ok(Outcome::Granted((got, first_deadline)))
 }
 
-/// Notes the channel on which the owner hears what becomes of a grant of the running command, and the connection that keeps the grant
-/// alive.
+/// Notes, for a grant of the running command, the channel on which the owner hears about it, and the connection that keeps it alive.
 #[inline(always)]
 fn keep<S: LockAccess>(
     lock: &mut S,
@@ -99,7 +98,7 @@ fn keep<S: LockAccess>(
 ) {
     let (fence, until) = (granted.got.fence, granted.until);
     if ask.once && !lock.idle() {
-        // The owner is being told of its hold.
+        // The reply tells the owner of its hold, so the hold stays even if another waiter of the owner that shares it goes away.
         lock.here(|table, at| table.share_hold(at, fence));
     }
     if let Some(channel) = &wait.channel {

@@ -1,31 +1,31 @@
-//! Budgets limit the work of one step, over all its locks, holders and waiters, and the work of one turn, over all its steps.
+//! Limits the work of one step (over all its locks, holders and waiters), and of one turn of the event loop (over all its steps).
 //!
-//! Work is counted, not timed: a unit is about a microsecond on a present machine. A loop over anything that clients can make long pays for
-//! its work, and stops when the budget is used up. The rest is due at once, so the next turn goes on with it. Work that has begun is
-//! finished: a step may exceed the budget by the work on one lock or one waiter, and a turn by one step. The locks that a command names
-//! itself are not counted, since they are the client's own work.
+//! Work is counted, not timed: a unit is about a microsecond on a present machine. A loop that clients can make long pays for its work, and
+//! stops when the budget is used up. The rest of the work is due at once, so the next turn does it. Work that has begun is finished: a step
+//! may exceed the budget by the work on one lock or one waiter, and a turn by one step. The locks that a command names are not counted,
+//! because they are the command's own work.
 
-/// The budget of one step, and of one turn.
+/// The budget of one step, and of one turn, in units of work.
 const WORK: u32 = 2_000;
 
 /// The work of looking up a lock, a holder or a waiter.
 pub(super) const LOOKUP: u32 = 1;
 
-/// The work of ending a grant of which nothing else is known.
+/// The work of ending a grant about which the table knows nothing.
 pub(super) const END: u32 = 1;
 
-/// The most grants that a step ends, if nothing else is known of them.
+/// The most grants that a step ends, if the table knows nothing about them.
 pub(super) const MOST_ENDED: u32 = WORK / END;
 
-/// The work of making or changing a grant, or of telling a waiter: replicas, files and listeners hear of it.
+/// The work of making or changing a grant, or of answering a waiter: replicas, files and listeners are told.
 pub(crate) const CHANGE: u32 = 4;
 
-/// The work of going through a list with this many entries.
+/// Returns the work of going through a list with this many entries.
 pub(super) const fn scan(entries: usize) -> u32 {
     (entries / 16) as u32
 }
 
-/// The work of the running step, and of the turn to which it belongs.
+/// Counts the work of the running step, and of its turn.
 #[derive(Debug)]
 pub(crate) struct Budget {
     size: u32,
@@ -50,7 +50,7 @@ impl Budget {
         self.step = 0;
     }
 
-    /// Pays for work of the step. Returns whether there was any budget left before this payment.
+    /// Pays for work of the step. Returns whether any budget was left before this payment.
     pub(crate) fn pay(&mut self, work: u32) -> bool {
         let had = self.step < self.size;
         self.step = self.step.saturating_add(work);
@@ -58,7 +58,7 @@ impl Budget {
         had
     }
 
-    /// Counts work that is done even if the budget is used up: to do it later would cost as much.
+    /// Counts work that is done even if the budget is used up, because doing it later would cost as much.
     pub(crate) fn spend(&mut self, work: u32) {
         self.turn = self.turn.saturating_add(work);
         self.most = self.most.max(self.turn);
@@ -76,7 +76,7 @@ impl Budget {
 
 #[cfg(test)]
 impl Budget {
-    /// A budget that the first piece of work uses up.
+    /// Makes a budget that the first piece of work uses up.
     pub(crate) const fn least() -> Self {
         Self { size: 1, step: 0, turn: 0, most: 0 }
     }

@@ -1,7 +1,7 @@
 //! `SYNC`: replicas have to confirm a grant or an extension before the client is told of it.
 //!
-//! Meanwhile the client is blocked, like a waiter in a queue, and is handled in the same way if it goes away. One question to the replicas
-//! covers all changes since the last question (`table::replication`).
+//! Meanwhile the client is blocked, like a waiter in a queue, and if it goes away, it is handled like a waiter. One question to the
+//! replicas covers all changes since the last question (`table::replication`).
 
 use super::access::{Environment, Host, LockAccess};
 use super::grant::{Granted, share_holds};
@@ -12,10 +12,10 @@ use super::run_due::TURN;
 use super::table::{Answer, Arrival, Confirmed, LockRef, RequestId, RequestedLock, WaitKind};
 use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};
 
-/// How long in ms to wait before trying again to ask replicas.
+/// After this many ms, the module tries again to ask the replicas.
 const AGAIN: Millis = 2;
 
-/// Keeps the client of the running command blocked, and has it told of its grants once replicas have confirmed them. It is not inlined, so
+/// Keeps the client of the running command blocked, and has it told of its grants when replicas have confirmed them. It is not inlined, so
 /// that an acquire without `SYNC` does not pay for it.
 #[cold]
 #[inline(never)]
@@ -59,9 +59,9 @@ pub(super) fn hold_answer<B: LocksAccess>(
     });
 }
 
-/// Checks how far the replicas are. If enough replicas have confirmed a client's grants, has the client told. Also asks the replicas about
-/// new grants. The server calls this when a replica has reported how far it is, when there is something new to ask and no question is open,
-/// and now and then. Returns in how many ms to call again, if there is more to do. (A report of a replica leads to a call in any case.)
+/// Checks what replicas have acknowledged. If enough replicas have confirmed a client's grants, has the client told. Also asks the replicas
+/// about new grants. The server calls this when a replica has acknowledged something, when there is something new to ask and no question is
+/// open, and from time to time. If there is more to do, returns in how many ms to call again. (An acknowledgement always leads to a call.)
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     if host.table(|table| table.replication.is_empty()) {
         return None;

@@ -1,4 +1,4 @@
-//! What happens when a waiter is told its answer, and when a waiter goes away.
+//! Tells a waiter its answer, and handles a waiter that goes away.
 
 use super::access::{Environment, Host};
 use super::sessions;
@@ -7,7 +7,7 @@ use super::table::{
 };
 use crate::lock::{AcquireRequest, Got, Now};
 
-/// The answer for a blocked waiter, when the server asks for it. Returns `None` if the waiter has been told already.
+/// Returns the answer for a blocked waiter, for the server's reply. Returns `None` if the waiter has already been told.
 pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
     let told = host.table(|table| table.with_table_of(request, |table| table.tell(request)))?;
     if let Answer::Granted { until: confirmed } = told.answer
@@ -21,8 +21,8 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
                     sessions::bind(table, id.to_ref(), client, fence, lease, until, now.millis());
                     table.sessions().confirm(id.to_ref(), fence, told.confirm);
                     if confirmed < until {
-                        // Somebody has made the lease longer since then. Or the request was for several locks, and the lease of another
-                        // lock ends first.
+                        // Somebody has made the lease longer meanwhile; or the request was for several locks, and the lease of another lock
+                        // ends first.
                         let moved = Moved { from: confirmed, to: until };
                         table.sessions().await_renewal(id.to_ref(), fence, moved, now.millis());
                     }
@@ -35,8 +35,8 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
     Some(told)
 }
 
-/// Sends a place its answer in a message. If nobody receives the message, a grant is taken back. If somebody does, the owner still has to
-/// claim the grant, unless its work starts with the message (`START`).
+/// Answers a place by a message. If nobody receives the message, its grant is taken back. Otherwise the owner still has to claim the grant,
+/// unless its work starts with the message (`START`).
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     let Some(told) = host.table(|table| table.with_table_of(request, |table| table.tell(request))) else {
         return;
@@ -57,7 +57,7 @@ pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     host.table(|table| table.with_table_of(request, go_on));
 }
 
-/// The message about a waiter's grants. It names the latest fence, which all new grants of the request have.
+/// Returns the message about a waiter's grants. It has the latest fence, which all new grants of the request have.
 fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) -> MessageKind {
     let all = locks.all().iter().filter_map(|lock| lock.got);
     let Some(Got { fence, slot, .. }) = all.max_by_key(|got| got.fence) else {
@@ -69,9 +69,9 @@ fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) 
     }
 }
 
-/// Called when the server is done with a waiter. `gone`: the connection closed, or an operator sent the waiter away. If it is gone, the
-/// grant that the waiter was told of is taken back, unless `arrived` says that the answer reached the client. `arrived` is called with the
-/// id of the connection, and with whether the answer was given because it was due.
+/// The server calls this when it is done with a waiter. `gone` says that the connection closed, or an operator sent the waiter away. If so,
+/// the grant that the waiter was told of is taken back, unless `arrived` says that the answer reached the client. `arrived` gets the id of
+/// the client, and whether the answer was sent because it was due.
 pub(crate) fn finished<A: Environment>(
     env: &mut A,
     request: RequestId,

@@ -1,4 +1,4 @@
-//! An extension, of one lock or of several.
+//! Extends the leases of one lock or several.
 
 use super::access::{Caller, LockAccess, LockEvent, Refusal};
 use super::confirm::hold_answer;
@@ -13,15 +13,15 @@ use crate::lock::{self, AcquireRequest, Deadline, Got, GrantChange, Millis, Now,
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExtendRequest<'a> {
     pub(crate) owner: &'a Owner<'a>,
-    /// If a fence is named, only the grant with this fence may be extended.
+    /// If there is a fence, only the grant with this fence may be extended.
     pub(crate) fence: Option<u64>,
     pub(crate) lease: Millis,
-    /// How many replicas have to confirm the extension before the client is told.
+    /// How many replicas have to confirm the extension before the client is told; `None`: no `SYNC`.
     pub(crate) confirm: Option<Confirm>,
 }
 
-/// Sets the lease of each of these locks to the requested length, counted from now. If one lease can't be set, sets none. Returns the end
-/// of the lease that ends first.
+/// Sets the lease of each lock to the requested length, counted from now. If one lease can't be set, none is. Returns the end of the lease
+/// that ends first.
 pub(crate) fn extend<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -52,7 +52,7 @@ pub(crate) fn extend<B: LocksAccess>(
     Ok(Outcome::Waits)
 }
 
-/// Decides an extension, and changes nothing. Returns the grant and its new deadline. The error says why the lease can't be set.
+/// Decides an extension, and changes nothing. Returns the grant and its new deadline, or an error that says why the lease can't be set.
 fn may_extend<S: LockAccess>(
     lock: &mut S,
     longer: &ExtendRequest<'_>,
@@ -67,8 +67,8 @@ fn may_extend<S: LockAccess>(
     if !limits.may_lengthen {
         return Err(Refusal::GraceOfLeases(lock.grace().leases));
     }
-    // A failover may have lost an upgrade, so the owner may believe that it is the only holder. The owner has to acquire the lock again to
-    // say what room it wants.
+    // A failover may have lost an upgrade, so the owner may believe that it is the only holder. The owner has to acquire the lock again,
+    // which says what room it wants.
     if !room.is_exclusive()
         && let grace @ 1.. = lock.grace().grants
     {
@@ -80,7 +80,7 @@ fn may_extend<S: LockAccess>(
 fn set<S: LockAccess>(lock: &mut S, Got { fence, holds, .. }: Got, until: Deadline, now: Now) {
     lock.update(fence, GrantChange::NONE, until);
     if !lock.idle() {
-        // The owner must know of at least one hold, since it extends the grant.
+        // The owner extends the grant, so it must know of at least one hold.
         lock.here(|table, at| table.share_one_hold(at, fence, holds));
     }
     lease_moved(lock, fence, until, now);

@@ -1,42 +1,42 @@
-//! `lock.failover-grace`: the time in which nothing new is granted, after a start, a promotion or a freeze.
+//! The grace (`lock.failover-grace`): after a start, a promotion or a freeze, nothing new is granted for some time.
 //!
-//! Replication is asynchronous, so a grant may be lost when its primary is lost. Without a grace, the new primary would give the lock to
-//! another owner within the first owner's lease; so it first lets that lease run out. A primary that was frozen needs a grace, too: in the
-//! meantime another server may have granted locks that this server believes to be free.
+//! Replication is asynchronous, so a grant may be lost with its primary. Without a grace, the new primary could give the lock to another
+//! owner before the first owner's lease ends. A primary that was frozen needs a grace, too: meanwhile, another server may have granted
+//! locks that this server believes to be free.
 //!
-//! A heartbeat tells whether the process was frozen. It notes the time since boot, which goes on while the process does not, and the time
-//! for which this thread ran. A command that keeps the server busy for seconds runs; a process that is stopped, or stuck in a page fault or
-//! a disk write, does not. Each new grant checks this too, since after a freeze everything is due at once, and the heartbeat may not come
-//! first.
+//! A heartbeat shows whether the process was frozen. It notes the time since boot, which goes on while the process does not run, and the
+//! time for which this thread ran. During a command that keeps the server busy for seconds, the thread runs; while a process is stopped, or
+//! waits for a page or a disk, it does not. Each new grant checks for a freeze, too, because after a freeze everything is due at once, and
+//! the heartbeat may not come first.
 //!
-//! A primary that was away for more than a second, frozen or busy, may have been replaced without knowing it yet. The server does not know
-//! it either, since its count of good replicas is as old as the last run of its cron. An old primary may live on for as long as the grace
-//! exceeds the longest lease. In that time no lease is made longer, and a primary that was busy grants nothing new, either.
+//! A primary that was away for more than a second, frozen or busy, may have been replaced without knowing this yet: the server's count of
+//! good replicas is as old as the last run of its cron. An old primary may live on for as long as the grace exceeds the longest lease. In
+//! this time no lease is made longer, and a primary that was busy grants nothing new, either.
 
 use super::access::GraceLeft;
 use crate::lock::Millis;
 
-/// How often, in ms, to check whether the grace is over, if a free lock has a queue. The setting may change meanwhile.
+/// While a free lock has a queue, the module checks every so many ms whether the grace is over. (The setting may change meanwhile.)
 pub(super) const LOOK_AGAIN: Millis = 100;
 
-/// How long, in ms, until the server has counted its good replicas again: it does so once a second.
+/// After this many ms, the server has counted its good replicas again: it does so once a second.
 const REPLICAS_COUNTED: Millis = 1100;
 
-/// A process was away if it was frozen, or did not check the time, for more than this many ms.
+/// A process was away if it was frozen for more than this many ms, or did not check the time for as long.
 pub(super) const AWAY: Millis = 1000;
 
 /// A moment on two clocks that nobody sets, in ms.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct Moment {
-    /// Milliseconds since the machine was booted, including the time for which it slept.
+    /// The milliseconds since the machine was booted, including the time for which it slept.
     pub(crate) since_boot: Millis,
     /// The milliseconds for which the calling thread has run.
     pub(crate) ran: Millis,
 }
 
 impl Moment {
-    /// How many ms since `earlier` the thread did not run.
+    /// Returns for how many ms since `earlier` the thread did not run.
     fn frozen(self, earlier: Self) -> Millis {
         (self.since_boot - earlier.since_boot) - (self.ran - earlier.ran)
     }
@@ -45,21 +45,21 @@ impl Moment {
 /// The settings that decide how long a grace lasts, in ms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GraceLength {
-    /// `lock.failover-grace`; 0: there is none.
+    /// The setting `lock.failover-grace`; 0: there is no grace.
     pub(crate) grants: Millis,
-    /// `lock.max-lease`, if it sets a limit.
+    /// The setting `lock.max-lease`; `None`: no limit.
     pub(crate) longest_lease: Option<Millis>,
 }
 
-/// When this server began to serve, and when it last came back from being away.
+/// Knows when this server began to serve, and when it was last away, and so how long a grace lasts.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Grace {
-    /// When the time was last noted.
+    /// The last heartbeat.
     beat: Option<Moment>,
-    /// When this server began to serve in its present role, in ms since boot: at a start, a promotion or the end of a freeze.
+    /// When this server began to serve in its present role: at a start, a promotion or the end of a freeze, in ms since boot.
     since: Millis,
-    /// When this server came back from being away, in ms since boot.
+    /// When this server was last found to have been away, in ms since boot.
     back: Option<Millis>,
 }
 
@@ -68,13 +68,13 @@ impl Grace {
         Self { beat: None, since: 0, back: None }
     }
 
-    /// Notes that this server begins to serve: it has been started or promoted.
+    /// Notes that this server has been started or promoted.
     pub(crate) fn begin(&mut self, now: Moment) {
         self.beat(now);
         self.since = now.since_boot;
     }
 
-    /// Notes the time, and whether the process has been away since the time was last noted.
+    /// Notes a heartbeat, and whether the process has been away since the last heartbeat.
     pub(crate) fn beat(&mut self, now: Moment) {
         if let Some(last) = self.beat {
             if now.since_boot - last.since_boot > AWAY {
@@ -87,17 +87,17 @@ impl Grace {
         self.beat = Some(now);
     }
 
-    /// For how long nothing new is granted, and for how long no lease is made longer.
+    /// Returns for how many ms nothing new is granted, and for how many ms no lease is made longer.
     pub(crate) fn left(&mut self, now: Moment, length: GraceLength) -> GraceLeft {
         self.beat(now);
-        // If no longest lease is set, nobody knows how long an old primary may live on.
+        // Without `lock.max-lease`, nobody knows how long an old primary may live on.
         let lives_on = length.longest_lease.map_or(0, |lease| length.grants - lease);
         let leases = self.back.map_or(0, |back| (back.saturating_add(lives_on) - now.since_boot).max(0));
         let grants = (self.since.saturating_add(length.grants) - now.since_boot).max(leases);
         GraceLeft { grants: grants.max(0), leases }
     }
 
-    /// For how long, in ms, the server may still count lost replicas as good, because it was away.
+    /// Returns for how many ms the server may still count lost replicas as good, because it was away.
     pub(crate) fn replicas_uncounted(&mut self, now: Moment) -> Millis {
         self.beat(now);
         self.back.map_or(0, |back| (back.saturating_add(REPLICAS_COUNTED) - now.since_boot).max(0))
@@ -111,7 +111,7 @@ mod tests {
     const LENGTH: GraceLength = GraceLength { grants: 10_000, longest_lease: Some(7_000) };
 
     /// A server that has served for an hour is frozen for `frozen` ms, is then busy for `busy` ms, and has been back for `later` ms.
-    /// Returns for how long it makes no grants, for how long it makes no lease longer, and for how long it does not count replicas.
+    /// Returns for how many ms it then makes no grants, makes no lease longer, and does not know how many replicas it has.
     fn left(frozen: Millis, busy: Millis, later: Millis) -> (Millis, Millis, Millis) {
         let mut grace = Grace::new();
         grace.begin(Moment { since_boot: 0, ran: 0 });

@@ -22,8 +22,7 @@ pub(super) struct Granted {
     pub(super) is_new: bool,
 }
 
-/// Gives each grant its fence: all new grants of the request get the same fence. Returns `None` if there are no more fences; nothing has
-/// been granted then.
+/// Plans the grants of a request. All new grants get the same fence. Returns `None`, and grants nothing, if there are no more fences.
 #[inline(always)]
 pub(super) fn plan<B: LocksAccess>(
     locks: &mut B,
@@ -41,7 +40,7 @@ pub(super) fn plan<B: LocksAccess>(
     planned.ok()
 }
 
-/// Makes the planned grants, for the client of the running command, or for a waiter (`WAITED`). Returns the grants, and the end of the
+/// Makes the planned grants, for the client of the running command, or, with `WAITED`, for a waiter. Returns the grants, and the end of the
 /// lease that ends first.
 #[inline(always)]
 pub(super) fn carry_out<const WAITED: bool, B: LocksAccess>(
@@ -59,7 +58,7 @@ pub(super) fn carry_out<const WAITED: bool, B: LocksAccess>(
     (granted, first_deadline)
 }
 
-/// Grants one lock. No other code makes grants, except for `sessions::revive`, which gives a grant back.
+/// Grants one lock. No other code makes grants, except `sessions::revive`, which gives a grant back to its owner.
 #[inline(always)]
 pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     lock: &mut S,
@@ -97,7 +96,7 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     Granted { got: Got { fence, holds, slot }, until, is_new }
 }
 
-/// When a grant gets its first slot, has the lock looked at: other waits of the same owner may want another slot. They can't get it any
+/// When a grant gets its first slot, has a timer look at the lock: other waits of the owner may want another slot, which they can't get any
 /// more, and must be told so.
 #[inline(never)]
 fn recheck_waits_of_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
@@ -107,8 +106,8 @@ fn recheck_waits_of_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     }
 }
 
-/// Grants a waiter all locks that it waits for, and has it told. Returns its grant of each lock; `None` if there are no more fences, in
-/// which case held locks can still be released.
+/// Grants a waiter all its locks, and has the waiter told. Returns the grant of each lock; `None` if there are no more fences (locks can
+/// still be released).
 pub(super) fn grant_to_waiter<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -128,8 +127,8 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     Some(granted)
 }
 
-/// For each lock that the owner of a waiter with `ONCE` held before: notes that the waiter, which is still to be told, has no hold of its
-/// own there, but shares its owner's hold.
+/// If a waiter with `ONCE` gets locks that its owner already holds, notes that the waiter, which is still to be told, shares its owner's
+/// hold, instead of having its own.
 pub(super) fn share_holds<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,

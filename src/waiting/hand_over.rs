@@ -1,4 +1,4 @@
-//! Hands a lock over: from one owner to the next waiter, or to several waiters that fit together.
+//! Hands a lock over to the next waiter, or to several waiters that fit together.
 
 use super::access::{Environment, LockAccess, LockEvent};
 use super::budget::{CHANGE, LOOKUP};
@@ -9,15 +9,20 @@ use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
 
-/// The most of its own waiters that a holder's re-entries pass over in one step: waiters that want what the holder can't have yet. Its
-/// other waiters wait until one of these is served, or until they are at the head of the queue.
+/// When an owner's waiters re-enter, one step passes over at most this many waiters that can't have what they want yet. The owner's other
+/// waiters wait until one of these is served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
-/// Ends the grant with this fence, for the reason `why`. The next waiters get its room in the same step.
+/// Ends the grant with this fence, for the reason `why`, and hands its room to the next waiters in the same step.
 #[inline(always)]
-pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
+pub(super) fn hand_over<S: LockAccess>(
+    lock: &mut S,
+    fence: Fence,
+    why: LockEvent,
+    now: impl FnOnce() -> Now,
+) {
     if lock.value().is_some_and(|value| !value.is_one()) {
-        pass_on_room(lock, fence, why, now);
+        hand_over_room(lock, fence, why, now);
         return;
     }
     lock.note(why);
@@ -32,7 +37,7 @@ pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent,
 
 /// Ends one of several grants, and hands its room over. It is not inlined, so that a lock with one grant does not pay for it.
 #[inline(never)]
-fn pass_on_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
+fn hand_over_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
     end_one(lock, fence, why);
     if !lock.idle() {
         grant_heads(lock, false, now());
@@ -47,17 +52,17 @@ fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     }
 }
 
-/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, the room is not handed over until the step has
-/// looked at them.
+/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, this function does not hand the room over, because
+/// the step may end more grants first.
 pub(super) fn end_with_others<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: Now) {
     match lock.value().is_some_and(Value::is_one) {
-        true => pass_on(lock, fence, why, || now),
+        true => hand_over(lock, fence, why, || now),
         false => end_one(lock, fence, why),
     }
 }
 
-/// Ends all grants. The lock goes to the next waiters in the same step, or becomes free.
-pub(super) fn pass_on_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl FnOnce() -> Now) {
+/// Ends all grants. In the same step, the lock goes to the next waiters, or becomes free.
+pub(super) fn hand_over_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl FnOnce() -> Now) {
     let until = lock.deadline();
     let fences = |value: &Value| value.all(until).map(|held| held.grant.fence()).collect::<Vec<_>>();
     let fences = lock.value().map(fences).unwrap_or_default();
@@ -72,9 +77,9 @@ pub(super) fn pass_on_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl
     }
 }
 
-/// Drops what the table knows of a grant.
+/// Drops everything that the table knows about a grant.
 fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
-    // An owner is not told of the end of a grant that it released itself, or never knew of.
+    // An owner is not told of the end of a grant that it released itself, or did not know of.
     let lost = !matches!(why, LockEvent::Released | LockEvent::TakenBack);
     lock.here(|table, at| table.end_grant(at, fence, lost.then_some(MessageKind::Lost)));
 }
@@ -84,13 +89,12 @@ fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
 pub(super) enum Served {
     /// The waiter has all its locks, at least one by a new grant.
     Granted,
-    /// The waiter has re-entered grants that its owner had; or it can never have what it waits for, and is told so.
+    /// The waiter has re-entered grants of its owner, or can never have its locks, and is told so.
     Answered,
-    /// The waiter still waits.
     Waits,
 }
 
-/// Serves a waiter: it gets all locks that it waits for, or still waits.
+/// Serves a waiter: it gets all its locks, or still waits, or is told that it can never have them.
 pub(super) fn serve<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -98,7 +102,7 @@ pub(super) fn serve<B: LocksAccess>(
     standing: Standing,
     now: Now,
 ) -> Served {
-    // A waiter for several locks is tried with all these locks open.
+    // A waiter for several locks is served by a step that has all these locks open.
     if !B::SEVERAL && locks.first().here(|table, at| table.waiters.defer_to_try(at, request)) {
         return Served::Waits;
     }
@@ -125,8 +129,8 @@ pub(super) fn serve<B: LocksAccess>(
     }
 }
 
-/// Decides how a waiter is granted this lock now. The error says that the waiter still waits, for its turn or for one of several locks; or
-/// that it is to be told that it can never have the lock.
+/// Decides whether, and how, a waiter gets this lock now. The error says that the waiter still waits, or has been answered because it can
+/// never have the lock.
 #[inline(always)]
 fn may_have<S: LockAccess>(
     lock: &mut S,
@@ -148,7 +152,7 @@ fn may_have<S: LockAccess>(
     may_have_again(lock, request, verdict, now)
 }
 
-/// Acts on the verdict about a waiter whose owner already holds the lock. It is not inlined, so that a handover does not pay for it.
+/// Acts on the verdict about a waiter whose owner already holds the lock. It is not inlined, so that a plain handover does not pay for it.
 #[inline(never)]
 fn may_have_again<S: LockAccess>(
     lock: &mut S,
@@ -187,7 +191,7 @@ fn may_have_again<S: LockAccess>(
     Err(Served::Answered)
 }
 
-/// Has the lock looked at again while a grace lasts: its waiters still wait, though there is room.
+/// If a grace lasts, has a timer look at the lock later, because its waiters wait although there is room.
 fn look_after_grace<S: LockAccess>(lock: &mut S, now: Now) {
     let grace = lock.grace().grants;
     if grace > 0 {
@@ -196,8 +200,9 @@ fn look_after_grace<S: LockAccess>(lock: &mut S, now: Now) {
     }
 }
 
-/// Grants the lock to the waiters at the head of its queue that fit. Returns whether anybody was granted it. `over`: the grant in the key
-/// has ended, and is replaced. The first waiter gets the lock whatever is left of the budget, since a lock with waiters is not left free.
+/// Grants the lock to the waiters at the head of its queue, as far as they fit. Returns whether anybody got a grant. `over` says that the
+/// grant in the key has ended, and is to be replaced. The first waiter gets the lock whatever the budget is, because a lock with waiters
+/// must not stay free.
 pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> bool {
     let mut granted = false;
     check_upgrade(lock);
@@ -214,11 +219,11 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
             drop_closed(lock, request);
             continue;
         }
-        // While the ended grant is still in the key, nobody holds the lock.
+        // With `over`, the grant in the key has ended, and does not count, until a waiter's grant replaces it.
         let is_over = over && !granted;
         match serve(lock, request, &ask, Standing::First { over: is_over }, now) {
             Served::Waits => {
-                // The waiters behind this waiter still wait, but other waiters of an owner that holds the lock may fit.
+                // The waiters behind this waiter still wait, but its owner may hold the lock, and its other waits may then be re-entries.
                 if !is_over {
                     reenter(lock, &ask.owner, now);
                 }
@@ -246,7 +251,7 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
     granted
 }
 
-/// Ends an upgrade whose grant has ended: its waiters no longer go ahead of the others.
+/// Ends a request for an upgrade if its grant has ended: the owner's waiters no longer go ahead of the queue.
 pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     if let Some(fence) = lock.entry(|entry| entry.upgrader())
         && !lock.has_fence(fence)
@@ -255,8 +260,8 @@ pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     }
 }
 
-/// Has a holder's own waiters re-enter at once, wherever they are in the queue. A waiter that wants less room than the other holders need
-/// goes ahead of the queue. If there are many waiters, the rest re-enters in the next step.
+/// Lets a holder's own waiters re-enter at once, wherever they are in the queue. A waiter that asks for an upgrade goes ahead of the queue.
+/// If there are many waiters, the next step serves the rest.
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
     let (mut seen, mut passed) = (None, 0);
     loop {
@@ -278,7 +283,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
         } else {
             lock.pay(CHANGE);
             if passed > 0 {
-                // The owner may have got a slot now. A waiter that was passed over may never fit with this slot, so all waiters are served
+                // The owner may have got a slot now, with which a waiter that was passed over can never fit, so all waiters are served
                 // again.
                 (seen, passed) = (None, 0);
             }
@@ -292,7 +297,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
     }
 }
 
-/// Gives up a place whose connection has closed, in the queues of all its locks.
+/// Gives up a place, in the queues of all its locks, because its connection has closed.
 fn drop_closed<S: LockAccess>(lock: &mut S, request: RequestId) {
     let locks = lock.table(|table| table.give_up(request));
     lock.pay(LOOKUP.saturating_mul(locks));

@@ -1,4 +1,4 @@
-//! What happens to a client that can't have the lock at once: it waits, or is refused.
+//! Makes a client wait that can't have its locks at once, or refuses it.
 
 use super::access::{Caller, Environment, LockAccess, LockEvent, Refusal};
 use super::detect;
@@ -11,13 +11,13 @@ use crate::lock::{AcquireRequest, Millis, Now};
 /// How a client waits if it can't have the lock at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaitOptions {
-    /// How long the client waits, in ms; 0: without limit; `None`: not at all.
+    /// How long the client waits, in ms; 0: without limit; `None`: the client does not wait.
     pub(crate) timeout: Option<Millis>,
-    /// The channel for messages to the client. With a channel, the client is not blocked, and hears what becomes of its grant.
+    /// The channel for messages to the client, if it asks with `NOTIFY`: it is not blocked, and hears about its grant by messages.
     pub(crate) channel: Option<Channel>,
-    /// Whether the client is refused if its wait would never end.
+    /// Whether the client is to be refused if its wait would never end (`DETECT`).
     pub(crate) detect: bool,
-    /// How many replicas have to confirm a grant before the client is told of it.
+    /// How many replicas have to confirm a grant before the client is told of it, and in what time (`SYNC`).
     pub(crate) confirm: Option<Confirm>,
 }
 
@@ -29,19 +29,19 @@ pub(crate) enum Outcome<G> {
     Waits,
     /// The client has a place in the queue, and its connection is not blocked.
     Queued,
-    /// Others hold the lock, and the client does not wait.
+    /// The request does not fit, and the client does not wait.
     Taken,
 }
 
 /// The request of a blocked client, and its handle.
 pub(super) type BlockedRequest<B> = (RequestId, <<B as LocksAccess>::One as Environment>::Client);
 
-/// The conflicts among the verdicts, each with the number of its lock.
+/// Returns the conflicts among the verdicts, each with the number of its lock.
 fn conflicts(verdicts: &[Verdict]) -> impl Iterator<Item = (usize, &Conflict)> {
     verdicts.iter().enumerate().filter_map(|(number, verdict)| Some((number, verdict.as_ref().err()?)))
 }
 
-/// Puts the client into the queues of all these locks, or refuses the client if it doesn't want to wait or can't wait.
+/// Puts the client into the queues of all locks, or refuses the client if it does not want to wait or can't wait.
 pub(super) fn wait<B: LocksAccess, G>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -56,7 +56,7 @@ pub(super) fn wait<B: LocksAccess, G>(
         timeout.map_or(Ok(None), |timeout| join(locks, caller, ask, wait, timeout, stuck, now))
     }) {
         Ok(Some(request)) => {
-            look_later(locks, verdicts, request, now);
+            set_timers(locks, verdicts, request, now);
             return Ok(if wait.channel.is_some() { Outcome::Queued } else { Outcome::Waits });
         }
         Ok(None) => first.and_then(|(_, conflict)| conflict.grace).map(Refusal::Grace),
@@ -66,7 +66,7 @@ pub(super) fn wait<B: LocksAccess, G>(
     refused.map_or(Ok(Outcome::Taken), Err)
 }
 
-/// How long the client may wait; `None` if it doesn't want to wait, or can't be blocked.
+/// Returns how long the client may wait, in ms; `None` if it does not want to wait, or can't be blocked.
 fn may_wait<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -75,10 +75,10 @@ fn may_wait<B: LocksAccess>(
     verdicts: &[Verdict],
     now: Now,
 ) -> Result<Option<Millis>, Refusal> {
-    // A client in a transaction or a script can't be blocked.
+    // A client in a transaction or a script can't be blocked, but may have a place.
     let timeout = wait.timeout.filter(|_| wait.channel.is_some() || caller.may_block());
     if timeout.is_some() {
-        may_upgrade(locks, verdicts)?;
+        refuse_upgrade(locks, verdicts)?;
         if wait.detect && conflicts(verdicts).all(|(_, conflict)| !conflict.unsettled) {
             refuse_cycle(locks, caller, ask, wait, now)?;
         }
@@ -86,15 +86,15 @@ fn may_wait<B: LocksAccess>(
     Ok(timeout)
 }
 
-/// Notes the work to be done later for a client that now waits.
-fn look_later<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: RequestId, now: Now) {
+/// Sets timers for the work to be done later for a client that now waits.
+fn set_timers<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: RequestId, now: Now) {
     for (number, conflict) in conflicts(verdicts) {
         let lock = locks.lock(number);
         if conflict.unsettled {
             lock.here(|table, at| table.locks.recheck_by(at, 0));
         }
         if conflict.grace.is_some() {
-            // There is room, so the lock is looked at until the grace is over.
+            // There is room, so timers look at the lock until the grace is over.
             lock.here(|table, at| table.locks.look_by(at, now.start.saturating_add(1)));
         }
         if let Some(fence) = conflict.upgrade {
@@ -103,9 +103,8 @@ fn look_later<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: Requ
     }
 }
 
-/// Refuses an owner that would wait ahead of the queue for less room, if another owner already waits in that way: the two would wait for
-/// each other.
-fn may_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<(), Refusal> {
+/// Refuses a request for an upgrade if another owner already waits for one: the two would wait for each other.
+fn refuse_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<(), Refusal> {
     for (number, conflict) in conflicts(verdicts) {
         let (Some(fence), lock) = (conflict.upgrade, locks.lock(number)) else { continue };
         if !lock.idle() && lock.entry(|entry| entry.upgrader().is_some_and(|other| other != fence)) {
@@ -116,7 +115,7 @@ fn may_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<()
     Ok(())
 }
 
-/// Refuses a wait that could never end.
+/// Refuses a wait that would never end.
 fn refuse_cycle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -131,7 +130,8 @@ fn refuse_cycle<B: LocksAccess>(
     Err(Refusal::Cycle(cycle))
 }
 
-/// The place that the owner has already for these locks, and the connection on which it asked last.
+/// Returns the place that the owner already has for these locks, and the connection that last asked for it; `None` if there is no place, or
+/// the request is without `ONCE`.
 fn known_place<B: LocksAccess>(locks: &mut B, ask: &AcquireRequest<'_>) -> Option<(RequestId, u64)> {
     if !ask.once {
         return None;
@@ -140,8 +140,7 @@ fn known_place<B: LocksAccess>(locks: &mut B, ask: &AcquireRequest<'_>) -> Optio
     locks.here_all(|table, all| table.waiters.place_for(all, B::SEVERAL, &owner))
 }
 
-/// Has the client wait from now on, blocked or with a place. Returns its request; `None` if it can't be blocked, in which case nothing has
-/// been done.
+/// Makes the client wait, blocked or with a place. Returns the request; `None`, and does nothing, if the client can't be blocked.
 fn join<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -153,14 +152,14 @@ fn join<B: LocksAccess>(
 ) -> Result<Option<RequestId>, Refusal> {
     let (client_id, since, confirm) = (caller.id(), now.micros, wait.confirm);
     let Some(channel) = &wait.channel else {
-        may_join(locks, caller)?;
+        check_queue(locks, caller)?;
         let Some((request, client)) = block(locks, caller) else { return Ok(None) };
         let (ask, way) = (ask.to_owned(), WaitKind::Blocked(client));
         enter(locks, request, Arrival { ask, way, client_id, since, timeout, confirm }, stuck, now);
         return Ok(Some(request));
     };
     let (mut ask, limits) = (ask.to_owned(), caller.limits());
-    // Until the owner claims the grant, the grant lasts no longer than `limits.claim`. The claim says whether the grant has a session, and
+    // Until the owner claims the grant, the grant lasts at most `limits.claim` ms. The claim says whether the grant has a session, and
     // whether replicas confirm it.
     (ask.lease, ask.session) = (ask.lease.min(limits.claim), false);
     let place = known_place(locks, &ask);
@@ -168,7 +167,7 @@ fn join<B: LocksAccess>(
         && let Some(most) = limits.places
     {
         let new = locks.here_all(|_, all| all.iter().copied().map(LockRef::weight).sum());
-        may_hang(locks, client_id, new, most)?;
+        check_places(locks, client_id, new, most)?;
     }
     let (is_shared, way) = (!ask.room.is_exclusive(), WaitKind::Notified(channel.clone()));
     let arrival = Arrival { ask, way, client_id, since, timeout, confirm: None };
@@ -176,19 +175,19 @@ fn join<B: LocksAccess>(
         locks.here_all(|table, all| {
             table.keep_place(request, arrival);
             if is_shared {
-                // The owner may have asked for more room than before, and so may fit now.
+                // The owner may now ask for more room than before, and so may fit.
                 all.iter().for_each(|at| _ = table.locks.look_by(*at, 0));
             }
         });
         return Ok(Some(request));
     }
-    may_join(locks, caller)?;
+    check_queue(locks, caller)?;
     let request = locks.first().table(|table| table.waiters.next_request());
     enter(locks, request, arrival, stuck, now);
     Ok(Some(request))
 }
 
-/// Blocks the client. Returns `None` if it can't be blocked, in which case nothing has been done.
+/// Blocks the client. Returns `None`, and does nothing, if the client can't be blocked.
 pub(super) fn block<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -199,7 +198,7 @@ pub(super) fn block<B: LocksAccess>(
 }
 
 /// Refuses a request with `SESSION` if too many locks would depend on its connection.
-pub(super) fn may_keep<B: LocksAccess>(
+pub(super) fn check_sessions<B: LocksAccess>(
     locks: &mut B,
     caller: &impl Caller<B::One>,
     ask: &AcquireRequest<'_>,
@@ -213,16 +212,16 @@ pub(super) fn may_keep<B: LocksAccess>(
             new += lock.here(|_, at| at.weight());
         }
     });
-    may_hang(locks, caller.id(), new, most)
+    check_places(locks, caller.id(), new, most)
 }
 
-/// Refuses a place or a session if too many locks would depend on the connection. `new` is the weight of the new locks.
-fn may_hang<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
+/// Refuses a place or a session if more than `most` locks would depend on the connection. `new` is the weight of the new locks.
+fn check_places<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
     let hang = |table: &mut WaitTable<_>| table.connections.weight_of(client).saturating_add(new);
     if new > 0 && locks.first().table(hang) > most { Err(Refusal::MaxPlaces) } else { Ok(()) }
 }
 
-fn may_join<B: LocksAccess>(locks: &mut B, caller: &impl Caller<B::One>) -> Result<(), Refusal> {
+fn check_queue<B: LocksAccess>(locks: &mut B, caller: &impl Caller<B::One>) -> Result<(), Refusal> {
     let Some(most) = caller.limits().waiters else { return Ok(()) };
     let may_join = |lock: &mut B::One| match lock.entry(|entry| entry.waiters()) < most {
         true => Ok(()),
@@ -231,7 +230,7 @@ fn may_join<B: LocksAccess>(locks: &mut B, caller: &impl Caller<B::One>) -> Resu
     locks.try_each(may_join).map(|_| ())
 }
 
-/// Puts a waiter into the queues. `stuck`: the number of a lock that keeps the waiter waiting.
+/// Puts a waiter into the queues. `stuck` is the number of a lock that the waiter can't have yet.
 fn enter<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -239,7 +238,7 @@ fn enter<B: LocksAccess>(
     stuck: usize,
     now: Now,
 ) {
-    // If others wait for the lock, its timer was set when it was settled.
+    // If others already wait for a lock, its timer was set when it was settled.
     let is_known = locks.each(|lock| !lock.idle() && lock.entry(|entry| entry.waiters() > 0));
     locks.here_all(|table, all| table.join(all, B::SEVERAL, stuck, request, arrival));
     locks.with(&is_known, |lock, is_known| {

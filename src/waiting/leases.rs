@@ -1,10 +1,10 @@
-//! The ends of leases: a lock that somebody waits for, or that has a session, is looked at when a lease ends.
+//! Sets timers for the ends of leases, for locks that have waiters or sessions.
 
 use super::access::LockAccess;
 use super::sessions;
 use crate::lock::{Deadline, Fence, Now};
 
-/// Notes when the lease of a grant ends, so that a lapse is found when it happens.
+/// Sets a timer for the new end of a grant's lease, so that a lapse is found when it happens.
 pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Deadline, now: Now) {
     let Deadline::At(last) = until else { return };
     if lock.idle() {
@@ -21,9 +21,9 @@ pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Dead
     });
 }
 
-/// Sets a timer for the lease that ends first, and notes since when the lock is held. If there are several grants, a timer is set even if
-/// nobody waits: the session of one grant does not watch the leases of the others. It is not inlined, so that a lock that nobody waits for
-/// does not pay for it.
+/// Sets a timer for the lease that ends first, and notes since when the lock is held. If there are several grants, the timer is set even
+/// without waiters: the session of one grant does not watch the leases of the others. It is not inlined, so that an idle lock does not pay
+/// for it.
 #[inline(never)]
 pub(super) fn look_when_one_ends<S: LockAccess>(lock: &mut S, now: Now) {
     let held = lock.value().map(|value| {

@@ -1,4 +1,4 @@
-//! `LOCK.LEAVE`: an owner gives up its place.
+//! `LOCK.LEAVE`: an owner gives up its place, or its unclaimed grant.
 
 use super::access::LockAccess;
 use super::lock_set::LocksAccess;
@@ -11,11 +11,11 @@ use crate::lock::{Now, Owner};
 pub(crate) struct GivenUp {
     /// Whether the owner gave up a place or an unclaimed grant.
     pub(crate) any: bool,
-    /// The other locks that the owner had been granted together with this lock. It has lost them too: see `leave_others`.
+    /// The other locks of an unclaimed grant of several locks, which the owner has lost, too: see `leave_others`.
     pub(crate) others: Vec<LockId>,
 }
 
-/// Gives up the owner's place in the queue, or a grant that the owner has not claimed.
+/// Gives up the owner's place in the queue, or its unclaimed grant.
 pub(crate) fn leave<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> GivenUp {
     if lock.idle() {
         return GivenUp::default();
@@ -29,7 +29,7 @@ pub(crate) fn leave<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) ->
     left
 }
 
-/// Ends an owner's unclaimed grants of the other locks, in the same command.
+/// Ends an owner's unclaimed grants of the other locks that it has given up with `LOCK.LEAVE`.
 pub(crate) fn leave_others<B: LocksAccess>(locks: &mut B, owner: &Owner<'_>, now: Now) {
     locks.each(|lock| settle_for(lock, owner, now));
 }

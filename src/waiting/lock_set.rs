@@ -1,37 +1,37 @@
-//! The locks of a request, as a set: a rule is written once, for one lock and for several.
+//! The locks of a request as a set, so that each rule is written only once, for one lock and for several.
 
 use std::convert::Infallible;
 
 use super::access::{Environment, LockAccess};
 use super::table::{LockRef, WaitTable};
 
-/// The locks of a request, open for one step. One lock is a set by itself.
+/// The locks of a request, open for one step. One open lock also is such a set.
 pub(crate) trait LocksAccess {
     /// Whether the set comes from a command for several locks, even if it names only one.
     const SEVERAL: bool;
 
     type One: LockAccess;
 
-    /// One value for each lock, in order. For a set of one lock this is the value itself, so that it costs no list.
+    /// One value for each lock, in the order of the locks. For a single lock this is the value itself, to avoid a list.
     type Each<T>;
 
-    /// Runs `body` on each lock, until it fails.
+    /// Runs `body` on each lock, until `body` fails.
     fn try_each<T, E>(
         &mut self,
         body: impl FnMut(&mut Self::One) -> Result<T, E>,
     ) -> Result<Self::Each<T>, E>;
 
-    /// Runs `body` on each lock with its value in `each`, until it fails.
+    /// Runs `body` on each lock and its value in `each`, until `body` fails.
     fn try_with<T, U, E>(
         &mut self,
         each: &Self::Each<T>,
         body: impl FnMut(&mut Self::One, &T) -> Result<U, E>,
     ) -> Result<Self::Each<U>, E>;
 
-    /// The values as a list.
+    /// Returns the values as a list.
     fn all<T>(each: &Self::Each<T>) -> &[T];
 
-    /// The lock of this number, from 0.
+    /// Returns the lock with this number, from 0.
     fn lock(&mut self, number: usize) -> &mut Self::One;
 
     #[inline(always)]
@@ -50,7 +50,7 @@ pub(crate) trait LocksAccess {
         each
     }
 
-    /// The first lock, for work that concerns all locks.
+    /// Returns the first lock, for work that concerns all locks.
     #[inline(always)]
     fn first(&mut self) -> &mut Self::One {
         self.lock(0)

@@ -1,4 +1,4 @@
-//! Finds, of all locks with waiters, the longest time for which one has been held.
+//! Finds how long the lock that has been held longest has been held, of all locks with waiters.
 
 use super::access::Environment;
 use super::table::LockId;
@@ -7,9 +7,9 @@ use crate::lock::Millis;
 /// The most locks that one query looks at.
 const MOST: usize = 200;
 
-/// Of all locks with waiters, the longest time, in ms, for which one has been held; 0 if none is held. `oldest` returns when a lock's
-/// oldest grant was made. The result is exact, unless more than `MOST` locks that had been held for longer have changed hands since the
-/// last query. In that case it is the longest time of the locks that were looked at, and the next query goes on from there.
+/// Returns the longest time, in ms, for which any lock with waiters has been held; 0 if none is held. `oldest` returns when a lock's oldest
+/// grant was made. The result is exact, unless more than `MOST` locks that had been held for longer have changed hands since the last
+/// query. Then the result is the longest time of the locks that this query looked at, and the next query looks at more.
 pub(crate) fn longest_held<A: Environment>(
     env: &mut A,
     now: Millis,
@@ -111,7 +111,7 @@ mod tests {
     enum Action {
         Join(u8),
         Leave(usize),
-        /// A new owner is granted the lock, whoever had it before.
+        /// A new owner gets the lock, whoever had it before.
         Grant(u8),
         Free(u8),
         Ask,
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Each lock that has changed hands is looked at once.
+    /// A query looks at each lock that has changed hands once, and then at the lock that has been held longest.
     #[test]
     fn what_has_not_changed_is_not_looked_at() {
         let mut world = World::new();

@@ -2,18 +2,18 @@
 
 use crate::lock::Millis;
 
-/// The most lines in one second.
+/// The most lines of one kind in one second.
 const MOST: usize = 10;
 
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     /// The present second, since 1970.
     second: Millis,
-    /// How many lines this second has had.
+    /// The number of lines in this second.
     taken: usize,
-    /// How many lines were left out in this second.
+    /// The number of lines that were left out in this second.
     left_out: u64,
-    /// How many lines were left out in earlier seconds, and have not been reported.
+    /// The number of lines that were left out in earlier seconds, and have not been reported.
     unreported: u64,
 }
 
@@ -22,7 +22,7 @@ impl RateLimit {
         Self { second: 0, taken: 0, left_out: 0, unreported: 0 }
     }
 
-    /// How many more lines this second may have.
+    /// Returns how many more lines this second may have.
     pub(crate) fn left(&mut self, now: Millis) -> usize {
         let second = now.div_euclid(1000);
         if second != self.second {
@@ -32,7 +32,7 @@ impl RateLimit {
         MOST - self.taken
     }
 
-    /// Whether there may be one more line. If so, it counts as written, and otherwise as left out.
+    /// Whether there may be one more line. If so, the line counts as written, and otherwise as left out.
     pub(crate) fn take(&mut self, now: Millis) -> bool {
         let may = self.left(now) > 0;
         if may {
@@ -48,7 +48,7 @@ impl RateLimit {
         self.left_out += count;
     }
 
-    /// How many lines were left out in earlier seconds. Each is reported only once.
+    /// Returns how many lines were left out in earlier seconds. Each line is counted in only one result.
     pub(crate) fn unreported(&mut self, now: Millis) -> u64 {
         self.left(now);
         std::mem::take(&mut self.unreported)
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(limit.unreported(9_000), 0);
     }
 
-    /// No call comes for some seconds.
+    /// Nothing asks for the unreported lines for some seconds.
     #[test]
     fn what_several_seconds_leave_out_adds_up() {
         let mut limit = RateLimit::new();

@@ -1,7 +1,7 @@
-//! Releases, and `LOCK.BREAK`.
+//! Releases locks, and ends grants for `LOCK.BREAK`.
 
 use super::access::{LockAccess, LockEvent};
-use super::hand_over::{end_with_others, grant_heads, pass_on, pass_on_all};
+use super::hand_over::{end_with_others, grant_heads, hand_over, hand_over_all};
 use super::lock_set::LocksAccess;
 use super::sessions;
 use super::settle::{end_lapsed, settle, settle_own};
@@ -11,14 +11,14 @@ use crate::lock::{self, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleaseRequest<'a> {
     pub(crate) owner: &'a Owner<'a>,
-    /// If a fence is named, only the grant with this fence may be released.
+    /// If there is a fence, only the grant with this fence may be released.
     pub(crate) fence: Option<u64>,
-    /// Whether all holds are released, not only one.
+    /// Whether all holds are released (`ALL`), instead of one.
     pub(crate) all: bool,
 }
 
-/// Releases one hold of each of these locks, or all holds. Returns the holds that are left; `None` for a lock that the owner does not hold.
-/// `now` is called only if the time is needed, since reading it takes longer than the rest of a release.
+/// Releases one hold of each lock, or all holds. Returns the holds that are left; `None` for a lock that the owner does not hold. `now` is
+/// called only if the time is needed, because reading the clock takes longer than the rest of a release.
 pub(crate) fn release<B: LocksAccess>(
     locks: &mut B,
     given: ReleaseRequest<'_>,
@@ -43,11 +43,11 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
         lock.free();
         return Some(0);
     }
-    Some(give_back(lock, fence, released, |lock| pass_on(lock, fence, LockEvent::Released, now)))
+    Some(apply(lock, fence, released, |lock| hand_over(lock, fence, LockEvent::Released, now)))
 }
 
 /// Releases one of several grants. Lapsed grants of others end first, but their room is handed over only after the release. Otherwise this
-/// step could give a hold to another, waiting client of the same owner, and then release that hold.
+/// step could give a hold to another, waiting client of the same owner, and then release this hold.
 #[inline(never)]
 fn release_among<S: LockAccess>(
     lock: &mut S,
@@ -60,7 +60,7 @@ fn release_among<S: LockAccess>(
     let released =
         grant.and_then(|grant| Some((grant.fence(), lock::decide_release(Some(grant), fence, all)?)));
     let end = |lock: &mut S, fence| end_with_others(lock, fence, LockEvent::Released, now);
-    let left = released.map(|(fence, released)| give_back(lock, fence, released, |lock| end(lock, fence)));
+    let left = released.map(|(fence, released)| apply(lock, fence, released, |lock| end(lock, fence)));
     // If the budget was used up, `settle` has handed nothing over.
     if settle(lock, now) && left == Some(0) {
         grant_heads(lock, false, now);
@@ -68,9 +68,9 @@ fn release_among<S: LockAccess>(
     left
 }
 
-/// Applies the result of a release to a grant. Returns the holds that are left.
+/// Applies the result of a release to a grant. Returns how many holds are left.
 #[inline(always)]
-fn give_back<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end: impl FnOnce(&mut S)) -> u32 {
+fn apply<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end: impl FnOnce(&mut S)) -> u32 {
     match released {
         Released::Kept { holds } => {
             let until = lock.with_fence(fence).map(|held| held.deadline);
@@ -90,7 +90,7 @@ fn give_back<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end:
 /// Ends the grant with this fence, or all grants, whoever holds them. Returns the ended grants.
 pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl Fn() -> Now) -> Vec<Grant> {
     match lock.value().map(Value::is_one) {
-        // Grants that have lapsed end first, since they are not their owners' any more.
+        // Lapsed grants end first, because their owners have lost them already.
         Some(false) => _ = settle(lock, now()),
         None => revive(lock, &now),
         Some(true) => (),
@@ -101,14 +101,14 @@ pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl 
     let broken: Vec<Grant> = value.all(until).map(|held| held.grant).filter(meant).cloned().collect();
     match broken.as_slice() {
         [] => (),
-        [grant] => pass_on(lock, grant.fence(), LockEvent::Broken, now),
-        _ => pass_on_all(lock, LockEvent::Broken, now),
+        [grant] => hand_over(lock, grant.fence(), LockEvent::Broken, now),
+        _ => hand_over_all(lock, LockEvent::Broken, now),
     }
     broken
 }
 
-/// If a lock looks free but connections keep grants of it alive (see `sessions::outlives`), gives these grants back. A timer serves the
-/// waiters: if a waiter got its grant in this step, the command might end that grant.
+/// If a lock looks free because its key expired during a freeze, gives grants back whose sessions outlive this (see `sessions::outlives`).
+/// A timer serves the waiters later, because the command could end a grant that a waiter got in this step.
 #[inline(always)]
 fn revive<S: LockAccess>(lock: &mut S, now: impl Fn() -> Now) {
     if !lock.idle() {

@@ -1,8 +1,8 @@
-//! Work that is done when its time has come, and not in a command: leases that are over, sessions that are to be renewed, waiters whose
-//! time is up, and clients that are to be told.
+//! Does work that is due at some time, and belongs to no command: ends lapsed grants, renews sessions, ends waits whose time is up, and
+//! answers clients.
 //!
-//! However much falls due at once, a turn of the server lasts about `TURN`, and does no more than its budget; the rest is done in the next
-//! turns, in order. A command in between sees the true state, since it settles its own lock first.
+//! However much falls due at once, a turn lasts about `TURN` µs, and does no more than its budget; the next turns do the rest, in order. A
+//! command in between sees the true state, because it settles its own locks first.
 
 use super::access::{Deferral, Host, Settled};
 use super::budget::{CHANGE, LOOKUP};
@@ -10,28 +10,29 @@ use super::departures::tell_place;
 use super::table::{AT_A_TIME, Lane, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
 
-/// How long, in µs, one turn may last. The server's clients wait meanwhile.
+/// How long one turn may last, in µs. The server's clients wait meanwhile.
 pub(super) const TURN: Micros = 2_000;
 
-/// The most blocked clients that are answered in one turn. Each costs the server another 10 to 20 µs afterwards.
+/// The most blocked clients that one turn answers. Each answer costs the server another 10 to 20 µs afterwards.
 const ANSWERS: usize = 100;
 
 /// The number of kinds of due work.
 const KINDS: u8 = 6;
 
-/// How long in ms to wait before trying again a handover that the server refused (too few replicas, a disk that fails). Each try costs a
-/// call for each lock that is due.
+/// The time in ms before another try to settle a lock, if the server refused (too few replicas, a disk that fails). Each try costs a call
+/// for each lock that is due.
 const WHILE_REFUSED: Millis = 100;
 
-/// Does the work that is due by `now`, as far as one turn allows. Returns how many waits have timed out.
+/// Does the work that is due by `now`, as far as one turn allows. Returns the number of waits that have timed out.
 ///
-/// Closed connections and flushed databases come first, since that is quickly done, and much follows from it. Then six kinds of work take
-/// turns: a session is renewed; a lock is looked at that is due at once; a lock is looked at whose time has come; a waiter for several
-/// locks is tried; a wait times out; and somebody is told. Each kind is done in order. If a turn stops early, the next turn begins with the
-/// next kind. So however little a turn does, between two pieces of one kind there is at most one piece of each other kind.
+/// Closed connections and flushed databases come first, because they are quickly noted, and cause other work. Then six kinds of work
+/// alternate: renewing a session, looking at a lock that is due at once, looking at a lock whose time has come, trying a waiter for several
+/// locks, ending a wait whose time is up, and sending an answer. Within each kind, what fell due first is done first. If a turn stops
+/// early, the next turn begins with the next kind. So between two pieces of work of one kind, there is at most one piece of each other
+/// kind.
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
-    let rest = host.rest(now);
-    if let Deferral::Until(then) = rest {
+    let deferral = host.deferral(now);
+    if let Deferral::Until(then) = deferral {
         host.table(|table| table.locks.timers.paused_until = then);
     }
     loop {
@@ -45,12 +46,12 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind), 0);
     loop {
         let done = match kind {
-            0 => look_at_next(host, rest, Lane::Renewal, now.millis()),
-            1 => look_at_next(host, rest, Lane::Now, now.millis()),
-            2 => look_at_next(host, rest, Lane::Look, now.millis()),
-            3 => try_next(host, rest, now.millis()),
+            0 => look_at_next(host, deferral, Lane::Renewal, now.millis()),
+            1 => look_at_next(host, deferral, Lane::Now, now.millis()),
+            2 => look_at_next(host, deferral, Lane::Look, now.millis()),
+            3 => try_next(host, deferral, now.millis()),
             4 => {
-                let ended = end_next_wait(host, rest, now);
+                let ended = end_next_wait(host, deferral, now);
                 timeouts += u64::from(ended == Some(true));
                 ended.is_some()
             }
@@ -67,13 +68,13 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
         }
     }
     host.table(|table| table.locks.timers.next_kind = kind);
-    if rest == Deferral::None {
+    if deferral == Deferral::None {
         host.table(|table| table.locks.timers.end_run(now.millis()));
     }
     timeouts
 }
 
-/// Tells waiters of their grants, or that their waits have ended, and holders what has become of their grants, as far as one turn allows.
+/// Sends the answers to waiters, and the messages to holders, as far as one turn allows.
 pub(crate) fn send_due<H: Host>(host: &mut H) {
     let mut answers = 0;
     while answers < ANSWERS && send_next(host, &mut answers) && !is_over(host) {}
@@ -84,8 +85,7 @@ fn is_over<H: Host>(host: &mut H) -> bool {
     host.is_turn_over() || host.used() >= TURN
 }
 
-/// Sends the next answer or message. Returns whether there was one. A grant whose message nobody received is given up, and goes to the next
-/// waiter.
+/// Sends the next answer or message. Returns whether there was one. A grant whose message nobody received goes to the next waiter.
 fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
     let Some(tell) = host.table(|table| table.next_answer()) else { return false };
     host.spend(CHANGE);
@@ -100,12 +100,12 @@ fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
     true
 }
 
-/// Ends the wait whose time was up first. Returns whether a waiter in a queue timed out; `None` if nobody's time is up.
-fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool> {
-    if rest == Deferral::None {
-        // Due work on the lock might give the lock to the waiter, so that work is done first.
+/// Ends the wait whose time was up first. Returns whether the wait timed out; `None` if no wait's time is up.
+fn end_next_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<bool> {
+    if deferral == Deferral::None {
+        // Due work at the lock might still grant the lock to the waiter, so this work is done first.
         while let Some(id) = host.table(|table| table.next_overdue_with_wait(now.millis())) {
-            look(host, rest, Lane::Look, &id, now.millis());
+            look(host, deferral, Lane::Look, &id, now.millis());
             if is_over(host) {
                 return Some(false);
             }
@@ -120,14 +120,14 @@ fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool
     Some(ended)
 }
 
-/// Tries the next waiter for several locks that may be able to have them all now. Returns whether there was one.
-fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
-    if matches!(rest, Deferral::Until(_)) {
+/// Tries to serve the next waiter for several locks that may be able to have them all now. Returns whether there was such a waiter.
+fn try_next<H: Host>(host: &mut H, deferral: Deferral, now: Millis) -> bool {
+    if matches!(deferral, Deferral::Until(_)) {
         return false;
     }
     let Some((request, ids)) = host.table(|table| table.waiters.next_try()) else { return false };
-    // On a replica, waiters are sent away instead.
-    if rest == Deferral::None {
+    // On a replica, waiters are sent away instead of being served.
+    if deferral == Deferral::None {
         try_one(host, request, &ids, now);
     }
     true
@@ -135,25 +135,25 @@ fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
 
 fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Millis) {
     if host.settle(Some(request), ids) != Settled::Done {
-        // A look at each of its locks shows what has become of them.
+        // The server may have refused because of one lock, so each lock is looked at separately, later.
         let then = now.saturating_add(WHILE_REFUSED);
         host.table(|table| ids.iter().for_each(|id| _ = table.locks.look_by(id.to_ref(), then)));
     }
 }
 
-/// Looks at the lock that was due first in this lane. Returns whether there was one.
-fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) -> bool {
-    if matches!(rest, Deferral::Until(_)) {
+/// Looks at the lock that was due first in this lane. Returns whether there was such a lock.
+fn look_at_next<H: Host>(host: &mut H, deferral: Deferral, lane: Lane, now: Millis) -> bool {
+    if matches!(deferral, Deferral::Until(_)) {
         return false;
     }
     let Some(id) = host.table(|table| table.locks.take_due(lane, now)) else { return false };
-    look(host, rest, lane, &id, now);
+    look(host, deferral, lane, &id, now);
     true
 }
 
-fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Millis) {
-    let again = match rest {
-        // This server is a replica: the primary does the work, and this server only drops what it knows.
+fn look<H: Host>(host: &mut H, deferral: Deferral, lane: Lane, id: &LockId, now: Millis) {
+    let again = match deferral {
+        // On a replica, the module only drops its entries, because the primary does the work.
         Deferral::Replica => {
             let sent_away = host.table(|table| table.demoted_at(id));
             host.spend(LOOKUP.saturating_mul(sent_away as u32));
@@ -164,14 +164,15 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
     host.table(|table| match again {
         Some(again) => {
             table.locks.set_timer(lane, id.to_ref(), now.saturating_add(again));
-            // If a command comes before the next look, it must compare the lock with its key: more may be due than the lock's timers say.
+            // A command that comes before the next look must compare the lock's entry with its key, because more may be due than the lock's
+            // timers say.
             table.locks.change(id.to_ref(), |entry| entry.recheck_next());
         }
         None => table.locks.put_off(lane, id.to_ref(), now),
     });
 }
 
-/// Settles a lock by a command. Returns in how many ms to try again, if it could not be settled.
+/// Settles a lock by a command. Returns in how many ms to try again; `None` if the lock was settled, or needs nothing more.
 fn settle_by_command<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match host.settle(None, std::slice::from_ref(id)) {
         Settled::Done => None,
@@ -181,7 +182,7 @@ fn settle_by_command<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     }
 }
 
-/// Sends waiters away from a lock that is another server's now. Returns in how many ms to look again, if waiters are left.
+/// Sends waiters away from a lock that now belongs to another server. Returns in how many ms to look again, if waiters are left.
 fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     let (sent_away, left) = host.table(|table| {
         let sent_away = table.send_away(id.to_ref());
@@ -191,15 +192,16 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match left {
         _ if sent_away == AT_A_TIME => Some(1),
         0 => None,
-        // The server sends blocked clients away when the hash slot has moved.
+        // The server itself sends blocked clients away when the hash slot has moved.
         _ => Some(WHILE_REFUSED),
     }
 }
 
-/// Does the due work for a lock whose hash slot is moving to this server, if a connection keeps a grant of it alive here. Otherwise the
-/// lock counts as moved away. Returns in how many ms to look again, if waiters are left.
+/// Does the due work for a lock whose hash slot is moving to this server, if a connection here keeps a grant of the lock alive. Otherwise
+/// the lock counts as moved away. Returns in how many ms to look again, if waiters are left.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    // If the lease is over, reading the key deletes the key. Then a session may outlive the lease, so `has_expired` is asked afterwards.
+    // Reading a key whose lease has ended deletes the key, and a session may then outlive the lease, so `has_expired` is checked
+    // afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
     let alive = sessions.into_iter().any(|fence| host.deadline_of(id, fence, Millis::MIN).is_some());
     if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {

@@ -1,7 +1,8 @@
-//! Sessions: grants that are renewed while a connection is open, and released when it closes.
+//! Sessions: the module renews a grant with a session while a connection is open, and ends the grant when the connection closes.
 //!
-//! The lease remains decisive. A session only moves the lease, each time a third of it has passed, so that the grant lapses by itself if
-//! this server dies. Sessions are neither saved nor replicated; an owner that reconnects asks for one again (`ONCE SESSION`).
+//! The grant still lasts only as long as its lease. A session only renews the lease, each time a third of the lease has passed, so that the
+//! grant lapses by itself if this server dies. Sessions are neither saved nor replicated; an owner that reconnects asks for a session again
+//! (`ONCE SESSION`).
 
 use super::access::{Environment, LockAccess, LockEvent};
 use super::budget::CHANGE;
@@ -9,11 +10,11 @@ use super::detect::Holder;
 use super::table::{Expired, LockRef, Session, WaitTable};
 use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Millis, Now, Value};
 
-/// A lease is renewed when a third of it has passed. Renewals that are due within a thirtieth of the lease are made together.
+/// A lease is renewed when a third of it has passed. Renewals that are due within the same thirtieth of the lease are made together.
 const RENEWALS_PER_LEASE: Millis = 3;
 const PASSES_PER_LEASE: Millis = 30;
 
-/// Starts a session of this connection for the grant with this fence, in place of any other session.
+/// Starts a session of the connection `client` for the grant with this fence, in place of any other session.
 pub(super) fn start<S: LockAccess>(
     lock: &mut S,
     client: u64,
@@ -30,7 +31,7 @@ pub(super) fn start<S: LockAccess>(
     });
 }
 
-/// Has a connection keep a grant alive. For a waiter's grant, this happens when the waiter is told; a waiter that is never told has no
+/// Makes a connection keep a grant alive. For a waiter's grant, this happens when the waiter is told, so a waiter that is never told has no
 /// session. `until` is the present end of the lease.
 pub(super) fn bind<C: Copy>(
     table: &mut WaitTable<C>,
@@ -49,9 +50,8 @@ pub(super) fn bind<C: Copy>(
     }
 }
 
-/// Binds a grant to a waiter's connection even though the lease is over, if a session of another connection outlives the end of the lease
-/// and has not given the grant back yet (see `outlives`). The session then passes to the waiter's connection, and still gives the grant
-/// back.
+/// Makes a waiter's connection keep a grant alive whose lease has ended, if the session of another connection outlives this and has not
+/// given the grant back yet (see `outlives`). The session then passes to the waiter's connection, and still gives the grant back.
 pub(super) fn bind_overdue<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
@@ -69,9 +69,9 @@ pub(super) fn bind_overdue<A: Environment>(
     }
 }
 
-/// Called when the server has deleted a lock because its lease is over. Returns whether the session of `grant` outlives the deletion. It
-/// does if its renewal was due before and this server has been frozen since, so that nobody else can have been granted the lock. The next
-/// step on the lock, for which a timer is set, gives the grant back (`revive`).
+/// The server calls this when it has deleted a lock because its lease has ended. Returns whether the session of `grant` outlives the
+/// deletion. This is so if the session's renewal was already due when this server froze, so that nobody else can have got the lock. The
+/// next step on the lock, for which a timer is set, gives the grant back (`revive`).
 pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
     let outlives = overdue(env, at, grant, now).is_some();
     if outlives {
@@ -80,20 +80,20 @@ pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Gra
     outlives
 }
 
-/// The new end of the lease of a grant whose lease is over; `None` if no session may renew it.
+/// Returns the new end of the lease for a grant whose lease has ended; `None` if no session may renew it.
 fn overdue<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
     let session = env.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
-    going_on(env, grant, &session, now)
+    renewable(env, grant, &session, now)
 }
 
-/// The new end of the lease of a grant whose session outlives a freeze; `None` if the session may not renew it.
-fn going_on<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
+/// Returns the new end of the lease for a grant whose session outlives a freeze; `None` if the session may not renew it.
+fn renewable<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let goes_on = !session.over && env.is_open(session.client);
     goes_on.then(|| renewed(env, grant, session, now)).flatten()
 }
 
-/// Renews the lapsed lease of one of several grants, if its session's renewal was overdue because this server was frozen. Returns whether
-/// the grant goes on.
+/// Renews the ended lease of one of several grants, if the renewal of its session was overdue because this server was frozen. Returns
+/// whether the grant goes on.
 pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now) -> bool {
     if lock.idle() {
         return false;
@@ -107,8 +107,8 @@ pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now)
     until.is_some()
 }
 
-/// The grants that still hold a lock though their leases are over, since their sessions outlive a freeze. Commands that only read use this,
-/// before the next step on the lock gives these grants back (`revive`) or renews them (`renew_overdue`).
+/// Returns the grants that still hold a lock although their leases have ended, because their sessions outlive a freeze. This is for
+/// commands that only read, before the next step on the lock gives these grants back (`revive`) or renews them (`renew_overdue`).
 pub(crate) fn outliving<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
@@ -120,7 +120,7 @@ pub(crate) fn outliving<A: Environment>(
         let kept = env.table(|table| table.locks.kept_expired(at)).into_iter();
         let outlives = |grant: Grant| {
             let session = env.table(|table| table.session(at, grant.fence()))?;
-            let deadline = going_on(env, &grant, &session, now)?;
+            let deadline = renewable(env, &grant, &session, now)?;
             Some(Holder { grant, deadline })
         };
         return kept.filter_map(outlives).collect();
@@ -133,13 +133,13 @@ pub(crate) fn outliving<A: Environment>(
     value.lapsed(until, now.millis()).filter_map(outlives).collect()
 }
 
-/// The end of the grant's lease if the session renews the lease now; `None` if the session may not renew it.
+/// Returns the end of the grant's lease if the session renews the lease now; `None` if the session may not renew it.
 fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let limits = env.limits();
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.may_lengthen)
 }
 
-/// Gives the grants that `outlives` kept back to their owners, with the same fences, and renews their sessions.
+/// Gives the grants that `outlives` kept back to their owners, with the same fences, and renews their leases.
 pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     let expired = lock.here(|table, at| table.locks.take_expired(at));
     let is_taken = lock.value().is_some();
@@ -162,7 +162,7 @@ pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     }
 }
 
-/// When a session looks at its lease again, if `left` ms of the lease are left: well before the lease ends.
+/// Returns when a session looks at its lease again, in ms since 1970, well before the lease ends. `left` is the rest of the lease in ms.
 pub(super) fn next_look(left: Millis, now: Millis) -> Millis {
     now.saturating_add(left / RENEWALS_PER_LEASE)
 }
@@ -173,8 +173,8 @@ pub(super) fn next_renewal(lease: Millis, now: Millis) -> Millis {
     (due - due % pass).max(now.saturating_add(1))
 }
 
-/// The end of the lease when a holder re-enters and asks for the end `asked`. If replicas confirm the session's renewals, only the session
-/// moves the lease.
+/// Returns the end of the lease when a holder re-enters and asks for the end `asked`. If replicas confirm the session's renewals, only the
+/// session moves the lease.
 #[inline(never)]
 pub(super) fn lease_of<S: LockAccess>(lock: &mut S, fence: Fence, asked: Deadline) -> Deadline {
     if lock.idle() || !lock.entry(|entry| entry.is_synced(fence)) {

@@ -1,4 +1,4 @@
-//! Settles a lock: brings it up to date after whatever has happened to it.
+//! Settles a lock: brings its grants, its sessions and its queue up to date, whatever has happened to the lock.
 
 use super::access::{LockAccess, LockEvent};
 use super::budget::{CHANGE, END, LOOKUP, MOST_ENDED, scan};
@@ -8,11 +8,11 @@ use super::sessions;
 use super::table::{AT_A_TIME, LockEntry, MessageKind, Moved, Session};
 use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 
-/// Brings a lock, its sessions and its queue into agreement, whatever has happened to them: grants that have lapsed end, room goes to the
-/// head of the queue, the holders' own waiters re-enter, and a timer is set for the next lapse.
+/// Settles a lock: lapsed grants end, room goes to the head of the queue, the holders' own waiters re-enter, and a timer is set for the
+/// next lapse.
 ///
-/// Returns whether all grants that are over have ended. If not, the budget of this step is used up, and the lock counts as taken until the
-/// next turn has done the rest.
+/// Returns whether all lapsed grants, and all grants of closed connections, have been removed. If not, the budget of this step is used up,
+/// and the lock counts as taken until the next turn has done the rest.
 #[inline]
 pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.idle() {
@@ -24,7 +24,7 @@ pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
 }
 
-/// Settles a lock for a command of this owner. If the budget is not enough, at least the owner's own grant is settled, so that the command
+/// Settles a lock for a command of this owner. If the budget is not enough, settles at least the owner's own grant, so that the command
 /// sees its true state. Returns whether all is settled.
 #[inline(always)]
 pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
@@ -42,7 +42,7 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         if lock.here(|table, at| table.locks.look_by(at, 0) && table.locks.lock(at).has_expired()) {
             sessions::revive(lock, now);
         }
-        return !is_anything_over(lock, now);
+        return !has_ended_grants(lock, now);
     }
     let due = lock.here(|table, at| table.locks.take_up(at, now.millis()));
     if due.expired {
@@ -65,21 +65,21 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
     look_when_one_ends(lock, now);
     if due.watched {
-        // If an unclaimed hold has been taken back, the grant may go on with other holds.
+        // If an unclaimed hold was taken back, the grant may go on with other holds, and its holder must know whether it is wanted.
         lock.here(|table, at| table.listeners().tell_wanted(at));
     }
     all
 }
 
-/// Whether there is a grant that is over, but has not been ended yet.
-fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
+/// Whether there is a grant that has lapsed, or whose connection has closed, but has not been removed yet.
+fn has_ended_grants<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let has_lapsed =
         lock.value().is_some_and(|value| value.lapsed(lock.deadline(), now.millis()).next().is_some());
     has_lapsed
         || lock.here(|table, at| table.locks.lock(at).has_undeliverable() || table.has_session_over(at))
 }
 
-/// Settles the grant of one owner, and nothing else of the lock. Returns whether the owner holds the lock then.
+/// Settles the grant of one owner, and nothing else of the lock. Returns whether the owner then holds the lock.
 #[cold]
 #[inline(never)]
 pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
@@ -101,8 +101,8 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     fence_of(lock) == Some(fence)
 }
 
-/// If a lock has several grants, ends the grants whose leases are over, unless their sessions outlive the end of the lease. Their room is
-/// left for the next waiters. Returns whether all such grants have been ended.
+/// If a lock has several grants, ends the lapsed grants, unless their sessions outlive the lapse. Their room is left for the next waiters.
+/// Returns whether all lapsed grants have ended.
 pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let Some(value) = lock.value().filter(|value| !value.is_one()) else { return true };
     let mut lapsed: Vec<Fence> =
@@ -127,8 +127,8 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     all
 }
 
-/// Drops what is known of grants that are not in the key any more, and has their holders told. If there are many, the next step drops the
-/// rest. Returns whether all have been dropped.
+/// Drops what the table knows about grants that are not in the key any more, and has their holders told. If there are many, the next step
+/// drops the rest. Returns whether all have been dropped.
 fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
     let (mut seen, mut checked, mut all) = (None, 0, true);
     while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
@@ -147,8 +147,8 @@ fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
     all
 }
 
-/// Has waiters whose owners already hold the lock re-enter, and ends an upgrade whose grant has ended. Returns whether all such waiters
-/// were looked at.
+/// Lets waiters re-enter whose owners already hold the lock, and ends a request for an upgrade whose grant has ended. Returns whether all
+/// such waiters were looked at.
 fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
     check_upgrade(lock);
     let several = match lock.value() {
@@ -171,7 +171,7 @@ fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
     true
 }
 
-/// The owners that hold a lock, or the owners that wait for it, whichever are fewer.
+/// Returns the owners that hold a lock, or the owners that wait for it, whichever are fewer.
 fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
     let waiters = lock.entry(|entry| entry.waiters());
     match lock.value().filter(|value| value.count() < waiters) {
@@ -200,8 +200,8 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
     }
 }
 
-/// Ends the grants of closed connections. With `all`, it looks at every session, and renews those that are due. If there are many, the
-/// rest is left to the next step. Returns whether all grants of closed connections have ended.
+/// Ends the grants of closed connections. With `all`, also looks at every session, and renews those that are due. If there are many, the
+/// next step does the rest. Returns whether all grants of closed connections have ended.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
     loop {
@@ -237,13 +237,13 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     };
     // Somebody may have shortened the lease, so that it ends before the next renewal.
     let renew = session.renew_at <= now.millis() || until < Deadline::At(session.renew_at);
-    // The server reports each connection that closes. But without this check, one missed report would renew a lease forever.
+    // The server reports each closed connection. This check makes sure that one missed report does not renew a lease forever.
     if session.over || renew && !lock.is_open(session.client) {
         // The session passes to a waiter that is still to be told of this grant, if there is one. (Some servers report a closed connection
         // only after the timers have run.)
         if lock.here(|table, at| table.has_successor(at, fence)) {
             if session.renew_at <= now.millis() {
-                // It may take some time until the waiter is told, so the next renewal is put off.
+                // The waiter may be told only after some time, so the next renewal is put off.
                 let renew_at = sessions::next_renewal(session.lease, now.millis());
                 lock.change(|entry| entry.renew_session_at(fence, renew_at));
             }
@@ -253,14 +253,14 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     } else if let Some(moved) =
         lock.here(|table, at| table.sessions().take_unconfirmed_renewal(at, fence, now.millis()))
     {
-        set_back(lock, session, until, moved, now);
+        undo_renewal(lock, session, until, moved, now);
     } else if renew {
         let limits = lock.limits();
         let lease = limits.allowed(session.lease);
         let held = lock.with_fence(fence);
         let to = held.map_or(until, |held| lock::lengthen(held, lease, limits, now.start));
         let moved = Moved { from: until, to };
-        // In the lease's last millisecond it is too late to ask replicas.
+        // In the lease's last millisecond, it is too late to ask replicas.
         let is_last = until <= Deadline::At(now.millis());
         let waits = lock.entry(|entry| entry.awaits_renewal(fence) || is_last && entry.is_synced(fence));
         if !waits {
@@ -279,9 +279,9 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     true
 }
 
-/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since, which now ends at `until`. The
-/// session tries again, unless the lease is over without the renewal.
-fn set_back<S: LockAccess>(lock: &mut S, session: Session, mut until: Deadline, moved: Moved, now: Now) {
+/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. `until` is the present end of
+/// the lease. The session tries again, unless the lease has ended without the renewal.
+fn undo_renewal<S: LockAccess>(lock: &mut S, session: Session, mut until: Deadline, moved: Moved, now: Now) {
     if until == moved.to {
         until = moved.from;
         if until < Deadline::At(now.millis()) {

@@ -8,8 +8,7 @@ use super::table::RequestId;
 use super::verdict::Standing;
 use crate::lock::Now;
 
-/// Settles all locks that a waiter waits for, and grants it all of them if possible. Otherwise notes one lock that keeps the waiter
-/// waiting.
+/// Settles all locks of a waiter, and grants the waiter all of them if possible. Otherwise notes one lock that the waiter can't have yet.
 pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId, now: Now) {
     let (aside, was_due) = locks.first().table(|table| {
         let was_due = table.is_any_overdue(request, now.millis());

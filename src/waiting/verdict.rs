@@ -7,10 +7,10 @@ use crate::lock::{
     self, AcquireRequest, Acquired, Deadline, Fence, Millis, Now, Others, ReentryError, Room, Slot,
 };
 
-/// The verdict about a request for one lock, unless the request is impossible.
+/// The verdict about a request for one lock: how the lock is to be granted, or why it can't be granted now.
 pub(super) type Verdict = Result<Decision, Conflict>;
 
-/// The lock can be granted, and is to be held in this way.
+/// How a lock is to be granted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decision {
     pub(super) kind: GrantKind,
@@ -25,20 +25,20 @@ pub(super) struct Decision {
 pub(super) enum GrantKind {
     /// A new grant of a lock that nobody holds.
     Alone,
-    /// A new grant, beside others.
+    /// A new grant beside grants of others.
     Beside,
     /// A re-entry of the owner's grant.
-    Again(Fence),
-    /// A re-entry that leaves the owner's grant less room, or gives it a slot.
+    Reentry(Fence),
+    /// A re-entry that reduces the room of the owner's grant, or gives it its first slot.
     Upgrade(Fence),
 }
 
 impl GrantKind {
-    /// The fence of the grant by which the owner holds the lock already.
+    /// Returns the fence of the owner's earlier grant; `None` for a new grant.
     pub(super) fn earlier(self) -> Option<Fence> {
         match self {
             Self::Alone | Self::Beside => None,
-            Self::Again(fence) | Self::Upgrade(fence) => Some(fence),
+            Self::Reentry(fence) | Self::Upgrade(fence) => Some(fence),
         }
     }
 }
@@ -46,29 +46,29 @@ impl GrantKind {
 /// Why a lock can't be granted now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conflict {
-    /// Set if there is room, but the server grants nothing new for this many ms: a client that does not wait gets an error. `None` if there
-    /// is no room: such a client gets null.
+    /// If the request fits, but the server grants nothing new: for how many ms. A client that does not wait then gets an error. `None` if
+    /// the request does not fit: such a client gets null.
     pub(super) grace: Option<Millis>,
-    /// The owner's own grant, if the request asks for less room than that grant has: such a request goes ahead of the queue. `None` if the
-    /// lock is not settled, since another request that is ahead may be over.
+    /// The fence of the owner's own grant, if the request is for an upgrade, and so goes ahead of the queue. `None` if the lock is not
+    /// settled, because an upgrade that is already ahead may be over.
     pub(super) upgrade: Option<Fence>,
-    /// Some grants that are over have not been ended yet. The lock is looked at again at once.
+    /// Whether some ended grants have not been removed yet. If so, a timer looks at the lock at once.
     pub(super) unsettled: bool,
 }
 
-/// Where a request stands when it is judged.
+/// The position of a request when it is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Standing {
     /// The client has just asked, and is in no queue.
     New,
     /// The request is in the queue, perhaps behind others.
     Queued(RequestId),
-    /// The request is the first in the queue. `over`: the grant in the key has ended, and is to be replaced.
+    /// The request is the first in the queue. `over` says that the grant in the key has ended, and is to be replaced.
     First { over: bool },
 }
 
-/// Changes a verdict to fit a lock that could not be settled: an owner may re-enter the grant that it has, and for all others the lock
-/// counts as taken.
+/// Adapts a verdict to a lock that could not be settled: an owner may re-enter its own grant, and for everybody else the lock counts as
+/// taken.
 #[cold]
 #[inline(never)]
 pub(super) fn unsettled(verdict: Verdict) -> Verdict {
@@ -81,7 +81,7 @@ pub(super) fn unsettled(verdict: Verdict) -> Verdict {
     }
 }
 
-/// The verdict about a request, if the lock has been settled.
+/// Returns the verdict about a request for a settled lock, or an error if a re-entry is impossible.
 #[inline(always)]
 pub(super) fn judge<S: LockAccess>(
     lock: &mut S,
@@ -105,14 +105,14 @@ pub(super) fn judge<S: LockAccess>(
         },
         (Acquired::Reentered { holds, slot, deadline }, Some((fence, room))) => {
             let until = lease_of(lock, fence, deadline);
-            Ok(Decision { kind: GrantKind::Again(fence), holds, room, slot, until })
+            Ok(Decision { kind: GrantKind::Reentry(fence), holds, room, slot, until })
         }
         (Acquired::Upgraded { holds, slot, deadline }, Some((fence, room))) => match lock.grace().grants {
             0 => {
                 let until = lease_of(lock, fence, deadline);
                 Ok(Decision { kind: GrantKind::Upgrade(fence), holds, room: room.min(ask.room), slot, until })
             }
-            // A failover may have lost grants that another server made.
+            // A failover may have lost grants of other owners, so an upgrade waits until the grace is over.
             left => not(Some(left), Some(fence)),
         },
         (Acquired::UpgradeRefused, Some((fence, _))) => not(None, Some(fence)),
@@ -124,8 +124,8 @@ pub(super) fn judge<S: LockAccess>(
     })
 }
 
-/// Decides whether a request for which there is room may be granted now. The error says for how long nothing new is granted (see
-/// `Conflict`). In a grace, nothing is granted. Waiters go first, since a grace may have ended just now.
+/// Decides whether a request that fits may be granted now. It may not during a grace, nor if somebody waits ahead of it, even if the grace
+/// has just ended. The error is the `grace` of the `Conflict`.
 #[inline(always)]
 fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Option<Millis>> {
     match (lock.grace().grants, standing) {
@@ -137,7 +137,8 @@ fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Opti
     }
 }
 
-/// Refuses a request if somebody waits ahead of it. It is not inlined, so that an idle lock does not pay for it.
+/// Refuses a request, with the `grace` of the `Conflict`, if somebody waits ahead of it. It is not inlined, so that an idle lock does not
+/// pay for it.
 #[inline(never)]
 fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<(), Option<Millis>> {
     let (head, reserved) =

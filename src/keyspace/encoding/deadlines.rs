@@ -1,5 +1,5 @@
-//! How the ends of several leases are written. The latest lease is the key's TTL. Of each other lease, the file has by how much it is
-//! shorter.
+//! Converts between the ends of leases and their numbers in files. The latest lease is the key's TTL. For each other lease, the number says
+//! by how much it is shorter.
 
 use crate::lock::{Deadline, Millis};
 
@@ -7,12 +7,12 @@ use crate::lock::{Deadline, Millis};
 /// before 1970.
 const FAR: Millis = Millis::MAX;
 
-/// The end of the latest of several leases, as files have it.
+/// Returns the end that stands for the latest of several leases in files. `endless` says that this lease has no end.
 pub(super) fn latest(endless: bool) -> Deadline {
     if endless { Deadline::Never } else { Deadline::At(FAR) }
 }
 
-/// The number that stands for the end of one of several leases.
+/// Returns the number that stands in files for the end of one of several leases. `endless` says that the latest lease has no end.
 pub(super) fn number_of(deadline: Deadline, endless: bool) -> u64 {
     match deadline {
         Deadline::Never => 0,
@@ -21,7 +21,7 @@ pub(super) fn number_of(deadline: Deadline, endless: bool) -> u64 {
     }
 }
 
-/// The end of a lease that was written as `number`.
+/// Returns the end of a lease that was written as `number`; `None` if the number is too great.
 pub(super) fn deadline_of(number: u64, endless: bool) -> Option<Deadline> {
     let number = Millis::try_from(number).ok()?;
     Some(match (endless, number) {
@@ -39,10 +39,10 @@ mod tests {
     use super::*;
     use crate::lock::{Fence, Grant, GrantChange, LONGEST_LEASE, Owner, Room, Value};
 
-    /// The present time in the tests.
+    /// The present time in the tests, in ms.
     const NOW: Millis = 1;
 
-    /// Any end of a lease; values near the limits come often.
+    /// Generates the end of a lease, often near the limits.
     fn any_deadline() -> impl Strategy<Value = Deadline> {
         let at = prop_oneof![
             NOW..=Millis::MAX,
@@ -53,7 +53,8 @@ mod tests {
         prop_oneof![6 => at.prop_map(Deadline::At), 1 => Just(Deadline::Never)]
     }
 
-    /// Makes a grant, or changes its lease. Ends lapsed grants before, as each command does.
+    /// Ends lapsed grants, as each command does. Then makes a grant for the owner, or changes the lease of the owner's grant. Returns the
+    /// end of the latest lease.
     fn set(value: &mut Value, owner: u8, deadline: Deadline, until: Deadline, number: u64) -> Deadline {
         let mut until = until;
         for fence in value.lapsed(until, NOW).collect::<Vec<_>>() {
@@ -71,7 +72,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Leases that are written and read again are the same with any TTL, whatever they were and however the TTL was moved before.
+        /// Leases that are written and read again are the same with any TTL, however the TTL was moved before.
         #[test]
         fn leases_come_back_as_they_were(
             actions in vec((b'a'..b'e', any_deadline(), proptest::option::of(any_deadline())), 1..12),

@@ -1,30 +1,31 @@
 //! Encoding 1, which earlier versions of the module wrote. It is only read. All numbers are in the server's own variable-length form:
 //!
-//! | field | what |
+//! | field | content |
 //! |---|---|
-//! | grants | how many follow: 1. 0: one of the wider forms, whose number comes next |
+//! | grants | the number of grants that follow, 1; or 0: the number of a wider form comes next |
 //! | owner | its bytes, 1 to 128 |
 //! | fence | 1 to 2^53 - 1 |
 //! | holds | 1 to 2^32 - 1 |
 //! | max-hold | the greatest age that the grant may reach, in ms; 0: no limit of its own |
 //!
-//! The wider form 1 has one grant, and after it the time at which it was made, in ms since 1970, for a grant whose fence does not tell this
-//! time. The wider form 2 is for grants with room for several holders:
+//! The wider form 1 is for one grant whose fence does not say when it was made: after the grant comes this time, in ms since 1970. The
+//! wider form 2 is for grants with room for several holders:
 //!
-//! | field | what |
+//! | field | content |
 //! |---|---|
-//! | grants | how many follow, at least 1 |
+//! | grants | the number of grants that follow, at least 1 |
 //! | endless | 1: the latest lease has no end; else 0 |
 //! | owner, fence, holds, max-hold | as above, for each grant, the oldest first |
-//! | made | when the grant was made, in ms since 1970; 0: the fence tells it |
+//! | made | when the grant was made, in ms since 1970; 0: the fence says this |
 //! | room | how many owners may hold the lock, the owner of this grant included; 0: any number |
-//! | end | by how many ms its lease is shorter than the latest; if the latest has no end, the end in ms since 1970, or 0: none |
+//! | end | by how many ms its lease is shorter than the latest; if the latest has no end, the end in ms since 1970, or 0: no end |
 //!
-//! The wider form 3 is for grants of which one has a slot or a label. It is form 2 with two fields more at the end of each grant:
+//! The wider form 3 is for several grants, at least one of them with a slot or a label. It is form 2 with two more fields at the end of
+//! each grant:
 //!
-//! | field | what |
+//! | field | content |
 //! |---|---|
-//! | slot | the number of its permit; 0: none, or the one that its room says. No two are the same, and none is above the room, unless the grant has become exclusive |
+//! | slot | the number of its permit; 0: no slot, or the slot that its room says. All slots differ. A slot is at most the room, unless the grant has become exclusive |
 //! | label | its bytes, 0 to 128 |
 
 use super::deadlines::deadline_of;
@@ -33,7 +34,7 @@ use crate::keyspace::effects;
 use crate::lock::{Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, Value};
 use crate::server::{self, RdbReader};
 
-/// Reads the value of a key. The error says what is wrong with the data.
+/// Reads the value of a key. Returns an error that says what is wrong with the data.
 pub(super) fn value(rdb: &mut RdbReader) -> Result<Value, String> {
     let grants = rdb.unsigned().map_err(truncated)?;
     let form = if grants == 0 { Some(rdb.unsigned().map_err(truncated)?) } else { None };
@@ -50,7 +51,7 @@ pub(super) fn value(rdb: &mut RdbReader) -> Result<Value, String> {
     }
 }
 
-/// What all forms have of a grant.
+/// The fields of a grant that all forms have.
 struct Parts {
     owner: Owner<'static>,
     fence: Fence,
@@ -121,7 +122,7 @@ fn label(rdb: &mut RdbReader) -> Result<Vec<u8>, String> {
     Ok(label)
 }
 
-/// When a grant was made, in ms since 1970.
+/// Reads when a grant was made, in ms since 1970.
 fn made(rdb: &mut RdbReader) -> Result<Millis, String> {
     let made = rdb.unsigned().map_err(truncated)?;
     i64::try_from(made).map_err(|_| format!("a grant made at {made} ms"))

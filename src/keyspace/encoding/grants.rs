@@ -1,13 +1,13 @@
-//! Puts the grants of a lock together, as they are read one after the other. Grants that can't hold a lock together are an error.
+//! Collects the grants of a lock while they are read. Grants that can't hold a lock together are an error.
 
 use super::deadlines::latest;
 use crate::lock::{Deadline, Fence, Grant, Value};
 use crate::server::{RdbReader, Truncated};
 
-/// The grants that have been read so far.
+/// The grants of a lock that have been read so far.
 #[derive(Default)]
 pub(super) struct Grants {
-    /// The grants that have been read, and the end of the latest lease.
+    /// The grants, and the end of their latest lease.
     value: Option<(Value, Deadline)>,
     last: Option<Fence>,
     count: usize,
@@ -24,14 +24,15 @@ impl Grants {
             self.value = Some((Value::One(grant), deadline));
             return Ok(());
         };
-        if let Some(twice) = grant.slot_apart().filter(|slot| value.slots().has(*slot)) {
+        if let Some(twice) = grant.explicit_slot().filter(|slot| value.slots().has(*slot)) {
             return Err(format!("the slot {} twice", twice.get()));
         }
         *until = value.put(grant, deadline, *until);
         Ok(())
     }
 
-    /// The value that the grants make up. `endless`: the latest lease has no end by itself; otherwise its end is the TTL of the key.
+    /// Returns the value with all grants. `endless` says that the latest lease has no end; otherwise its end is the TTL of the key. Returns
+    /// an error if the grants can't hold a lock together.
     pub(super) fn value(self, endless: bool) -> Result<Value, String> {
         let (value, until) =
             self.value.filter(|(value, _)| value.count() == self.count).ok_or("two grants of one owner")?;

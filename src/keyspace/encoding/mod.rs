@@ -1,10 +1,10 @@
-//! How a lock is written to RDB files, `DUMP` payloads and rewritten append-only files.
+//! Writes a lock to RDB files, `DUMP` payloads and rewritten append-only files, and reads it.
 //!
-//! Encoding 2 has each grant in one string of bytes, the oldest first; `first.rs` has encoding 1.
+//! Encoding 2 has each grant in one string of bytes, the oldest grant first; `first.rs` describes encoding 1.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | flags | bit 0: the owner is a UUID; 1: another grant follows; 2: the latest lease of all has no end; 3: `end` follows. From bit 4 on, a bit for each of `lock::FIELDS` that follows; the others have their usual values |
+//! | flags | bit 0: the owner is a UUID; 1: another grant follows; 2: the latest lease of all has no end; 3: there is an `end`. From bit 4 on, a bit for each field of `lock::FIELDS`: whether `fields` has it. Other fields have their usual values |
 //! | fence | 7 bytes, the lowest first: 1 to 2^53 - 1 |
 //! | end | by how many ms the lease is shorter than the latest; if the latest has no end, the end in ms since 1970. If absent, this lease is the latest |
 //! | fields | each a number, or a number of bytes and then the bytes |
@@ -12,12 +12,11 @@
 //!
 //! Numbers, including the flags, have seven bits in each byte, the lowest first. The highest bit of a byte says that another byte follows.
 //!
-//! The latest lease is the key's TTL, which the server writes itself. Ends, and differences between leases, go up to 2^63 - 1, as the
-//! server's own TTLs do: `PEXPIRE` can set leases as long as that.
+//! The latest lease is the key's TTL, which the server writes itself. Like the server's own TTLs, the ends of leases and the differences
+//! between them are below 2^63: `PEXPIRE` can set such leases.
 //!
-//! RDB files also have the last fence, beside the keys, so that the next fence is greater even if the wall clock is set back while the
-//! server is down. It is left out ten minutes after the grant (`CLOCKS_DIFFER`), so that a file without locks can be loaded without the
-//! module.
+//! RDB files also have the last fence, so that the next fence is greater even if the wall clock is set back while the server is down. The
+//! last fence is left out ten minutes after its grant (`CLOCKS_DIFFER`), so that a file without locks can be loaded without the module.
 
 mod deadlines;
 mod first;
@@ -35,7 +34,7 @@ use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
 use crate::lock::{Datum, Mover, Value};
 use crate::server::{self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, TypeHandle};
 
-/// The encoding of earlier versions.
+/// The number of the encoding that earlier versions wrote.
 const FIRST: i32 = 1;
 
 static HANDLE: TypeHandle = TypeHandle::new();
@@ -63,7 +62,7 @@ impl NativeType for Value {
     }
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
-        // The server adds a `PEXPIREAT` of its own, which moves all leases with the TTL. So they are written relative to the latest one.
+        // The server adds a `PEXPIREAT`, which moves all leases with the TTL. So leases are written relative to the latest lease.
         let hang = !self.is_one() && !self.is_endless();
         for (number, held) in self.all(latest(!hang)).enumerate() {
             aof.bytes(APPLY, key, &effects::state(held.grant, held.deadline, number == 0));

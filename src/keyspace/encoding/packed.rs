@@ -1,4 +1,4 @@
-//! A grant in one string of bytes: see the table in `mod.rs`.
+//! Encodes a grant in one string of bytes, and decodes it. `mod.rs` has a table of the bytes.
 
 use super::deadlines::{deadline_of, number_of};
 use crate::lock::{Datum, Deadline, FIELDS, Fence, Full, Grant, Held, Millis, Owner};
@@ -19,7 +19,7 @@ pub(super) struct Unpacked {
     pub(super) more: bool,
 }
 
-/// Writes a grant. `endless`: the latest of all leases that are written has no end.
+/// Encodes a grant. `endless` says that the latest of all written leases has no end; `more` says that another grant follows.
 pub(super) fn pack(Held { grant, deadline }: Held<'_>, endless: bool, more: bool) -> Vec<u8> {
     let owner = grant.owner();
     let deadline = number_of(deadline, endless);
@@ -50,7 +50,7 @@ pub(super) fn pack(Held { grant, deadline }: Held<'_>, endless: bool, more: bool
     bytes
 }
 
-/// Reads a grant that `pack` wrote. The error says what is wrong with it.
+/// Decodes a grant that `pack` encoded. Returns an error that says what is wrong with the bytes. `now` is in ms since 1970.
 pub(super) fn unpack(bytes: &[u8], now: Millis) -> Result<Unpacked, String> {
     let mut rest = Rest(bytes);
     let flags = rest.number()?;

@@ -1,4 +1,4 @@
-//! Checks the lock against its documentation: examples first, then properties.
+//! Tests the rules of one lock: examples first, then properties.
 
 mod slots;
 
@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::server::taken_by;
+use crate::server::allocated_by;
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -18,7 +18,7 @@ fn ask<'a>(name: &'a str, lease: Millis) -> AcquireRequest<'a> {
     AcquireRequest::new(owner(name), lease)
 }
 
-/// Limits under which a lease may be made longer up to this age of the grant.
+/// Returns limits with this greatest age of a grant, in ms, and no others.
 fn age(max_hold: Option<Millis>) -> Limits {
     Limits { max_lease: LONGEST_LEASE, max_hold, expiry_slack: 0, max_holders: 0, may_lengthen: true }
 }
@@ -35,7 +35,7 @@ fn held(grant: &Grant, deadline: Deadline) -> Option<Held<'_>> {
     Some(Held { grant, deadline })
 }
 
-/// Decides a request for a lock that nobody holds, or that has one grant.
+/// Decides an acquire of a lock that nobody holds, or that has one grant.
 fn acquire(
     held: Option<Held<'_>>,
     ask: &AcquireRequest<'_>,
@@ -122,7 +122,7 @@ fn no_lease_goes_beyond_the_greatest_age() {
     assert_eq!(lengthen(now_held.unwrap(), 500, age(None), later), end);
 }
 
-/// Fences run ahead of the clock when it was set back, or when a data set came from a server whose clock was ahead.
+/// Fences run ahead of the clock if the clock was set back, or a data set came from a server whose clock was ahead.
 #[test]
 fn a_grant_has_its_age_though_fences_run_ahead() {
     let ahead = fence((NOW + 3_600_000).unsigned_abs() * 1000);
@@ -137,10 +137,10 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
     );
     let received = Grant::received(owner("a"), ahead, 2, None, None, NOW + 300);
     assert_eq!(received.age(NOW + 300), 0);
-    assert_eq!(received.aged_as(&grant).age(NOW + 300), 300);
-    let received = Grant::received(owner("a"), ahead, 2, None, grant.made_apart(), NOW + 300);
+    assert_eq!(received.with_age_of(&grant).age(NOW + 300), 300);
+    let received = Grant::received(owner("a"), ahead, 2, None, grant.explicit_made(), NOW + 300);
     assert_eq!(received.age(NOW + 300), 300);
-    // A fence may be ahead of the clock by no more than `SKEW`.
+    // A fence may be ahead of the clock by at most `SKEW`.
     let skewed =
         |ms: Millis| Grant::received(owner("a"), fence((NOW + ms).unsigned_abs() * 1000), 1, None, None, NOW);
     assert_eq!([900, 1000, 1001].map(|ms| skewed(ms).age(NOW + 1500)), [600, 500, 1500]);
@@ -153,7 +153,7 @@ fn the_last_millisecond_of_the_greatest_age_can_be_extended_to() {
     let extended = |now| decide_extend(held(&grant, Deadline::Never), None, 500, age(None), now);
     assert_eq!(extended(NOW + 300), Some(Deadline::At(NOW + 300)));
     assert_eq!(extended(NOW + 301), None);
-    // The server still has the key by its own clock, so its owner would get the grant back.
+    // The server still has the key by its own clock, so an acquire by the owner would be a re-entry.
     let end = Deadline::At(NOW + 300);
     assert_eq!(decide_extend(held(&grant, end), None, 500, age(None), NOW + 301), Some(end));
 }
@@ -250,24 +250,24 @@ fn shared_by(holders: u64) -> Value {
     value.unwrap()
 }
 
-/// Beyond the server's own figure, `MEMORY USAGE` shows what the holders take, without the allocator's rounding; for many holders, within a
-/// third of it.
+/// `MEMORY USAGE` adds the memory of the holders to the server's own figure, without the allocator's rounding: to within an eighth, and for
+/// many holders to within a third.
 #[test]
 fn a_value_tells_how_much_memory_its_holders_take() {
-    // The first UUID allocates memory for the UUIDs that follow.
+    // The first UUID allocates memory that later UUIDs use, too.
     Owner::random();
     let bounds =
         [(1, 64), (2, 240), (3, 224), (8, 186), (9, 230), (10, 213), (32, 173), (33, 240), (100, 300)];
     for (holders, most) in bounds {
-        let (mut value, used) = taken_by(|| shared_by(holders));
+        let (mut value, used) = allocated_by(|| shared_by(holders));
         println!("figure: {holders} holders: {} bytes each", used / holders as usize);
         assert!(used <= most * holders as usize, "{holders}: {used}");
         let estimate = value.heap_size();
         let off = if holders <= 32 { used / 8 } else { used / 3 };
         assert!(estimate.abs_diff(used) <= off, "{holders}: {estimate}, not {used}");
-        // Two holders are left. The others have given back most of their memory.
+        // All holders but two end, which gives back most of their memory.
         let end = Deadline::At(NOW);
-        let ((), given_back) = taken_by(|| {
+        let ((), given_back) = allocated_by(|| {
             for number in 3..=holders {
                 value.end(fence(number), end);
             }
@@ -289,7 +289,7 @@ fn each_random_owner_is_a_new_uuid_of_version_4() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// An owner keeps every spelling, and different owners stay different.
+    /// An owner's name keeps its spelling, and different names are different owners.
     #[test]
     fn owners_are_binary_safe(one in vec(any::<u8>(), 1..=128), other in vec(any::<u8>(), 1..=128)) {
         let (first, second) = (Owner::new(&one).unwrap(), Owner::new(&other).unwrap());
@@ -298,7 +298,7 @@ proptest! {
         prop_assert_eq!(first.clone().into_owned().text().as_ref().to_vec(), one.clone());
     }
 
-    /// A UUID in its canonical text is kept in 16 bytes. One capital letter makes it another owner.
+    /// A UUID in its canonical spelling is kept in 16 bytes. One capital letter makes it another owner.
     #[test]
     fn uuids_come_back_as_they_were_written(bytes in any::<[u8; 16]>(), place in 0..36_usize, byte: u8) {
         let text = uuid::Uuid::from_bytes(bytes).to_string();
@@ -316,7 +316,7 @@ proptest! {
         prop_assert_eq!(matches!(Owner::new(&other), Some(Owner::Uuid(_))), parsed.is_some());
     }
 
-    /// The rule holds however the grant is stored, and however its number of holds came about.
+    /// A grant returns the data it was made of, however it is stored, and however its number of holds came about.
     #[test]
     fn a_grant_tells_what_it_was_made_of(
         uuid in any::<bool>(),

@@ -1,4 +1,4 @@
-//! The numbers of permits.
+//! Tests of slots, the numbers of permits.
 
 use super::*;
 
@@ -7,7 +7,8 @@ fn permit(name: &str, most: u32, slot: Option<u32>) -> AcquireRequest<'_> {
     AcquireRequest { room: Room::limit(most).unwrap(), slot: Some(slot), ..ask(name, 500) }
 }
 
-/// Asks for a lock with these holders, and stores the result. Returns the slot.
+/// Acquires a lock with these holders, stores the result, and returns the slot. The error is the reason why a re-entry is impossible, or
+/// `None` if the owner has to wait.
 fn take(
     value: &mut Option<Value>,
     ask: &AcquireRequest<'_>,
@@ -68,10 +69,10 @@ fn a_slot_that_is_named_is_had_or_nothing_is() {
     assert_eq!(take(&mut value, &permit("a", 3, Some(3)), 4), other);
     assert_eq!(take(&mut value, &permit("a", 3, Some(2)), 4), Ok(Some(2)));
     assert_eq!(take(&mut value, &permit("a", 5, None), 4), Ok(Some(2)));
-    // The owner's slot is above the new limit, whether or not there is room.
+    // The owner's slot is above the new limit, so the request is refused whether or not there is room.
     let above = ReentryError::SlotAboveLimit { slot: Slot::new(2).unwrap(), limit: 1 };
     assert_eq!(take(&mut value, &permit("a", 1, None), 4), Err(Some(above)));
-    // A request without `LIMIT` is not told the slot, but its grant keeps it.
+    // The reply to a request without `LIMIT` has no slot, but the grant keeps its slot.
     let until = Deadline::At(NOW + 500);
     for number in [2, 3] {
         value.as_mut().unwrap().end(fence(number), until);
@@ -80,7 +81,7 @@ fn a_slot_that_is_named_is_had_or_nothing_is() {
     assert_eq!(take(&mut value, &permit("a", 3, None), 5), Ok(Some(2)));
 }
 
-/// The grant is a reader's, or an earlier version made it.
+/// Grants without a slot are grants of readers, or were made by an earlier version.
 #[test]
 fn a_grant_without_a_slot_has_one_from_its_next_re_entry_on() {
     let reader = |name| AcquireRequest { room: Room::ANY, ..ask(name, 500) };
@@ -93,7 +94,7 @@ fn a_grant_without_a_slot_has_one_from_its_next_re_entry_on() {
     assert_eq!(take(&mut value, &permit("b", 3, None), 3), Ok(Some(2)));
 }
 
-/// An earlier version made the grant: `LIMIT 2` without a slot. It keeps its room, and its slot may not be above that room.
+/// An earlier version made the grant: `LIMIT 2` without a slot. The grant keeps its room, and its slot may not be above this room.
 #[test]
 fn a_first_slot_is_within_the_room_of_the_grant() {
     let old = Grant::new(owner("a").into_owned(), fence(1), 1, None, NOW).with_room(Room::limit(2).unwrap());
@@ -102,7 +103,7 @@ fn a_first_slot_is_within_the_room_of_the_grant() {
     assert_eq!(take(&mut value, &permit("a", 5, Some(2)), 2), Ok(Some(2)));
 }
 
-/// An earlier version made one of the grants. If the other grant has the slot that is named, the owner waits, as it would for less room.
+/// An earlier version made one of the grants. If the other grant has the requested slot, the owner waits, as it would for less room.
 #[test]
 fn a_first_slot_that_another_has_is_waited_for() {
     let old = Grant::new(owner("a").into_owned(), fence(1), 1, None, NOW).with_room(Room::limit(2).unwrap());
@@ -112,7 +113,7 @@ fn a_first_slot_that_another_has_is_waited_for() {
     assert_eq!(take(&mut value, &permit("a", 2, None), 3), Ok(Some(2)));
 }
 
-/// The rule holds whatever replicas or files say.
+/// No two holders have the same slot, whatever replicas or files say.
 #[test]
 fn no_two_holders_have_one_slot() {
     let grant = |name: &str, number| {

@@ -1,8 +1,8 @@
-//! Checks that the layout test finds what it should, and nothing else.
+//! Tests the layout test itself: it must find each fault, and nothing else.
 
 use super::complaints;
 
-/// The complaints about a tree of these files.
+/// Returns the complaints about a source tree with these files.
 fn judge(files: &[(&str, &str)]) -> Vec<String> {
     complaints(&files.iter().map(|&(file, text)| (file.to_owned(), text.to_owned())).collect())
 }
@@ -83,7 +83,7 @@ fn what_a_part_may_use_is_told() {
     assert_eq!(complaints, ["src/new.rs:1 imports lock (`crate::lock`): new has no place in the order yet"]);
 }
 
-/// The complaints about a folder `lock` with two files.
+/// Returns the complaints about a folder `lock` with two files.
 fn judge_pair(parent: &str, [one, two]: [&str; 2]) -> Vec<String> {
     let lib = ("lib.rs", "mod lock;");
     judge(&[lib, ("lock/mod.rs", parent), ("lock/one.rs", one), ("lock/two.rs", two)])
@@ -98,7 +98,7 @@ fn a_circle_through_a_re_export_is_found() {
         complaints,
         ["cycle: src/lock/one.rs:1 (`super::Two`) -> src/lock/two.rs:1 (`super::One`) -> src/lock/one.rs"]
     );
-    // One direction is no cycle. Nor is it a cycle to name the module that re-exports.
+    // Imports in one direction are no cycle, and nor is naming the module that re-exports.
     let complaints =
         judge_pair(parent, ["use super::Two; pub struct One;", "use crate::lock; pub struct Two;"]);
     assert_eq!(complaints, [""; 0]);
@@ -136,7 +136,7 @@ fn a_circle_of_calls_on_one_type_is_found() {
         judge_pair(parent, [one, call]),
         ["cycle: src/lock/one.rs:1 (`self.pass`) -> src/lock/two.rs:2 (`self.end`) -> src/lock/one.rs"]
     );
-    // One direction is no cycle. Methods of this name on another type don't count, and nor do calls in tests.
+    // Calls in one direction are no cycle. Methods with this name on another type don't count, and nor do calls in tests.
     for two in [
         "use super::Lock; impl Lock { pub fn pass(&self) { self.last() } fn last(&self) {} }",
         "use super::Lock; impl Lock { pub fn pass(&self) {} } struct Two; impl Two { fn two(&self) { self.end() } }",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::edges::Edge;
 
-/// A shortest cycle for each file that is in one, each cycle once.
+/// Returns a shortest cycle for each file that is in a cycle, and each cycle only once.
 pub(super) fn cycles<'a>(edges: impl Iterator<Item = &'a Edge<'a>>) -> Vec<Vec<&'a Edge<'a>>> {
     let mut used: BTreeMap<&str, BTreeMap<&str, &Edge<'_>>> = BTreeMap::new();
     for edge in edges {
@@ -21,12 +21,12 @@ pub(super) fn cycles<'a>(edges: impl Iterator<Item = &'a Edge<'a>>) -> Vec<Vec<&
     cycles
 }
 
-/// The shortest path from a file back to itself.
+/// Returns the shortest path from a file back to itself, if there is one.
 fn shortest<'a>(
     used: &BTreeMap<&'a str, BTreeMap<&'a str, &'a Edge<'a>>>,
     start: &'a str,
 ) -> Option<Vec<&'a Edge<'a>>> {
-    // The edge by which each file was reached.
+    // The edge by which the search reached each file.
     let mut led: BTreeMap<&str, &Edge<'_>> = BTreeMap::new();
     let mut next = VecDeque::from([start]);
     while let Some(file) = next.pop_front() {

@@ -1,22 +1,22 @@
-//! Which file uses which, and where.
+//! Finds which files use which other files, and where.
 
 use std::collections::BTreeMap;
 
 use super::names::{Target, resolve};
 use super::source::{Id, Place, Tree};
 
-/// A path in one file that leads to another, or a call on `self` of a method that another file defines.
+/// A use of one file by another: a path to an item or a module, or a call on `self` of a method that the other file defines.
 pub(super) struct Edge<'a> {
     pub(super) from: &'a str,
     pub(super) to: &'a str,
     pub(super) line: usize,
     pub(super) path: String,
-    /// Whether an item of the other file is used. An import that only names a module does not count: the item that is used may be in
-    /// another file, which the module re-exports.
+    /// Whether an item of the other file is used. An import that only names a module does not count, because the module may re-export the
+    /// item from another file.
     pub(super) of_item: bool,
 }
 
-/// All uses of one file by another, among the files that ship.
+/// Returns all uses of one file by another, without files for tests and fuzzers.
 pub(super) fn edges(tree: &Tree) -> Vec<Edge<'_>> {
     let mut edges = Vec::new();
     let shipped = tree.modules.iter().enumerate().filter(|(_, module)| !module.for_tests);
@@ -56,7 +56,7 @@ pub(super) fn edges(tree: &Tree) -> Vec<Edge<'_>> {
     edges
 }
 
-/// The calls on `self` of methods that another file defines for the same type.
+/// Returns the calls on `self` of methods that another file defines for the same type.
 fn calls(tree: &Tree) -> Vec<Edge<'_>> {
     let shipped = || tree.modules.iter().enumerate().filter(|(_, module)| !module.for_tests);
     let type_of = |id, of: &[String]| match resolve(tree, id, of).as_slice() {
@@ -88,7 +88,7 @@ fn is_local(place: Place, path: &[String]) -> bool {
     place == Place::Code && path.len() == 1
 }
 
-/// Whether the target is in a module that this module declares. A re-export of the target only names it.
+/// Whether the target is in a module that this module declares. Re-exporting such a target is no use of its file.
 fn is_below(tree: &Tree, module: Id, target: Target) -> bool {
     let (Target::Module(mut id) | Target::Item(mut id)) = target;
     while let Some(parent) = tree.modules[id].parent {

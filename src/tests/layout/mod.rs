@@ -1,9 +1,9 @@
-//! Checks which parts of the source may use which: imports go down only, and no files use each other in a cycle.
+//! Checks which parts of the source use which other parts: imports only go down, and no files use each other in a cycle.
 //!
 //! The compiler accepts any import within a crate. This test keeps `lock` free of the server, and every file readable with only the files
-//! below it. If the methods of one type are in several files, their calls on `self` go down too. The test does not see other calls of
-//! methods, whose names don't say where they are defined; but a type that contains or borrows another type imports it. Names that a macro
-//! makes count for the file that calls the macro.
+//! below it. If the methods of one type are in several files, their calls on `self` must go down, too. The test does not see other method
+//! calls, because their names don't say where the methods are defined; but a type that contains or borrows another type imports it. Names
+//! that a macro makes count for the file that calls the macro.
 
 mod checks;
 mod cycles;
@@ -19,8 +19,7 @@ use cycles::cycles;
 use edges::{Edge, edges};
 use source::Tree;
 
-/// Each part, and the other parts that it may use, which are all further down. Tests, fuzzers and the table of contents in `lib.rs` may use
-/// any part.
+/// Each part, and the parts that it may use, which are all further down. Tests, fuzzers and `lib.rs` may use any part.
 const ORDER: &[(&str, &[&str])] = &[
     ("info", &["keyspace", "lock", "server", "serving", "stats", "waiting"]),
     ("commands", &["config", "error", "keyspace", "lock", "reply", "server", "serving", "stats", "waiting"]),
@@ -52,7 +51,7 @@ fn the_order_goes_down_only() {
     }
 }
 
-/// Reads all source files in a folder, by their path from `src`.
+/// Reads all source files in a folder into `files`, by their paths from `src`.
 fn read(src: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -65,19 +64,19 @@ fn read(src: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The complaints about the layout of a source tree. `files` has the text of each file, by path.
+/// Returns the complaints about the layout of a source tree. `files` has the text of each file, by path.
 fn complaints(files: &BTreeMap<String, String>) -> Vec<String> {
     let tree = Tree::read(files);
     let edges = edges(&tree);
     let mut complaints = unread(files, &tree);
     complaints.extend(upward(&edges));
-    // A cycle through several parts includes an upward import, about which there is a complaint already.
+    // A cycle through several parts includes an upward import, about which there already is a complaint.
     let inside = edges.iter().filter(|edge| edge.of_item && part(edge.from) == part(edge.to));
     complaints.extend(cycles(inside).iter().map(|cycle| shown(cycle)));
     complaints
 }
 
-/// Complains about files that no `mod` leads to, since they would pass whatever they import.
+/// Returns complaints about files to which no `mod` leads, because such files would pass whatever they import.
 fn unread(files: &BTreeMap<String, String>, tree: &Tree) -> Vec<String> {
     let read: BTreeSet<_> = tree.modules.iter().map(|module| &module.file).collect();
     files
@@ -87,7 +86,7 @@ fn unread(files: &BTreeMap<String, String>, tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// The imports that the order does not allow; of several imports from one file of one part, only the first.
+/// Returns complaints about imports that the order does not allow: for each file and each part that it imports, only the first import.
 fn upward(edges: &[Edge<'_>]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut complaints = Vec::new();
@@ -107,7 +106,7 @@ fn upward(edges: &[Edge<'_>]) -> Vec<String> {
     complaints
 }
 
-/// The folder or file in `src` to which a file belongs.
+/// Returns the folder or file in `src` to which a file belongs.
 fn part(file: &str) -> &str {
     let first = file.split_once('/').map_or(file, |(folder, _)| folder);
     first.strip_suffix(".rs").unwrap_or(first)

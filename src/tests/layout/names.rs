@@ -1,4 +1,4 @@
-//! Follows a path to the module that defines the item, through imports and re-exports.
+//! Resolves a path to the module that defines the item, through imports and re-exports.
 
 use super::source::{Id, Name, Tree};
 
@@ -6,18 +6,18 @@ use super::source::{Id, Name, Tree};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Module(Id),
-    /// An item of that module.
+    /// An item of this module.
     Item(Id),
 }
 
-/// All targets that a path in a module may have; none if it is a name of another crate, or a local name.
+/// Returns all targets that a path in a module may have; none if the path begins with the name of another crate, or a local name.
 pub(super) fn resolve(tree: &Tree, module: Id, path: &[String]) -> Vec<Target> {
     Resolver { tree, asked: Vec::new() }.path(module, path)
 }
 
 struct Resolver<'a> {
     tree: &'a Tree,
-    /// The names on the way, each with its module, since an import may lead back to itself (`use log::log`).
+    /// The names that are being resolved, each with its module: an import may lead back to itself (`use log::log`).
     asked: Vec<(Id, String)>,
 }
 
@@ -29,7 +29,7 @@ impl Resolver<'_> {
             _ => self.follow(module, first),
         };
         for name in rest {
-            // The part before `::` is a module, or an item with parts of its own (`Kind::Variant`).
+            // What precedes `::` is a module, or an item with parts of its own (`Kind::Variant`).
             let modules = targets.iter().filter_map(|target| match target {
                 Target::Module(module) => Some(*module),
                 Target::Item(_) => None,
@@ -51,7 +51,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// An item of a module. If the module does not define it visibly, a macro makes it.
+    /// Resolves an item of a module. If the module does not define the item visibly, a macro makes the item.
     fn part(&mut self, module: Id, name: &str) -> Vec<Target> {
         let found = self.follow(module, name);
         if found.is_empty() { vec![Target::Item(module)] } else { found }

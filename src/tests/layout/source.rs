@@ -1,4 +1,4 @@
-//! Reads a source tree: its modules, the names in each, and the paths that it mentions.
+//! Reads a source tree: its modules, the names that each defines, and the paths that each mentions.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) struct Module {
     pub(super) for_tests: bool,
     /// The meanings of each name. Some names have several meanings, such as a module and a function.
     pub(super) names: BTreeMap<String, Vec<Name>>,
-    /// The paths before each `::*`.
+    /// The paths of glob imports, without their `::*`.
     pub(super) globs: Vec<Vec<String>>,
     pub(super) mentions: Vec<Mention>,
     /// The methods that the module defines, and the methods that they call on `self`.
@@ -40,7 +40,7 @@ pub(super) struct Module {
 
 /// A method of a type, and the line in which it is defined or called.
 pub(super) struct Method {
-    /// The path of its type.
+    /// The path of the method's type.
     pub(super) of: Vec<String>,
     pub(super) name: String,
     pub(super) line: usize,
@@ -62,7 +62,7 @@ pub(super) struct Mention {
     pub(super) place: Place,
 }
 
-/// Where in the code a path is.
+/// The kind of place where a path is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Import,
@@ -74,7 +74,7 @@ pub(super) enum Place {
 }
 
 impl Tree {
-    /// Reads the files that `lib.rs` leads to. `files` has all files, by their path from `src`.
+    /// Reads the files to which `lib.rs` leads. `files` has the text of all files, by their paths from `src`.
     pub(super) fn read(files: &BTreeMap<String, String>) -> Self {
         let mut reader = Reader { files, tree: Self::default(), current: 0, of: None };
         reader.open("lib.rs".into(), String::new(), None, false);
@@ -96,7 +96,7 @@ impl Reader<'_> {
         &mut self.tree.modules[self.current]
     }
 
-    /// Begins a module.
+    /// Adds a module, which becomes the current module.
     fn open(&mut self, file: String, folder: String, parent: Option<Id>, for_tests: bool) {
         self.current = self.tree.modules.len();
         let (names, globs, mentions, methods, calls) = Default::default();
@@ -119,7 +119,7 @@ impl Reader<'_> {
         self.module().mentions.push(Mention { path, line, place });
     }
 
-    /// Notes all paths of an import. `path` is what precedes the tree.
+    /// Notes all paths of an import. `path` has the names before `tree`.
     fn import(&mut self, tree: &UseTree, mut path: Vec<String>, place: Place) {
         match tree {
             UseTree::Path(step) => {
@@ -175,7 +175,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The tokens as text, each with its line. Adjacent punctuation is one token. Groups are scanned separately.
+    /// Returns the tokens as text, each with its line. Adjacent punctuation marks are one token. Groups are scanned separately.
     fn words(&mut self, tokens: TokenStream) -> Vec<(String, usize)> {
         let mut words: Vec<(String, usize)> = Vec::new();
         let mut joint = false;
@@ -302,7 +302,7 @@ impl<'a> Visit<'a> for Reader<'_> {
 
     fn visit_attribute(&mut self, _: &'a Attribute) {}
 
-    /// `pub(in path)` does not use what it names.
+    /// Skips `pub(in path)`, which does not use the module that it names.
     fn visit_visibility(&mut self, _: &'a Visibility) {}
 }
 

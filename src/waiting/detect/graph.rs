@@ -1,4 +1,4 @@
-//! The graph of waits: what each wait depends on.
+//! The graph of waits. Each wait depends on other waits.
 
 use std::collections::VecDeque;
 
@@ -9,38 +9,38 @@ use crate::lock::{
 };
 use crate::waiting::table::{LockId, RequestId};
 
-/// The number of a wait in the graph. The new wait has the number 0.
+/// The number of a wait in the graph; 0 is the new wait.
 pub(super) type Number = usize;
 
 #[derive(Debug)]
 pub(super) struct WaitNode {
-    /// The request of a wait that stands in queues. The new wait has no request, unless its owner asks again for a place that it has.
+    /// The request of a wait that is in a queue. The new wait has none, unless its owner asks again for a place that it already has.
     pub(super) request: Option<RequestId>,
     pub(super) ask: AcquireRequest<'static>,
-    /// The locks that this wait needs. A lock that has not been looked at is not here.
+    /// The locks that this wait needs, as far as the search has looked at them.
     pub(super) needs: Vec<Need>,
 }
 
-/// A lock, and the owners that have to go before a wait for this lock ends.
+/// A lock that a wait needs, and what keeps the wait from getting it.
 #[derive(Debug)]
 pub(super) struct Need {
     pub(super) id: LockId,
-    /// The waiting owner's own grant of the lock.
+    /// The waiting owner's own grant of the lock, if it has one.
     pub(super) own: Option<Holder>,
     pub(super) others: Vec<Other>,
-    /// Waits that are served before this wait, and need more than room.
+    /// The waits ahead of this wait that need more than room: other locks, or a certain slot.
     pub(super) ahead: Vec<Number>,
-    /// The least room that is asked for by the waits that are served before this wait and need only room.
+    /// The least room for which the other waits ahead of this wait ask.
     pub(super) room: Room,
 }
 
-/// A holder of a lock, other than the waiting owner. It is expected to release the lock if it has no waits, or once one of its waits ends.
+/// Another holder of the lock. It is expected to release the lock if it has no waits, or once one of its waits ends.
 #[derive(Debug)]
 pub(super) struct Other {
     pub(super) holder: Holder,
     pub(super) waits: Vec<Number>,
-    /// The wait that blocks the connection that keeps this grant alive.
-    pub(super) keeper: Option<Number>,
+    /// The wait that blocks the connection of this grant's session.
+    pub(super) session_wait: Option<Number>,
 }
 
 pub(super) struct Graph {
@@ -50,47 +50,47 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// The cycle through the new wait; `None` if that wait can end.
+    /// Returns the cycle through the new wait; `None` if the new wait can end.
     pub(super) fn cycle(&self) -> Option<Cycle> {
-        let stuck = self.stuck()?;
-        if *stuck.first()? { self.way_round(&stuck) } else { None }
+        let deadlocked = self.deadlocked()?;
+        if *deadlocked.first()? { self.shortest_cycle(&deadlocked) } else { None }
     }
 
-    /// Finds for each wait whether it can never end: these waits are the largest set of which none can end before another wait of the set
-    /// has ended. Returns `None` if that takes too long.
-    fn stuck(&self) -> Option<Vec<bool>> {
-        let mut stuck = vec![true; self.waits.len()];
+    /// Returns, for each wait, whether it can never end: such waits are the largest set in which none can end before another wait of the
+    /// set. Returns `None` if this takes too many comparisons.
+    fn deadlocked(&self) -> Option<Vec<bool>> {
+        let mut deadlocked = vec![true; self.waits.len()];
         let mut left = MOST_COMPARED;
         loop {
             let mut changed = false;
-            // The waits that were found last depend on the fewest others.
+            // The waits that the search found last depend on the fewest others.
             for (number, wait) in self.waits.iter().enumerate().rev() {
-                if !is(&stuck, number) {
+                if !has(&deadlocked, number) {
                     continue;
                 }
                 let compared = wait.needs.iter().map(|need| 1 + need.others.len() + need.ahead.len());
                 left = left.checked_sub(compared.sum())?;
-                let ends = |stuck: &[bool]| wait.needs.iter().all(|need| self.is_met(wait, need, stuck));
-                if ends(&stuck)
-                    && let Some(is_stuck) = stuck.get_mut(number)
+                let ends = |set: &[bool]| wait.needs.iter().all(|need| self.is_met(wait, need, set));
+                if ends(&deadlocked)
+                    && let Some(still) = deadlocked.get_mut(number)
                 {
-                    (*is_stuck, changed) = (false, true);
+                    (*still, changed) = (false, true);
                 }
             }
             if !changed {
-                return Some(stuck);
+                return Some(deadlocked);
             }
         }
     }
 
-    /// Whether a wait gets this lock in the end, if the waits that are `stuck` keep everything that they hold and wait for.
-    fn is_met(&self, wait: &WaitNode, need: &Need, stuck: &[bool]) -> bool {
-        let acquired = self.acquire(wait, need, |other| other.stays(stuck));
+    /// Whether a wait finally gets this lock, if the waits that can never end keep everything that they hold and wait for.
+    fn is_met(&self, wait: &WaitNode, need: &Need, deadlocked: &[bool]) -> bool {
+        let acquired = self.acquire(wait, need, |other| other.stays(deadlocked));
         let fits = !matches!(acquired, Ok(Acquired::Refused | Acquired::UpgradeRefused));
-        fits && !need.ahead.iter().any(|ahead| is(stuck, *ahead))
+        fits && !need.ahead.iter().any(|ahead| has(deadlocked, *ahead))
     }
 
-    /// Whether the new wait goes ahead of all others for its lock of this number, because its owner holds the lock and wants less room.
+    /// Whether the new wait goes ahead of the queue for its lock with this number, because it asks for an upgrade.
     pub(super) fn is_in_front(&self, number: usize) -> bool {
         let first = self.waits.first().and_then(|first| Some((first, first.needs.get(number)?)));
         first.is_some_and(|(first, need)| {
@@ -105,7 +105,7 @@ impl Graph {
         need: &Need,
         stays: impl Fn(&Other) -> bool,
     ) -> Result<Acquired, ReentryError> {
-        // A request for the least free slot finds one if there is room.
+        // A request for the least free slot gets one whenever there is room.
         let asked = match wait.ask.slot {
             Some(SlotRequest::This(slot)) => Some(slot),
             Some(SlotRequest::Least) | None => None,
@@ -125,16 +125,16 @@ impl Graph {
         lock::decide_acquire(own, others, &ask, self.limits, self.now)
     }
 
-    /// The shortest cycle through the new wait, along the links between waits that are stuck.
-    fn way_round(&self, stuck: &[bool]) -> Option<Cycle> {
+    /// Returns the shortest cycle through the new wait, over waits that can never end.
+    fn shortest_cycle(&self, deadlocked: &[bool]) -> Option<Cycle> {
         let mut came_from: Vec<Option<(Number, Link)>> = self.waits.iter().map(|_| None).collect();
         let mut next = VecDeque::from([0]);
         while let Some(number) = next.pop_front() {
-            for (to, link) in self.links(number, stuck) {
+            for (to, link) in self.links(number, deadlocked) {
                 let Some(unseen) = came_from.get_mut(to).filter(|known| known.is_none()) else { continue };
                 *unseen = Some((number, link));
                 if to == 0 {
-                    return Some(way_to_first(&mut came_from));
+                    return Some(path_to_first(&mut came_from));
                 }
                 next.push_back(to);
             }
@@ -142,23 +142,23 @@ impl Graph {
         None
     }
 
-    /// The waits that keep the given wait from ending, with the link to each.
-    fn links(&self, number: Number, stuck: &[bool]) -> Vec<(Number, Link)> {
+    /// Returns the waits that keep the given wait from ending, each with the link to it.
+    fn links(&self, number: Number, deadlocked: &[bool]) -> Vec<(Number, Link)> {
         let Some(wait) = self.waits.get(number) else { return Vec::new() };
         let mut links = Vec::new();
-        for need in wait.needs.iter().filter(|need| !self.is_met(wait, need, stuck)) {
+        for need in wait.needs.iter().filter(|need| !self.is_met(wait, need, deadlocked)) {
             let link = |other: Owner<'static>, behind| Link {
                 waits: wait.ask.owner.clone(),
                 id: need.id.clone(),
                 other,
                 behind,
             };
-            for other in need.others.iter().filter(|other| other.stays(stuck)) {
-                let waits = other.waits.iter().chain(&other.keeper).filter(|to| is(stuck, **to));
+            for other in need.others.iter().filter(|other| other.stays(deadlocked)) {
+                let waits = other.waits.iter().chain(&other.session_wait).filter(|to| has(deadlocked, **to));
                 let owner = other.holder.grant.owner().into_owned();
                 links.extend(waits.map(|to| (*to, link(owner.clone(), false))));
             }
-            for to in need.ahead.iter().filter(|to| is(stuck, **to)) {
+            for to in need.ahead.iter().filter(|to| has(deadlocked, **to)) {
                 let Some(ahead) = self.waits.get(*to) else { continue };
                 links.push((*to, link(ahead.ask.owner.clone(), true)));
             }
@@ -169,17 +169,17 @@ impl Graph {
 
 impl Other {
     /// Whether this holder never releases the lock.
-    fn stays(&self, stuck: &[bool]) -> bool {
-        let waits = !self.waits.is_empty() && self.waits.iter().all(|wait| is(stuck, *wait));
-        waits || self.keeper.is_some_and(|keeper| is(stuck, keeper))
+    fn stays(&self, deadlocked: &[bool]) -> bool {
+        let waits = !self.waits.is_empty() && self.waits.iter().all(|wait| has(deadlocked, *wait));
+        waits || self.session_wait.is_some_and(|session_wait| has(deadlocked, session_wait))
     }
 }
 
-fn is(stuck: &[bool], number: Number) -> bool {
-    stuck.get(number).is_some_and(|stuck| *stuck)
+fn has(deadlocked: &[bool], number: Number) -> bool {
+    deadlocked.get(number).is_some_and(|deadlocked| *deadlocked)
 }
 
-fn way_to_first(came_from: &mut [Option<(Number, Link)>]) -> Cycle {
+fn path_to_first(came_from: &mut [Option<(Number, Link)>]) -> Cycle {
     let (mut way, mut at) = (VecDeque::new(), 0);
     while let Some((from, link)) = came_from.get_mut(at).and_then(Option::take) {
         way.push_front(link);

@@ -12,8 +12,8 @@ use crate::waiting::budget::LOOKUP;
 use crate::waiting::lock_set::LocksAccess;
 use crate::waiting::table::{Ahead, LockId, RequestId, WaitTable};
 
-/// The cycle through a new wait for these locks, if the wait would never end. `blocks`: its client will be blocked. `place`: the place
-/// that its owner has already.
+/// Returns the cycle through a new wait for these locks; `None` if the wait can end. `blocks` says that the client will be blocked. `place`
+/// is the owner's place for these locks, if it has one already.
 pub(crate) fn cycle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -46,13 +46,13 @@ struct Search<'a, B, C> {
     numbers: BTreeMap<RequestId, Number>,
     /// The locks that the command has opened.
     open: Vec<LockId>,
-    /// The index of each open lock. It is a hash map, since names may be long and have long common beginnings.
+    /// The index of each open lock. This is a hash map, because names may be long and have long common prefixes.
     open_by_name: HashMap<LockId, usize, RandomState>,
     visited: usize,
 }
 
 impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
-    /// Follows all holders before it looks at any queue: holders are usually few, and most cycles go through them.
+    /// Follows holders before queues, because holders are usually few, and most cycles go through holders.
     fn go(&mut self) {
         let (mut held, mut queued) = (0, 0);
         while self.visited < MOST {
@@ -68,7 +68,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         }
     }
 
-    /// Notes who holds the locks of a wait.
+    /// Adds the holders of a wait's locks to the graph.
     fn visit_holders(&mut self, number: Number) {
         let ids = match self.request(number).filter(|_| number != 0) {
             Some(request) => self.table(|table| table.waiters.locks_of(request)),
@@ -95,7 +95,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         }
     }
 
-    /// The holders of a lock. A lock that the command has open is not opened again, since that might free its value.
+    /// Returns the holders of a lock. A lock that the command has open is not opened again, because this might free its value.
     fn holders(&mut self, id: &LockId) -> Vec<Holder> {
         let (now, most) = (self.now.millis(), MOST.saturating_sub(self.visited));
         if let Some(open) = self.open_by_name.get(id) {
@@ -112,7 +112,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
     fn other(&mut self, id: &LockId, holder: Holder) -> Other {
         let owner = holder.grant.owner().into_owned();
         let left = MOST.saturating_sub(self.visited);
-        // If an owner has too many waits to look at, one of them is assumed to end.
+        // If an owner has too many waits to look at, the search assumes that one of them ends.
         let waits = self.table(|table| table.waiters.waits_of(&owner, left));
         let all = waits.is_some();
         self.visited += waits.as_ref().map_or(left, Vec::len);
@@ -122,12 +122,12 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         if is_asker && all && !waits.contains(&0) {
             waits.push(0);
         }
-        let keeper = self.keeper(id, holder.grant.fence());
-        Other { holder, waits, keeper }
+        let session_wait = self.session_wait(id, holder.grant.fence());
+        Other { holder, waits, session_wait }
     }
 
-    /// The wait that blocks the connection that keeps a grant alive.
-    fn keeper(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
+    /// Returns the wait that blocks the connection of a grant's session, if there is one.
+    fn session_wait(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
         let (client, blocked) = self.table(|table| table.keeper(id.to_ref(), fence))?;
         if Some(client) == self.blocked {
             return Some(0);
@@ -135,7 +135,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         self.number(blocked?)
     }
 
-    /// Notes which waits are served before a wait: none, if the owner of the wait already holds the lock.
+    /// Adds the waits that are served before a wait to the graph, unless the owner of the wait already holds the lock.
     fn visit_queues(&mut self, number: Number) {
         let request = self.request(number);
         let needs = self.graph.waits.get(number).map_or(0, |wait| wait.needs.len());
@@ -144,13 +144,13 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
             let Some(id) = free.map(|need| need.id.clone()) else { continue };
             let left = MOST.saturating_sub(self.visited);
             let ahead: Vec<_> = self.table(|table| {
-                // If no wait is for several locks, nothing that is ahead of an exclusive request matters more than that request.
+                // If all waits are for one lock, the waits ahead of an exclusive request don't matter beside this request.
                 let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !table.waiters.has_several();
                 let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
             });
             self.visited += ahead.len();
-            // The new wait is in no queue yet.
+            // The new wait is in no queue yet, so an upgrade by the new wait is added here.
             if number != 0
                 && self.open_by_name.get(&id).is_some_and(|open| self.graph.is_in_front(*open))
                 && let Some(need) = self.need(number, need)
@@ -177,7 +177,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         self.graph.waits.get_mut(number)?.needs.get_mut(need)
     }
 
-    /// The number of a wait in the graph. A new wait is added, to be looked at in turn.
+    /// Returns the number of a wait in the graph, to which the wait is added if it is new. Returns `None` if the wait is over.
     fn number(&mut self, request: RequestId) -> Option<Number> {
         if let Some(number) = self.numbers.get(&request) {
             return Some(*number);

@@ -1,12 +1,12 @@
-//! `DETECT`, compared with the outcome of each wait: in all states that a few clients can reach with a few locks, for each wait that could
+//! Compares `DETECT` with the real outcome of waits: in all states that a few clients can reach with a few locks, for each wait that could
 //! begin there.
 //!
-//! - A wait that would end is never reported as a cycle. To find out, the wait begins, and every owner that does not wait releases its
-//!   locks.
-//! - A wait that would never end is reported if its own owner's locks are the cause: it would end if the owner released them. Other owners
-//!   may be removed first, so that a cycle among them does not hide one with this wait.
-//! - A reported cycle leads from the new wait back to it, through locks that are held and queues that exist. (A cycle may also be
-//!   reported if a release by the owner would not be enough, since somebody waits for this owner and also for another one that never goes.)
+//! - A wait that would end is never reported as a cycle. To find out whether a wait ends, the wait begins, and every owner that does not
+//!   wait releases its locks.
+//! - A wait that would never end is reported if its own owner's locks are the cause, so that it would end if the owner released them. The
+//!   test may first remove other owners, so that a cycle among them does not hide a cycle with this wait.
+//! - A reported cycle leads from the new wait back to it, through locks that are held and queues that exist. (A cycle may also be reported
+//!   if a release by the owner would not be enough, because somebody waits for this owner and also for another owner that never releases.)
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
@@ -22,7 +22,7 @@ const RULES: Rules = Rules { claim: 1_000_000, ..Rules::PLAIN };
 
 type Name = usize;
 
-/// What a client asks for, and under which name, if not its own.
+/// The request of a client, and its owner name, if this is not the client's usual name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Want {
     locks: &'static [Lock],
@@ -47,15 +47,15 @@ fn session(locks: &'static [Lock], name: Name) -> Want {
 
 struct World {
     conns: Conn,
-    /// The number of names. Clients whose numbers are equal modulo this have the same name.
+    /// The number of names. Clients whose numbers are equal modulo `names` have the same name.
     names: usize,
     wants: Vec<Want>,
 }
 
 #[derive(Clone, Debug)]
-struct WaitTable {
+struct State {
     server: Server,
-    /// What each client waits for, and its name.
+    /// For each waiting client, its name and its request.
     waits: Vec<Option<(Name, Want)>>,
 }
 
@@ -63,12 +63,12 @@ fn owner(name: Name) -> Owner<'static> {
     Owner::new(NAMES[name]).unwrap()
 }
 
-impl WaitTable {
+impl State {
     fn name(world: &World, conn: Conn, want: Want) -> Name {
         want.name.unwrap_or(usize::from(conn) % world.names)
     }
 
-    /// Sends a request, and does all work that is due.
+    /// Sends a request, and does all due work. Returns the reply.
     fn ask(&mut self, world: &World, conn: Conn, want: Want, detect: bool) -> Reply {
         let name = Self::name(world, conn, want);
         let Want { locks, room, slot, session, notify, .. } = want;
@@ -96,7 +96,7 @@ impl WaitTable {
         reply
     }
 
-    /// The clients whose waits have ended.
+    /// Does all due work. Returns the clients whose waits have ended.
     fn run_due(&mut self) -> Vec<Conn> {
         self.do_all_that_is_due();
         self.server.messages.clear();
@@ -135,7 +135,7 @@ impl WaitTable {
         self.waits[usize::from(conn)].is_some_and(|(_, want)| !want.notify)
     }
 
-    /// All held locks, each with its owner's name and the connection that keeps the grant alive.
+    /// Returns all held locks, each with its owner's name, and the connection of its session if there is one.
     fn held(&self) -> Vec<(Lock, Name, Option<Conn>)> {
         let held = LOCKS.flat_map(|lock| {
             self.server.holders_of(lock, NOW).into_iter().map(move |held| (lock, held.grant))
@@ -152,7 +152,7 @@ impl WaitTable {
         let mut active: BTreeSet<Name> = (0..NAMES.len()).filter(|name| !self.is_waiting(*name)).collect();
         for _ in 0..100 {
             for conn in 0..self.waits.len() as Conn {
-                // A client whose wait has ended goes on.
+                // A client whose wait has ended will release its locks.
                 let before = self.waits[usize::from(conn)];
                 if before.is_some_and(|(_, want)| !self.is_queued(conn, want)) {
                     self.waits[usize::from(conn)] = None;
@@ -181,8 +181,8 @@ impl WaitTable {
         want.locks.iter().any(|lock| self.server.asks_of(*lock).iter().any(|asked| is_its(&asked.by)))
     }
 
-    /// Removes the clients of a name, with everything that they hold and wait for.
-    fn take_away(&mut self, name: Name) {
+    /// Removes the clients with this name, and everything that they hold and wait for.
+    fn remove_owner(&mut self, name: Name) {
         for conn in 0..self.waits.len() as Conn {
             let Some((_, want)) = self.waits[usize::from(conn)].take_if(|(waits, _)| *waits == name) else {
                 continue;
@@ -206,7 +206,7 @@ impl WaitTable {
     }
 
     /// Whether a wait that has just begun would never end because of what its owner holds.
-    fn is_circle(&self, asker: Conn) -> bool {
+    fn is_deadlock(&self, asker: Conn) -> bool {
         if self.clone().ends(asker) {
             return false;
         }
@@ -222,18 +222,18 @@ impl WaitTable {
     }
 
     /// Whether the wait would never end, if any of the other owners may be removed first.
-    fn is_circle_among_some(&self, asker: Conn) -> bool {
+    fn is_deadlock_among_some(&self, asker: Conn) -> bool {
         let (own, _) = self.waits[usize::from(asker)].unwrap();
         (0..1_u32 << NAMES.len()).filter(|set| set & 1 << own == 0).any(|set| {
             let mut some = self.clone();
             for name in (0..NAMES.len()).filter(|name| set & 1 << name != 0) {
-                some.take_away(name);
+                some.remove_owner(name);
             }
-            some.waits[usize::from(asker)].is_some() && some.is_circle(asker)
+            some.waits[usize::from(asker)].is_some() && some.is_deadlock(asker)
         })
     }
 
-    /// Everything that distinguishes two states.
+    /// Returns a text that differs for different states.
     fn key(&self) -> String {
         let locks = LOCKS.map(|lock| {
             let held = self.server.holders_of(lock, NOW).into_iter();
@@ -251,7 +251,7 @@ impl WaitTable {
     }
 
     /// Checks that each link of a reported cycle is true.
-    fn is_so(&self, cycle: &Cycle, asker: Name) {
+    fn check_cycle(&self, cycle: &Cycle, asker: Name) {
         assert_eq!(cycle[0].waits, owner(asker));
         for (link, next) in cycle.iter().zip(cycle.iter().cycle().skip(1)) {
             let lock = LOCKS.into_iter().find(|lock| super::server::KEYS[*lock] == &*link.id.key).unwrap();
@@ -268,11 +268,11 @@ impl WaitTable {
     }
 }
 
-/// Tries each wait in each state that can be reached.
-fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
+/// Tries each wait in each reachable state.
+fn check_all(title: &str, conns: Conn, names: usize, wants: &[Want]) {
     let began = std::time::Instant::now();
     let world = &World { conns, names, wants: wants.to_vec() };
-    let first = WaitTable { server: Server::new(world.conns), waits: vec![None; usize::from(world.conns)] };
+    let first = State { server: Server::new(world.conns), waits: vec![None; usize::from(world.conns)] };
     let (mut seen, mut next) = (HashSet::from([first.key()]), VecDeque::from([first]));
     let (mut asked, mut cycles) = (0, 0);
     while let Some(table) = next.pop_front() {
@@ -289,18 +289,18 @@ fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
                 let mut joined = table.clone();
                 let reply = joined.ask(world, conn, *want, false);
                 let told = table.clone().ask(world, conn, *want, true);
-                let name = WaitTable::name(world, conn, *want);
+                let name = State::name(world, conn, *want);
                 if matches!(reply, Reply::Waits | Reply::Queued) {
                     asked += 1;
-                    let is_circle = joined.is_circle_among_some(conn);
+                    let is_deadlock = joined.is_deadlock_among_some(conn);
                     let case = || format!("{title}: {conn} asks {want:?} in {}", table.key());
                     if let Reply::Cycle(cycle) = &told {
-                        assert!(is_circle || !joined.clone().ends(conn), "{}", case());
-                        table.is_so(cycle, name);
+                        assert!(is_deadlock || !joined.clone().ends(conn), "{}", case());
+                        table.check_cycle(cycle, name);
                         cycles += 1;
                     } else {
                         assert_eq!(told, reply);
-                        assert!(!is_circle, "{}", case());
+                        assert!(!is_deadlock, "{}", case());
                     }
                 } else {
                     assert!(!matches!(told, Reply::Cycle(_)), "{told:?}, not {reply:?}");
@@ -328,68 +328,68 @@ fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
 
 #[test]
 fn one_lock_after_the_other() {
-    is_exact("plain locks", soak(3, 4), soak(3, 4), &[want(&[0]), want(&[1]), want(&[2])]);
+    check_all("plain locks", soak(3, 4), soak(3, 4), &[want(&[0]), want(&[1]), want(&[2])]);
 }
 
 #[test]
 fn readers_and_upgrades() {
-    is_exact("readers", soak(3, 4), soak(3, 4), &[read(&[0]), want(&[0]), want(&[1])]);
+    check_all("readers", soak(3, 4), soak(3, 4), &[read(&[0]), want(&[0]), want(&[1])]);
 }
 
 /// An upgrade goes ahead of waiters for several locks.
 #[test]
 fn upgrades_and_several() {
-    is_exact("upgrades and several", 3, 3, &[read(&[0]), want(&[0]), want(&[0, 2]), want(&[2])]);
+    check_all("upgrades and several", 3, 3, &[read(&[0]), want(&[0]), want(&[0, 2]), want(&[2])]);
 }
 
 #[test]
 fn limits() {
     let two = Want { room: Room::limit(2).unwrap(), ..want(&[0]) };
-    is_exact("limits", 3, 3, &[two, want(&[1]), want(&[2])]);
+    check_all("limits", 3, 3, &[two, want(&[1]), want(&[2])]);
 }
 
-/// There may be room, but another holder may have the slot.
+/// Another holder may have the requested slot although there is room.
 #[test]
 fn slots() {
     let permit = |slot| Want { room: Room::limit(2).unwrap(), slot: Some(slot), ..want(&[0]) };
     let first = permit(SlotRequest::This(Slot::FIRST));
-    is_exact("slots", 3, 3, &[first, permit(SlotRequest::Least), want(&[1])]);
+    check_all("slots", 3, 3, &[first, permit(SlotRequest::Least), want(&[1])]);
 }
 
 #[test]
 fn several_at_once() {
-    is_exact("several", soak(3, 4), soak(3, 4), &[want(&[0, 1]), want(&[0]), want(&[2])]);
-    is_exact("several, and readers", 3, 3, &[read(&[0, 1]), want(&[1]), want(&[2])]);
+    check_all("several", soak(3, 4), soak(3, 4), &[want(&[0, 1]), want(&[0]), want(&[2])]);
+    check_all("several, and readers", 3, 3, &[read(&[0, 1]), want(&[1]), want(&[2])]);
 }
 
-/// Owners that ask again keep their places.
+/// Owners with places may ask again, and keep their places.
 #[test]
 fn places() {
     let place = |want: Want| Want { notify: true, ..want };
-    is_exact("places", 3, 3, &[place(want(&[0])), place(read(&[0])), want(&[1]), place(want(&[2]))]);
+    check_all("places", 3, 3, &[place(want(&[0])), place(read(&[0])), want(&[1]), place(want(&[2]))]);
 }
 
 #[test]
 fn a_name_that_is_shared() {
-    is_exact("a shared name", 3, 2, &[want(&[0]), want(&[1]), read(&[1])]);
+    check_all("a shared name", 3, 2, &[want(&[0]), want(&[1]), read(&[1])]);
 }
 
 #[test]
 fn connections_with_several_names() {
-    is_exact("sessions", 2, 2, &[session(&[0], 0), session(&[1], 1), session(&[0], 2)]);
+    check_all("sessions", 2, 2, &[session(&[0], 0), session(&[1], 1), session(&[0], 2)]);
     let place = Want { notify: true, ..session(&[0], 3) };
-    is_exact("sessions and places", 2, 2, &[session(&[0], 0), session(&[1], 1), session(&[0], 2), place]);
+    check_all("sessions and places", 2, 2, &[session(&[0], 0), session(&[1], 1), session(&[0], 2), place]);
 }
 
-/// Two tasks have one name. One of them goes on as soon as `c` releases its lock, and may then release the lock that `b` waits for.
+/// Two tasks have the same name. One of them goes on as soon as `c` releases its lock, and may then release the lock for which `b` waits.
 #[test]
 fn a_name_waits_only_if_all_of_its_waits_do() {
     let world = &World { conns: 4, names: 3, wants: Vec::new() };
-    let mut table = WaitTable { server: Server::new(4), waits: vec![None; 4] };
+    let mut table = State { server: Server::new(4), waits: vec![None; 4] };
     for (conn, lock) in [(0, &[0][..]), (1, &[1]), (2, &[2])] as [(Conn, &'static [Lock]); 3] {
         table.ask(world, conn, want(lock), true);
     }
-    // The fourth client has the name of the first.
+    // The fourth client has the same name as the first.
     for (conn, lock) in [(3, &[2][..]), (0, &[1]), (1, &[0])] as [(Conn, &'static [Lock]); 3] {
         assert_eq!(table.ask(world, conn, want(lock), true), Reply::Waits, "{conn}");
     }
@@ -399,7 +399,7 @@ fn a_name_waits_only_if_all_of_its_waits_do() {
 #[test]
 fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
     let world = &World { conns: 4, names: 4, wants: Vec::new() };
-    let mut table = WaitTable { server: Server::new(4), waits: vec![None; 4] };
+    let mut table = State { server: Server::new(4), waits: vec![None; 4] };
     for (conn, locks) in [(3, &[0][..]), (0, &[2]), (1, &[0]), (2, &[0, 2])] as [(Conn, &'static [Lock]); 4] {
         table.ask(world, conn, want(locks), true);
     }
@@ -407,11 +407,11 @@ fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
     assert!(matches!(reply, Reply::Cycle(_)), "{reply:?}");
 }
 
-/// A reader waits for another lock too, and would get both if the upgrade did not go ahead of it.
+/// A reader also waits for another lock, and would get both locks if the upgrade did not go ahead of it.
 #[test]
 fn an_upgrade_comes_before_those_who_wait_already() {
     let world = &World { conns: 4, names: 4, wants: Vec::new() };
-    let mut table = WaitTable { server: Server::new(4), waits: vec![None; 4] };
+    let mut table = State { server: Server::new(4), waits: vec![None; 4] };
     let held = [(0, read(&[0])), (1, read(&[0])), (2, want(&[1])), (3, want(&[2]))];
     for (conn, want) in held {
         table.ask(world, conn, want, true);
@@ -421,7 +421,7 @@ fn an_upgrade_comes_before_those_who_wait_already() {
     }
     let told = table.clone().ask(world, 0, want(&[0]), true);
     let Reply::Cycle(cycle) = told else { panic!("{told:?}") };
-    table.is_so(&cycle, 0);
+    table.check_cycle(&cycle, 0);
     table.ask(world, 0, want(&[0]), false);
     assert!(!table.ends(0));
 }

@@ -1,10 +1,10 @@
-//! Long random histories: a server with the real rules does what the simplest lock does.
+//! Compares a server that has the real rules with the reference, in long random histories.
 
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::reference::{Answered, Comes, Holder, Reference, Told, Wish};
+use super::reference::{Answered, Holder, Outcome, Reference, Told, Wish};
 use super::server::{Conn, Queued, Reply, Rules, Server, Writes};
 use crate::lock::{
     AcquireRequest, Deadline, Extras, Held, Millis, Owner, ReentryError, Room, Slot, SlotRequest,
@@ -13,7 +13,7 @@ use crate::waiting::WaitOptions;
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"];
 
-/// There are many connections, all for one lock.
+/// The number of connections, which all use one lock.
 const CONNS: Conn = 6;
 
 const NOW: Millis = 1_700_000_000_000;
@@ -40,9 +40,9 @@ enum Step {
         fence: Option<bool>,
     },
     Close(Conn),
-    /// `CLIENT UNBLOCK ... ERROR`.
+    /// An operator runs `CLIENT UNBLOCK ... ERROR`.
     SendAway(Conn),
-    /// `CLIENT UNBLOCK`: the client is told at once, before the others. The connection may close then.
+    /// An operator runs `CLIENT UNBLOCK`: the client is answered at once, before other clients. Then the connection may close.
     Unblock {
         conn: Conn,
         closes: bool,
@@ -51,25 +51,25 @@ enum Step {
     ClockBack(Millis),
     /// The server does the work that is due.
     RunDue,
-    /// The server tells clients their answers, and does no other work.
+    /// The server sends answers, and does no other work.
     Answer,
-    /// The server asks for quiet for this long.
+    /// Clients are paused for this many ms.
     Pause(Millis),
-    /// The server refuses the writes that are due after the first time, and tries again after the second.
+    /// The server refuses due writes after the first time (in ms), and tries again after the second.
     Refuse(Millis, Millis),
-    /// The key is overwritten.
+    /// A client overwrites the key with another type.
     Overwrite,
     /// Another lock takes the place of this one, as by `RENAME`.
     Replace {
         who: usize,
         lease: Millis,
     },
-    /// The server becomes a replica, and a primary again, as a connection closes. It may run a turn in between.
+    /// The server becomes a replica, and a primary again, while a connection closes. The server may run a turn in between.
     Demote {
         conn: Conn,
         has_turn: bool,
     },
-    /// The slot is at another server for this long.
+    /// The hash slot is at another server for this many ms.
     MoveAway(Millis),
 }
 
@@ -82,14 +82,14 @@ fn step() -> impl Strategy<Value = Step> {
         });
     let room = prop_oneof![3 => Just(1), 1 => 2..4usize, 2 => Just(usize::MAX)];
     let label = prop_oneof![2 => Just(None), 1 => Just(Some("")), 1 => Just(Some("x")), 1 => Just(Some("y"))];
-    // One of the numbers that the limit allows, or any.
+    // The request names a slot that its limit allows, or takes any slot.
     let slot = (option::weighted(0.3, 0..3u32), any::<bool>());
     let wish = (wish, room, slot, label).prop_map(|(wish, room, (slot, alone), label)| {
         let is_limit = room < usize::MAX && (room > 1 || alone);
         let slot = is_limit.then(|| slot.map(|slot| 1 + slot % room as u32));
         Wish { room, slot, label, ..wish }
     });
-    // The right fence, or an earlier one.
+    // The command names the right fence, an earlier fence, or none.
     let fence = option::of(any::<bool>());
     prop_oneof![
         24 => (conn.clone(), wish, option::weighted(0.6, 0..40i64))
@@ -123,7 +123,7 @@ fn told(reply: &Reply) -> Told {
     }
 }
 
-/// Whether a client is told what it should be told. If a session was renewed before, the lease may be longer.
+/// Whether a client's answer is right. If a session renewed the lease before, the lease may be longer than expected.
 fn agrees(seen: Told, expected: Told, renewed: Option<Millis>) -> bool {
     match (seen, expected) {
         (Some((holds, until, slot)), Some((expected, least, expected_slot))) => {
@@ -134,13 +134,13 @@ fn agrees(seen: Told, expected: Told, renewed: Option<Millis>) -> bool {
     }
 }
 
-/// The server and the reference, which have to agree.
+/// A server and the reference, which have to agree.
 struct Pair {
     server: Server,
     reference: Reference,
     rules: Rules,
     now: Millis,
-    /// The time before which no pause is over.
+    /// The end of the last pause.
     paused_until: Millis,
 }
 
@@ -155,21 +155,21 @@ impl Pair {
         }
     }
 
-    /// The fence to name: the fence of an owner's grant, or an earlier one.
+    /// Returns the fence that a command names: the fence of an owner's grant, or an earlier fence.
     fn fence(&self, who: usize, right: Option<bool>) -> Option<u64> {
         let holders = self.server.holders(self.now).into_iter();
         let mut its = holders.filter(|held| held.grant.owner() == owner(who));
         let fence = its.next().map_or(1, |held| held.grant.fence().get());
-        // No grant has this fence.
+        // No grant has the fence 1.
         right.map(|right| if right { fence } else { 1 })
     }
 
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
         let (now, rules) = (self.now, self.rules);
         match *step {
-            // A client that waits sends no command.
+            // A waiting client sends no command.
             Step::Acquire { conn, .. } if self.server.blocked().contains(&conn) => return Ok(()),
-            // A pause is over when the clock says so.
+            // A pause ends by the clock, which must not be set back before the end.
             Step::ClockBack(ms) if now - ms < self.paused_until => return Ok(()),
             _ => {}
         }
@@ -200,24 +200,24 @@ impl Pair {
                     &ask,
                     &WaitOptions { timeout: block, channel: None, detect: false, confirm: None },
                 );
-                let comes = self.reference.acquire(conn, wish, block.is_some(), now);
-                let expected = comes.told();
+                let outcome = self.reference.acquire(conn, wish, block.is_some(), now);
+                let expected = outcome.told();
                 prop_assert!(agrees(told(&reply), expected, renewed), "{:?} for {:?}", reply, expected);
                 if let (Some((_, until, _)), Some(holder)) = (told(&reply), self.reference.holder_mut(who)) {
                     holder.until = until;
                 }
-                prop_assert_eq!(reply == Reply::Deadlock, comes == Comes::Deadlock);
+                prop_assert_eq!(reply == Reply::Deadlock, outcome == Outcome::Deadlock);
                 let slot_refused = |why| !matches!(why, ReentryError::TooManyHolds);
                 let other_slot = matches!(reply, Reply::NoReentry(why) if slot_refused(why));
-                prop_assert_eq!(other_slot, comes == Comes::OtherSlot);
-                let waits = comes == Comes::Null && block.is_some();
+                prop_assert_eq!(other_slot, outcome == Outcome::OtherSlot);
+                let waits = outcome == Outcome::Null && block.is_some();
                 prop_assert_eq!(reply == Reply::Waits, waits);
                 if let Some(block) = block.filter(|_| waits) {
                     self.reference.waiting.push((conn, wish, (block > 0).then_some(now + block + 1)));
                 }
             }
             Step::Release { who, all, fence } => {
-                // The fence to name is the holder's after the work that is due.
+                // The command is to name the fence of the holder after all due work.
                 if fence.is_some() {
                     self.run_due()?;
                 }
@@ -259,7 +259,7 @@ impl Pair {
             }
             Step::Wait(ms) => self.now += ms,
             Step::ClockBack(ms) => {
-                // A grant that is over by then is gone even if nobody has looked at the lock, so the lock is looked at now.
+                // A lapsed grant must end even if nobody has looked at the lock, so a command looks at the lock now.
                 self.server.release(rules, now, &nobody(), None, false);
                 self.reference.lapse(now);
                 self.run_due()?;
@@ -306,7 +306,7 @@ impl Pair {
         self.compare()
     }
 
-    /// The server does the work that is due, and each client is told what it has to be told.
+    /// The server does the work that is due, and each client gets the answer that the reference expects.
     fn run_due(&mut self) -> Result<(), TestCaseError> {
         let replies = self.server.run_due(self.rules, self.now, Writes::Taken);
         self.reference.look(self.now);
@@ -337,7 +337,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Only waits time out, and nothing else happens. Clients are not served.
+    /// Clients are paused: waits time out, and nothing else happens.
     fn pause(&mut self, ms: Millis) -> Result<(), TestCaseError> {
         self.run_due()?;
         for _ in 0..ms {
@@ -354,7 +354,7 @@ impl Pair {
         self.run_due()
     }
 
-    /// The server can't do the work that is due, and tries again later. A command that comes earlier does it.
+    /// The server can't do the due work, and tries again later. A command that comes earlier does this work.
     fn refuse(&mut self, after: Millis, then: Millis) -> Result<(), TestCaseError> {
         self.run_due()?;
         self.now += after;
@@ -368,7 +368,7 @@ impl Pair {
         self.run_due()
     }
 
-    /// Does all work that is due, and then unblocks all waiters with an error, as a server does that is demoted.
+    /// Does all due work, and then unblocks all waiters with an error, like a server that is demoted.
     fn send_all_away(&mut self) -> Result<(), TestCaseError> {
         self.run_due()?;
         for conn in self.server.blocked() {
@@ -380,7 +380,7 @@ impl Pair {
 
     fn compare(&mut self) -> Result<(), TestCaseError> {
         let now = self.now;
-        // The server may renew a lease that a connection keeps alive, and its next renewal must not be too late.
+        // The server may renew a session's lease, and its next renewal must not be too late.
         for held in self.server.holders(now) {
             let fence = held.grant.fence();
             let mut holders = self.reference.holders.iter_mut();
@@ -397,7 +397,7 @@ impl Pair {
                 session.renew_at = at;
             }
         }
-        // If nobody has looked at the lock since, grants that are over may still be there.
+        // If nobody has looked at the lock since, lapsed grants may still be there.
         let holders = self.reference.holders.iter().filter(|holder| now <= holder.until);
         let seen = self.server.holders(now).into_iter();
         let seen: Vec<_> = seen
@@ -426,7 +426,7 @@ fn owner(who: usize) -> Owner<'static> {
     Owner::new(NAMES[who]).unwrap()
 }
 
-/// The waiter at the head is looked at again after its owner has re-entered from a place behind it.
+/// The waiter at the head is served again after another waiter of its owner, further behind, has re-entered.
 #[test]
 fn a_wait_in_front_ends_when_its_owner_gets_a_number_that_it_can_not_have() {
     let ask = |conn, who, room, slot, block| {

@@ -1,14 +1,14 @@
-//! The memory that waiters, places and sessions take, by an allocator that rounds as the server's does.
+//! Measures the memory of waiters, places and sessions, with an allocator that rounds sizes as the server's allocator does.
 
 use crate::lock::{AcquireRequest, Fence, Millis, Owner};
-use crate::server::taken_by;
+use crate::server::allocated_by;
 use crate::waiting::RequestId;
 use crate::waiting::table::{Arrival, Channel, LockRef, Session, WaitKind, WaitTable};
 
 const MANY: u64 = 10_000;
 const NOW: Millis = 1_700_000_000_000;
 
-/// The name of a lock, of 13 bytes.
+/// Returns the name of a lock, of 13 bytes.
 fn key(number: u64) -> String {
     format!("lock:{number:08}")
 }
@@ -26,10 +26,10 @@ fn join(table: &mut WaitTable<RequestId>, key: &str, client_id: u64, channel: Op
     table.join(&[LockRef { db: 0, key: key.as_bytes() }], false, 0, request, arrival);
 }
 
-/// The bytes for each of many that `add` adds.
+/// Calls `add` many times. Returns how many bytes each call allocates, on average.
 fn each(name: &str, mut add: impl FnMut(&mut WaitTable<RequestId>, u64)) -> usize {
     let mut table = WaitTable::new();
-    let ((), bytes) = taken_by(|| (0..MANY).for_each(|number| add(&mut table, number)));
+    let ((), bytes) = allocated_by(|| (0..MANY).for_each(|number| add(&mut table, number)));
     let bytes = bytes / MANY as usize;
     println!("figure: {name}: {bytes} bytes");
     bytes

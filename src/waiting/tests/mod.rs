@@ -1,4 +1,4 @@
-//! Tests of the rules of `waiting`, as they ship, in worlds and histories without a server.
+//! Tests the rules of `waiting` as they ship, in models and random histories, without a real server.
 
 mod detect;
 mod examples;
@@ -12,7 +12,7 @@ mod together;
 mod world;
 mod worlds;
 
-/// Returns the small value, or the large one in a long run (`scripts/soak`).
+/// Returns `small`, or `large` in a long run (`scripts/soak`).
 fn soak<T>(small: T, large: T) -> T {
     if std::env::var_os("REDISLOCK_SOAK").is_some_and(|value| value == "1") { large } else { small }
 }

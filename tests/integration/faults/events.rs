@@ -64,7 +64,7 @@ fn a_flush_or_swap_that_is_missed_is_found_at_the_end_of_the_lease() {
 #[test]
 fn a_change_of_settings_or_a_turn_of_duty_that_is_missed() {
     let (server, mut client) = server();
-    for callback in ["config-event", "duty-event"] {
+    for callback in ["config-event", "cron-event"] {
         arm(&mut client, callback);
         client.ask::<()>("CONFIG SET maxmemory-policy allkeys-lru");
         struck(&server, &mut client, callback);

@@ -1,11 +1,11 @@
-//! Clients that go away before the server reports it, or before all their grants have been taken back.
+//! Examples of clients that go away before the server reports this, or before all their grants have been taken back.
 
 use super::{BLOCKED, NOW, ask, granted, name, read, run_due};
 use crate::lock::AcquireRequest;
 use crate::waiting::WaitOptions;
 use crate::waiting::tests::server::{Reply, Rules, Server};
 
-/// More clients were granted the lock than one step takes it back from, and all of them went away before they were told.
+/// More clients got the lock than one step can take it back from, and all of them went away before they were told.
 #[test]
 fn all_that_was_granted_to_those_who_are_gone_is_taken_back_in_the_end() {
     let mut server = Server::new(5);
@@ -21,8 +21,8 @@ fn all_that_was_granted_to_those_who_are_gone_is_taken_back_in_the_end() {
     assert_eq!(server.all_held().len(), 0);
 }
 
-/// The server stood still until after the lease of a session whose connection has closed. Some servers report the closed connection only
-/// after the work that is due. In that case nothing outlives the lease.
+/// The server was frozen until after the end of a session's lease, and the session's connection has closed. Some servers report the closed
+/// connection only after due work. Even then, the session does not outlive the lease.
 #[test]
 fn a_session_whose_connection_has_closed_unheard_outlives_no_freeze() {
     for is_open in [true, false] {
@@ -37,8 +37,8 @@ fn a_session_whose_connection_has_closed_unheard_outlives_no_freeze() {
     }
 }
 
-/// A grant ends with its connection in the same step in which its owner releases it, and goes to another client of the same owner, which
-/// waited for it. That client really has the grant that it is told of.
+/// In one step, an owner releases a grant whose session's connection has closed, and the grant goes to another, waiting client of the
+/// owner. This client really has the grant that it is told of.
 #[test]
 fn a_release_gives_back_no_grant_that_its_owner_is_given_by_that_step() {
     let rules = Rules::PLAIN;
@@ -54,8 +54,8 @@ fn a_release_gives_back_no_grant_that_its_owner_is_given_by_that_step() {
     assert_eq!(server.held(now).map(|held| held.grant.owner().into_owned()), Some(name("a")));
 }
 
-/// Two clients of one owner wait for one hold. The second is told, and the first goes before it is told: the hold is then the second
-/// client's.
+/// Two clients of one owner wait for one hold. The second is told of the hold, and the first goes away before it is told: the hold is then
+/// the second client's.
 #[test]
 fn a_hold_that_one_client_has_been_told_of_is_not_taken_back_with_another() {
     let rules = Rules::PLAIN;
@@ -66,7 +66,7 @@ fn a_hold_that_one_client_has_been_told_of_is_not_taken_back_with_another() {
         assert_eq!(server.acquire(rules, NOW, conn, &once, &BLOCKED), Reply::Waits);
     }
     server.release(rules, NOW, &name("holder"), None, false);
-    // An operator's `CLIENT UNBLOCK` has the client told of its grant.
+    // An operator's `CLIENT UNBLOCK` makes the server tell the client of its grant.
     assert_eq!(granted(&server.unblock(rules, NOW, 2, false)), [2]);
     server.close(rules, NOW, 1);
     assert_eq!(run_due(&mut server, rules, NOW), []);

@@ -1,4 +1,4 @@
-//! Limits: how many locks may depend on a connection, how many clients may wait, and how far `DETECT` looks.
+//! Examples of limits: how many locks may depend on a connection, how many clients may wait, and how far `DETECT` searches.
 
 use super::{BLOCKED, NOW, ask, place, read};
 use crate::lock::AcquireRequest;
@@ -16,7 +16,7 @@ fn no_more_places_hang_on_a_connection_than_may() {
     let mut take =
         |conn: Conn, lock: Lock| server.acquire_on(rules, NOW, conn, lock, &once, &place("a", false));
     assert_eq!([0, 1, 2].map(|lock| take(0, lock)), [Reply::Queued, Reply::Queued, Reply::TooMany]);
-    // A place that is asked for again moves to the connection that asks, and counts no longer for the other one.
+    // A place moves to the connection that asks for it again, and no longer counts for the other connection.
     assert_eq!(take(0, 0), Reply::Queued);
     assert_eq!(take(1, 0), Reply::Queued);
     assert_eq!(take(0, 2), Reply::Queued);
@@ -34,7 +34,7 @@ fn no_more_sessions_hang_on_a_connection_than_may() {
         reply != Reply::TooMany
     };
     assert_eq!([0, 1, 2].map(|lock| keep(0, lock)), [true, true, false]);
-    // A session that the connection has already does not count twice.
+    // A session that the connection already has does not count twice.
     assert!(keep(0, 0) && keep(1, 0) && keep(0, 2) && !keep(0, 0));
 }
 
@@ -52,7 +52,7 @@ fn no_more_wait_for_a_lock_than_may() {
     assert_eq!(other, [Reply::Waits, Reply::Waits, Reply::TooMany]);
 }
 
-/// Whether `DETECT` finds a cycle that leads through the last of this many holders of the second lock.
+/// Whether `DETECT` finds a cycle through the last holder of the second lock, if both locks have this many holders.
 fn is_found(holders: u32) -> bool {
     let rules = Rules::PLAIN;
     let mut server = Server::new(3);
@@ -75,7 +75,7 @@ fn is_found(holders: u32) -> bool {
     }
 }
 
-/// The bound is a thousand holders, waiters and locks. Waits beyond it count as able to end.
+/// The bound is a thousand holders, waiters and locks. Waits beyond the bound count as able to end.
 #[test]
 fn detect_looks_no_further_than_its_bound() {
     assert!(is_found(10) && is_found(499));

@@ -1,10 +1,10 @@
-//! Counts the records that a step goes through: it must not go through all sessions or grants of a lock.
+//! Counts the records that a step goes through: a step must not go through all sessions or grants of a lock.
 
 use super::*;
 use crate::lock::Grant;
 use crate::waiting::table::LOOKS;
 
-/// A lock with this many holders, whose sessions are all on connection 0.
+/// Returns a server with a lock that has this many holders, all with sessions on connection 0.
 fn shared_by(holders: usize, lease: Millis) -> Server {
     let mut server = Server::new(2);
     for number in 0..holders {
@@ -15,7 +15,7 @@ fn shared_by(holders: usize, lease: Millis) -> Server {
     server
 }
 
-/// The number of records of grants that `body` goes through.
+/// Returns how many records of grants `body` goes through.
 fn looks(body: impl FnOnce()) -> usize {
     LOOKS.set(0);
     body();
@@ -50,7 +50,7 @@ fn a_session_that_is_over_is_found_among_many_others() {
     assert!(!is_held(&held));
 }
 
-/// A command that settles a lock leaves the renewals of its sessions as they were.
+/// Commands that settle a lock do not delay the renewals of its sessions.
 #[test]
 fn all_sessions_are_renewed_in_time_beside_commands() {
     let mut server = shared_by(3, 300);
@@ -61,7 +61,7 @@ fn all_sessions_are_renewed_in_time_beside_commands() {
     }
 }
 
-/// The next steps end the grants that are left over. Until then the lock counts as taken, even for requests that would fit.
+/// The next steps end the lapsed grants that are left. Until then the lock counts as taken, even for requests that would fit.
 #[test]
 fn nobody_joins_a_lock_of_which_not_all_that_is_over_has_ended() {
     let rules = Rules { slow: true, ..Rules::PLAIN };

@@ -1,5 +1,4 @@
-//! Examples that take too long for a small world, and are too rare in random histories: sessions and leases here, the others in files by
-//! subject.
+//! Examples that take too long for a small world, and are too rare in random histories. This file has sessions and leases.
 
 mod departures;
 mod limits;
@@ -13,7 +12,7 @@ use crate::waiting::{Channel, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
 
-/// Waits without limit, blocked.
+/// The client is blocked, and waits without limit.
 const BLOCKED: WaitOptions = WaitOptions { timeout: Some(0), channel: None, detect: false, confirm: None };
 
 fn name(owner: &str) -> Owner<'static> {
@@ -28,13 +27,13 @@ fn read(owner: &str, lease: Millis) -> AcquireRequest<'static> {
     AcquireRequest { room: Room::ANY, ..ask(owner, lease, false) }
 }
 
-/// Waits without limit, with a place. `wanted`: as a holder, the client hears that others wait.
+/// Returns the options of a place that waits without limit. With `wanted`, the holder is told when others wait.
 fn place(channel: &str, wanted: bool) -> WaitOptions {
     let channel = Some(Channel { address: channel.as_bytes().into(), wanted, start: None });
     WaitOptions { channel, ..BLOCKED }
 }
 
-/// Does all work that is due at `now`. Returns the answers that clients got.
+/// Does all work that is due at `now`. Returns the answers to clients.
 fn run_due(server: &mut Server, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
     let mut told = Vec::new();
     for _ in 0..100 {
@@ -47,14 +46,14 @@ fn run_due(server: &mut Server, rules: Rules, now: Millis) -> Vec<(Conn, Reply)>
     panic!("kept busy: due at {:?}, now {now}", server.next_due());
 }
 
-/// The connections that were told of a grant.
+/// Returns the connections that were told of a grant.
 fn granted(told: &[(Conn, Reply)]) -> Vec<Conn> {
     let granted = told.iter().filter(|(_, reply)| matches!(reply, Reply::Granted { .. } | Reply::All(..)));
     granted.map(|(conn, _)| *conn).collect()
 }
 
-/// A server that was away for more than a second may have been replaced, and its successor may have granted the lock. A server that stood
-/// still for less time gives its session the lease back.
+/// A server that was away for more than a second may have been replaced, and its successor may have granted the lock. After a shorter
+/// freeze, a session still gets its lease back.
 #[test]
 fn a_server_that_was_away_gives_no_session_its_lease_back() {
     let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
@@ -67,8 +66,8 @@ fn a_server_that_was_away_gives_no_session_its_lease_back() {
     }
 }
 
-/// The limits of leases are read only when a lease is renewed: with a grace, reading them takes two clocks, and a lock may have a thousand
-/// sessions.
+/// The limits of leases are read only when a lease is renewed, because a grace has to be computed from two clocks, and a lock may have a
+/// thousand sessions.
 #[test]
 fn a_session_that_is_passed_over_asks_for_no_limits() {
     let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
@@ -83,7 +82,7 @@ fn a_session_that_is_passed_over_asks_for_no_limits() {
     }
 }
 
-/// Places of a closed connection are passed over even before they have been given up.
+/// Places of a closed connection get no grant, even before they have been removed.
 #[test]
 fn a_place_of_a_closed_connection_gets_nothing() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
@@ -102,12 +101,12 @@ fn a_place_of_a_closed_connection_gets_nothing() {
     assert_eq!(server.queued(), []);
 }
 
-/// Another client of the same owner has a session. The server freezes between the grant and the answer, and then answers before any other
-/// work. From then on the grant lives as long as the waiter's connection, as it would have without the freeze.
+/// Another client of the waiter's owner has a session. The server freezes between the grant and the answer, and then answers before it does
+/// other work. From then on the waiter's connection keeps the grant alive, as without the freeze.
 #[test]
 fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
     let rules = Rules::PLAIN;
-    // If another holder's lease goes on, the key is still there; otherwise the server has deleted it.
+    // If another holder's lease goes on, the key still exists; otherwise the server has deleted it.
     for other_lease in [30, 1_000] {
         for first_closes in [false, true] {
             let mut server = Server::new(4);
@@ -134,7 +133,7 @@ fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
     }
 }
 
-/// Here each turn does one piece of work, and in each turn something is due at once.
+/// Each turn does only one piece of work here, and something is always due at once.
 #[test]
 fn a_turn_goes_on_where_the_last_one_stopped() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
@@ -146,7 +145,7 @@ fn a_turn_goes_on_where_the_last_one_stopped() {
     }
     for (now, conn) in [(NOW + 4, 1), (NOW + 7, 2)] {
         let mut told = Vec::new();
-        // There are six kinds of work: one of the first six turns ends the wait, and one of the next six tells the client.
+        // There are six kinds of work: one of the first six turns ends the wait, and one of the next six answers the client.
         for _ in 0..12 {
             server.touch(2);
             told.extend(server.run_due(rules, now, Writes::Taken));
@@ -155,8 +154,8 @@ fn a_turn_goes_on_where_the_last_one_stopped() {
     }
 }
 
-/// The lease ended while the server stood still. Then the database was flushed, and nobody has looked at the lock since. Or the flush was
-/// before the lock was acquired, and is only noticed now.
+/// The lease ended during a freeze, and nobody has looked at the lock since. Either the database was flushed afterwards, or it was flushed
+/// before the acquire, and this is noticed only now.
 #[test]
 fn what_lapsed_before_a_flush_is_not_given_back() {
     let cases = [(false, false), (true, false), (false, true)];
@@ -197,8 +196,8 @@ fn what_lapsed_before_its_key_was_touched_is_not_given_back() {
     }
 }
 
-/// A connection that keeps a grant alive waits to have the grant with less room. It is gone before the answer reaches it. The session that
-/// it had before goes on; a session that began with this answer ends.
+/// A client with a session waits for an upgrade, and is gone before the answer reaches it. A session that it had before goes on; a session
+/// that began with this answer ends.
 #[test]
 fn an_answer_that_is_lost_takes_its_own_session_with_it_and_no_other() {
     let rules = Rules { late: true, keeps_answers: true, ..Rules::PLAIN };
@@ -220,7 +219,7 @@ fn an_answer_that_is_lost_takes_its_own_session_with_it_and_no_other() {
     }
 }
 
-/// The server is to try again only later. A command that comes earlier does the work that is due for all sessions.
+/// The server refused to renew sessions, and would try again only later. A command that comes earlier renews all due sessions.
 #[test]
 fn a_command_renews_the_sessions_that_the_server_refused_to_renew() {
     let rules = Rules::PLAIN;
@@ -236,7 +235,7 @@ fn a_command_renews_the_sessions_that_the_server_refused_to_renew() {
     assert_eq!(ends, [Deadline::after(NOW + 20, 30); 2]);
 }
 
-/// The lease of a grant beside a session's grant ends on time, though nobody waits or asks.
+/// The lease of a grant beside a session's grant ends on time, even if nobody waits or sends a command.
 #[test]
 fn a_grant_that_was_had_at_once_beside_a_session_ends_by_itself() {
     let mut server = Server::new(2);
@@ -250,7 +249,7 @@ fn a_grant_that_was_had_at_once_beside_a_session_ends_by_itself() {
     assert_eq!(held, [name("session")]);
 }
 
-/// An owner is in one queue twice: for this lock alone, and together with another lock.
+/// An owner has two places in one queue: for this lock alone, and together with another lock.
 #[test]
 fn an_owner_that_leaves_gives_up_its_last_place() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };

@@ -1,4 +1,4 @@
-//! Holders that hear what becomes of their grants, and places.
+//! Examples of places, and of holders that get messages about their grants.
 
 use std::num::NonZeroU64;
 
@@ -7,7 +7,7 @@ use crate::lock::{AcquireRequest, Owner};
 use crate::waiting::tests::server::{Reply, Rules, Server, Writes};
 use crate::waiting::{Message, MessageKind, WaitOptions};
 
-/// The holders that have been told that somebody waits.
+/// Returns the holders that have been told that somebody waits.
 fn wanted(server: &mut Server) -> Vec<Owner<'static>> {
     run_due(server, Rules::PLAIN, NOW);
     let wanted = server.messages.drain(..).filter(|message| matches!(message.kind, MessageKind::Wanted(_)));
@@ -34,14 +34,14 @@ fn all_holders_hear_that_somebody_waits() {
     }
 }
 
-/// The owners that have been told of a grant.
+/// Returns the owners that have been told of a grant.
 fn granted(server: &mut Server, rules: Rules) -> Vec<Owner<'static>> {
     run_due(server, rules, NOW);
     let granted = server.messages.drain(..).filter(|message| matches!(message.kind, MessageKind::Granted(_)));
     granted.map(|message| message.owner).collect()
 }
 
-/// A lock that somebody holds, with a place in its queue for each of these owners.
+/// Returns a server with a held lock, in whose queue each of these owners has a place.
 fn held_and_waited_for(rules: Rules, owners: &[&str]) -> Server {
     let mut server = Server::new(4);
     server.acquire(rules, NOW, 0, &ask("holder", 1_000, false), &WaitOptions::default());
@@ -63,7 +63,7 @@ fn a_place_is_given_up_before_its_grant_and_after() {
     assert_eq!(granted(&mut server, rules), [name("c")]);
 }
 
-/// If places have as many unclaimed grants as they may, the owner's other place is granted the lock as soon as the first grant is claimed.
+/// If places already have the most unclaimed grants, the owner's other place gets the lock as soon as the first grant is claimed.
 #[test]
 fn a_place_that_was_put_off_is_granted_once_another_is_claimed() {
     let rules = Rules { claim: 100, slow: true, ..Rules::PLAIN };
@@ -76,7 +76,7 @@ fn a_place_that_was_put_off_is_granted_once_another_is_claimed() {
     assert_eq!(granted(&mut server, rules), [name("a")]);
 }
 
-/// The owner has been told of the hold, which a blocked client shared: it is not taken back when that client goes away.
+/// The owner has been told of a hold that a blocked client shared, so the hold is not taken back when this client goes away.
 #[test]
 fn a_place_that_has_started_keeps_a_hold_that_it_shares() {
     let rules = Rules { claim: 100, late: true, ..Rules::PLAIN };
@@ -97,7 +97,7 @@ fn a_place_that_has_started_keeps_a_hold_that_it_shares() {
     server.check();
 }
 
-/// The time to claim the grant ends with the grant.
+/// If the grant ends, its time limit for a claim is dropped.
 #[test]
 fn nothing_is_left_of_a_place_whose_grant_has_been_broken() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };

@@ -1,11 +1,11 @@
-//! Owners that wait for a lock that they hold already, with as much room or less.
+//! Examples of owners that wait for a lock that they already hold, with the same room or less.
 
 use super::{BLOCKED, NOW, ask, granted, name, place, read, run_due};
 use crate::lock::{AcquireRequest, Room};
 use crate::waiting::WaitOptions;
 use crate::waiting::tests::server::{Queued, Reply, Rules, Server, Writes};
 
-/// Here each step serves one of these waits, and none of the others is forgotten.
+/// Each step serves only one of an owner's waits here, but all waits are served in the end.
 #[test]
 fn all_waits_of_an_owner_re_enter_in_the_end() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
@@ -19,8 +19,7 @@ fn all_waits_of_an_owner_re_enter_in_the_end() {
     assert_eq!(server.held(NOW).unwrap().grant.holds(), 3);
 }
 
-/// The first waiter waits for another lock too. The next one wants only this lock, exclusively, which it can have when its owner is the
-/// only holder.
+/// The first waiter also waits for another lock. The next waiter asks for an upgrade, which is possible when its owner is the only holder.
 #[test]
 fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
     let rules = Rules::PLAIN;
@@ -35,8 +34,8 @@ fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
     assert_eq!(granted(&server.run_due(rules, NOW, Writes::Taken)), [3]);
 }
 
-/// The owner has a hundred places ahead of the upgrade, each for another lock too. The upgrade goes ahead of them, and is granted as soon
-/// as its owner is the only holder.
+/// The owner has a hundred places ahead of the upgrade, each also for another lock. The upgrade goes ahead of these places, and is granted
+/// as soon as its owner is the only holder.
 #[test]
 fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
@@ -58,8 +57,8 @@ fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
     assert!(server.next_due().is_none_or(|at| at > NOW), "something is due for ever");
 }
 
-/// Two upgrades of an owner are ahead of the queue, and are granted as soon as the owner is the only holder. The wait is behind another
-/// owner, which waits for this one.
+/// Two requests of an owner for an upgrade are ahead of the queue, and are granted as soon as the owner is the only holder. The owner's
+/// third wait is behind another owner, which waits for the first owner.
 #[test]
 fn a_wait_behind_two_upgrades_of_its_owner_re_enters_with_them() {
     let rules = Rules::PLAIN;
@@ -78,7 +77,7 @@ fn a_wait_behind_two_upgrades_of_its_owner_re_enters_with_them() {
     assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(4));
 }
 
-/// The place was ahead of the queue, for two locks, since it wanted less room. Then its owner asks for them again as a reader.
+/// A place for two locks was ahead of the queue, because it asked for an upgrade. Then its owner asks for the locks again as a reader.
 #[test]
 fn a_place_for_several_locks_that_asks_for_more_room_stands_in_front_no_more() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };

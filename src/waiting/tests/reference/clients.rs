@@ -1,11 +1,11 @@
-//! What happens when clients are told, and when they go away.
+//! Answers to clients, and clients that go away, in the reference.
 
 use super::{Answered, Holder, Reference, Session, Told, Wish, third};
 use crate::lock::Millis;
 use crate::waiting::tests::server::Conn;
 
 impl Reference {
-    /// Tells everybody who has an answer.
+    /// Sends all answers, and returns them.
     pub(crate) fn tell(&mut self, now: Millis) -> Vec<Answered> {
         let answered = std::mem::take(&mut self.answered);
         for Answered { conn, told, session, grant, .. } in &answered {
@@ -16,14 +16,14 @@ impl Reference {
         answered
     }
 
-    /// Tells everybody who has an answer, before any other work that is due.
+    /// Sends all answers before any other due work, and returns them.
     pub(crate) fn tell_first(&mut self, now: Millis) -> Vec<Answered> {
         let answered = std::mem::take(&mut self.answered);
         self.bind_told(&answered, now);
         answered
     }
 
-    /// Has an operator answer a waiting client.
+    /// An operator makes the server answer a waiting client. Returns the answers to the client.
     pub(crate) fn unblock(&mut self, conn: Conn, now: Millis) -> Vec<Answered> {
         if let Some(place) = self.waiting.iter().position(|(waits, ..)| *waits == conn) {
             let (_, wish, _) = self.waiting.remove(place);
@@ -31,7 +31,7 @@ impl Reference {
         }
         let told: Vec<_> = self.answered.extract_if(.., |answered| answered.conn == conn).collect();
         for Answered { grant, .. } in told.iter().filter(|told| told.told.is_some() && !told.own_hold) {
-            // The owner now knows of a hold that was made for another client.
+            // The owner now knows of the hold of another client.
             self.share_hold(*grant);
         }
         self.bind_told(&told, now);
@@ -46,14 +46,14 @@ impl Reference {
         }
     }
 
-    /// Starts the session of a client that is told before the others. The lock is as the server finds it then: leases that go on are
-    /// renewed later.
+    /// Starts the session of a client that is answered before other due work. The lock stays as the server finds it: sessions renew their
+    /// leases later.
     pub(super) fn bind(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
         let over = |holder: &Holder| {
             let goes_on = holder.session.is_some_and(|session| self.goes_on(holder, &session, now));
             holder.until < now && !goes_on
         };
-        // If all grants are over, the server finds that out.
+        // If all grants have lapsed, the server deletes the key.
         if self.holders.iter().all(over) {
             self.holders.clear();
         }
@@ -67,7 +67,7 @@ impl Reference {
         }
     }
 
-    /// Starts a session. The lease is to be renewed when a third of it has passed.
+    /// Starts a session, which renews the lease when a third of it has passed.
     pub(super) fn keep_alive(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
         self.keep_alive_from(conn, lease, grant, now + third(lease));
     }
@@ -93,15 +93,15 @@ impl Reference {
         self.answered.push(Answered { conn, told, latest, session, grant: grant.unwrap_or(0), own_hold });
     }
 
-    /// Notes that the owner has been told of the grant in another way, so the grant is not taken back with clients that are still to be
-    /// told.
+    /// Notes that the owner has been told of the grant in another way. So no hold is taken back if a client that is still to be told goes
+    /// away.
     pub(super) fn share_hold(&mut self, grant: u64) {
         for answered in self.answered.iter_mut().filter(|answered| answered.grant == grant) {
             answered.own_hold = false;
         }
     }
 
-    /// Closes a connection. Grants that it kept alive end, unless a client that is still to be told will keep them alive.
+    /// Closes a connection. Grants that it kept alive end, unless a client that is still to be told asked for a session.
     pub(crate) fn close(&mut self, conn: Conn, now: Millis) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         let kept = |holder: &Holder| holder.session.is_some_and(|session| session.conn == conn);
@@ -119,7 +119,7 @@ impl Reference {
         }
     }
 
-    /// Sends a client away that waits, without an answer.
+    /// Sends a waiting client away without an answer.
     pub(crate) fn send_away(&mut self, conn: Conn) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         self.leave(conn);

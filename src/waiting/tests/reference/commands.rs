@@ -1,55 +1,55 @@
-//! The commands of clients.
+//! The commands of clients, in the reference.
 
-use super::{Answered, Comes, Reference, Wish};
+use super::{Answered, Outcome, Reference, Wish};
 use crate::lock::Millis;
 use crate::waiting::tests::server::Conn;
 
 impl Reference {
-    pub(crate) fn acquire(&mut self, conn: Conn, wish: Wish, block: bool, now: Millis) -> Comes {
+    pub(crate) fn acquire(&mut self, conn: Conn, wish: Wish, block: bool, now: Millis) -> Outcome {
         self.lapse(now);
         self.serve(now);
-        let comes = self.take(wish, block, now);
+        let outcome = self.take(wish, block, now);
         let holder = self.holder(wish.who).copied();
-        if let (Comes::Granted(..), Some(holder), true) = (comes, holder, wish.session) {
-            // Clients of this grant that are still to be told start no session, since the grant is this connection's now.
+        if let (Outcome::Granted(..), Some(holder), true) = (outcome, holder, wish.session) {
+            // Clients of this grant that are still to be told start no session, because this connection now keeps the grant alive.
             for answered in self.answered.iter_mut().filter(|answered| answered.grant == holder.fence) {
                 answered.session = None;
             }
             self.keep_alive(conn, wish.lease, holder.fence, now);
         }
-        comes
+        outcome
     }
 
-    pub(super) fn take(&mut self, wish: Wish, block: bool, now: Millis) -> Comes {
+    pub(super) fn take(&mut self, wish: Wish, block: bool, now: Millis) -> Outcome {
         let Some(holder) = self.holder(wish.who).copied() else {
             return match self.waiting.is_empty() && self.fits(wish) {
-                true => self.grant(wish, now).map_or(Comes::Null, Comes::of),
-                false => Comes::Null,
+                true => self.grant(wish, now).map_or(Outcome::Null, Outcome::of),
+                false => Outcome::Null,
             };
         };
         if Self::wants_another_slot(&holder, wish) {
-            return Comes::OtherSlot;
+            return Outcome::OtherSlot;
         }
         if wish.room < holder.room && !self.fits(wish) {
             if block && self.another_upgrades(holder.fence) {
-                return Comes::Deadlock;
+                return Outcome::Deadlock;
             }
             if block {
                 self.upgrader = Some(holder.fence);
             }
-            return Comes::Null;
+            return Outcome::Null;
         }
         if wish.once {
             self.share_hold(holder.fence);
         }
-        self.reenter(wish, now).map_or(Comes::Null, Comes::of)
+        self.reenter(wish, now).map_or(Outcome::Null, Outcome::of)
     }
 
     pub(crate) fn release(&mut self, who: usize, all: bool, now: Millis) -> Option<u32> {
         let several = self.holders.len() > 1 && self.holders.iter().any(|holder| holder.until >= now);
         self.lapse(now);
         let left = self.give_back(who, all);
-        // Every command looks for lapsed grants among several.
+        // If there are several grants, every command ends lapsed grants.
         if several || left == Some(0) {
             self.serve(now);
         }
@@ -64,7 +64,7 @@ impl Reference {
         Some(left)
     }
 
-    /// Ends the grant with this fence, or all grants. Returns how many have ended.
+    /// Ends the grant with this fence, or all grants. Returns how many grants have ended.
     pub(crate) fn end(&mut self, fence: Option<u64>, now: Millis) -> usize {
         let before = self.holders.len();
         self.holders.retain(|holder| fence.is_some_and(|fence| holder.fence != fence));
@@ -83,7 +83,7 @@ impl Reference {
             let holds = holder.holds as usize;
             let own = |answered: &&mut Answered| answered.grant == fence && answered.own_hold;
             let untold = self.answered.iter_mut().filter(own).count();
-            // The owner knows of at least one hold.
+            // An owner that extends the grant must know of at least one hold.
             let first = self.answered.iter_mut().find(|answered| own(answered));
             first.into_iter().filter(|_| untold >= holds).for_each(|answered| answered.own_hold = false);
         }

@@ -1,8 +1,9 @@
-//! The simplest lock, by the pages of the commands: a list of waiters, and a list of holders. It shares no code with `lock`.
+//! The reference: the simplest lock that keeps to the pages of the commands, with a list of waiters and a list of holders. The reference
+//! shares no code with `lock`.
 //!
 //! - `commands`: the commands of clients.
-//! - `clients`: what happens when clients are told, and when they go away.
-//! - `time`: what time does to the lock, and a server to its key.
+//! - `clients`: answers to clients, and clients that go away.
+//! - `time`: what happens to the lock when time passes, and to its key.
 
 mod clients;
 mod commands;
@@ -19,11 +20,11 @@ pub(super) struct Wish {
     pub(super) max_hold: Option<Millis>,
     pub(super) once: bool,
     pub(super) session: bool,
-    /// How many holders the grant has room for, itself included.
+    /// How many holders the grant has room for, its own owner included.
     pub(super) room: usize,
-    /// With `LIMIT`, the slot that is asked for, or any.
+    /// With `LIMIT`: the requested slot, or `None` for any slot.
     pub(super) slot: Option<Option<u32>>,
-    /// The label; `None`: the owner keeps the label that it has.
+    /// The label; `None`: the grant keeps its label.
     pub(super) label: Option<&'static str>,
 }
 
@@ -37,7 +38,7 @@ pub(super) struct Holder {
     pub(super) until: Millis,
     /// When the grant reaches its maximum age.
     pub(super) latest: Option<Millis>,
-    /// The connection that keeps the grant alive.
+    /// The connection that keeps the grant alive, if there is a session.
     pub(super) session: Option<Session>,
     /// The longest lease of the sessions that have kept the grant alive.
     kept_for: Millis,
@@ -53,31 +54,31 @@ pub(super) struct Session {
     pub(super) renew_at: Millis,
 }
 
-/// What a client is told: the holds, the end of the lease, and the slot if it asked with `LIMIT`; or null.
+/// The answer to a client: the holds, the end of the lease, and the slot if it asked with `LIMIT`; or null.
 pub(super) type Told = Option<(u32, Millis, Option<u32>)>;
 
 /// The result of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comes {
+pub(super) enum Outcome {
     Granted(u32, Millis, Option<u32>),
-    /// The client can't have the lock now, and waits if it wants to.
+    /// The client can't have the lock now. It waits if it asked with `BLOCK`.
     Null,
-    /// The client is refused, since it would wait for an owner that waits for it.
+    /// The client is refused, because another owner already waits for an upgrade.
     Deadlock,
-    /// The owner holds the lock, and can't have the slot that it names.
+    /// The owner already holds the lock, and can't have the requested slot.
     OtherSlot,
 }
 
-/// A client that has waited, and has not been told yet.
+/// A client whose wait has ended, and that has not been answered yet.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) conn: Conn,
     pub(super) told: Told,
-    /// The latest end of the lease that the client may be told: a session may have been renewed before.
+    /// The latest end of the lease that the answer may have: a session may have renewed the lease before.
     pub(super) latest: Option<Millis>,
     /// The lease of the session, if the client asked for one.
     session: Option<Millis>,
-    /// The fence of its grant.
+    /// The fence of the client's grant.
     grant: u64,
     /// Whether one hold of the grant was made for this client.
     own_hold: bool,
@@ -89,16 +90,16 @@ pub(super) struct Reference {
     pub(super) holders: Vec<Holder>,
     /// The waiters in order of arrival, each with the time at which it times out.
     pub(super) waiting: Vec<(Conn, Wish, Option<Millis>)>,
-    /// The grant whose owner waits ahead of all others.
+    /// The grant whose owner waits for an upgrade, ahead of the queue.
     pub(super) upgrader: Option<u64>,
     pub(super) answered: Vec<Answered>,
     /// The last fence.
     pub(super) fence: u64,
     pub(super) max_hold: Option<Millis>,
-    /// When the server last did the work that was due, or tried to.
-    pub(super) rang: Millis,
-    /// Until when the server was to be quiet.
-    pub(super) quiet: Millis,
+    /// When the server last did due work, or tried to.
+    pub(super) last_run: Millis,
+    /// The end of the last pause.
+    pub(super) paused_until: Millis,
 }
 
 impl Reference {
@@ -119,11 +120,11 @@ impl Reference {
         let others = self.holders.iter().filter(|holder| holder.who != wish.who);
         let rooms = others.clone().map(|holder| holder.room);
         let fits = rooms.chain([wish.room]).all(|room| others.clone().count() < room);
-        // No other holder has the slot that is named.
+        // No other holder may have the requested slot.
         fits && wish.slot.flatten().is_none_or(|slot| others.clone().all(|holder| holder.slot != Some(slot)))
     }
 
-    /// Whether a holder asks for another slot than it has.
+    /// Whether a holder asks for another slot than its own.
     fn wants_another_slot(holder: &Holder, wish: Wish) -> bool {
         match (wish.slot, holder.slot) {
             (Some(None), Some(slot)) => slot as usize > wish.room,
@@ -141,7 +142,7 @@ impl Reference {
         }
     }
 
-    /// Grants the lock to the next waiters that fit, and has the holders' own waiters re-enter.
+    /// Grants the lock to the next waiters that fit, and lets the holders' own waiters re-enter.
     fn serve(&mut self, now: Millis) {
         for holder in self.holders.clone() {
             self.serve_own(holder.who, now);
@@ -158,14 +159,15 @@ impl Reference {
         }
     }
 
-    /// The index of the next waiter.
+    /// Returns the index of the next waiter, if there is one.
     fn next(&mut self) -> Option<usize> {
         let upgrader = self.upgrader.and_then(|fence| self.grant_mut(fence)).map(|holder| holder.who);
         let own = |who: usize| self.waiting.iter().position(|(_, wish, _)| wish.who == who);
         upgrader.and_then(own).or((!self.waiting.is_empty()).then_some(0))
     }
 
-    /// Has a holder's own waiters re-enter, or wait ahead of the queue. After two that can't re-enter yet, the others wait for those.
+    /// Lets a holder's own waiters re-enter, or wait ahead of the queue. After two waiters that can't re-enter yet, the owner's others wait
+    /// for these two.
     fn serve_own(&mut self, who: usize, now: Millis) {
         let (mut seen, mut passed) = (0, 0);
         while passed < 2
@@ -193,7 +195,7 @@ impl Reference {
         }
     }
 
-    /// Whether another holder waits to have its grant with less room.
+    /// Whether another holder waits for an upgrade.
     fn another_upgrades(&mut self, fence: u64) -> bool {
         let Some(upgrader) = self.upgrader.filter(|upgrader| *upgrader != fence) else { return false };
         let Some(holder) = self.grant_mut(upgrader).copied() else { return false };
@@ -235,7 +237,7 @@ impl Reference {
     }
 }
 
-impl Comes {
+impl Outcome {
     fn of((holds, until, slot): (u32, Millis, Option<u32>)) -> Self {
         Self::Granted(holds, until, slot)
     }
@@ -249,12 +251,12 @@ impl Comes {
 }
 
 impl Holder {
-    /// The latest end of the lease, if its connection has it renewed.
+    /// Returns the latest end that the lease can have if there is a session.
     pub(crate) fn renewed(&self, now: Millis) -> Option<Millis> {
         self.session.map(|_| self.longest(self.kept_for, now).max(self.until))
     }
 
-    /// The latest time of the next renewal.
+    /// Returns the latest time at which the next renewal may be.
     pub(crate) fn renews_by(&self, now: Millis) -> Millis {
         self.session.map_or(now, |session| session.renew_at).max(now + third(self.kept_for))
     }

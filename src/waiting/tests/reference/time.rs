@@ -1,22 +1,22 @@
-//! What time does to a lock, and a server to its key.
+//! What happens to the reference's lock when time passes, and to its key.
 
 use super::{Holder, Reference, Session, Wish, third};
 use crate::lock::Millis;
 
 impl Reference {
-    /// Moves the clock to `now`: leases may end, and waiters may time out.
+    /// Does the work that is due at `now`: leases may end, and waits may time out.
     pub(crate) fn look(&mut self, now: Millis) {
         self.lapse(now);
         self.renew(now);
         self.serve(now);
-        // A waiter that times out lets the waiters behind it go on.
+        // When a waiter times out, the waiters behind it may fit.
         while self.time_out_first(now) {
             self.serve(now);
         }
-        self.rang = now;
+        self.last_run = now;
     }
 
-    /// Renews leases that are due to be renewed, in their last millisecond at the latest.
+    /// Renews the leases of sessions when they are due, and at the latest in their last millisecond.
     pub(super) fn renew(&mut self, now: Millis) {
         for holder in &mut self.holders {
             let Some(session) = holder.session else { continue };
@@ -30,20 +30,20 @@ impl Reference {
     /// Looks at the lock while the server refuses all writes: only waits time out.
     pub(crate) fn look_in_vain(&mut self, now: Millis) {
         self.time_out(now);
-        self.rang = now;
+        self.last_run = now;
     }
 
     /// Looks at the lock during a pause: only waits time out, and nothing else is looked at for a while.
     pub(crate) fn look_in_a_pause(&mut self, now: Millis) {
         self.time_out(now);
-        self.quiet = now + 1;
+        self.paused_until = now + 1;
     }
 
     pub(super) fn time_out(&mut self, now: Millis) {
         while self.time_out_first(now) {}
     }
 
-    /// Times out the waiter whose time was up first. Returns whether there was one.
+    /// Ends the wait whose time was up first. Returns whether there was one.
     pub(super) fn time_out_first(&mut self, now: Millis) -> bool {
         let late = (0..)
             .zip(&self.waiting)
@@ -54,7 +54,7 @@ impl Reference {
         true
     }
 
-    /// Ends leases that are over, except those of sessions that go on.
+    /// Ends lapsed grants, except grants whose sessions go on.
     pub(crate) fn lapse(&mut self, now: Millis) {
         for place in (0..self.holders.len()).rev() {
             let holder = self.holders[place];
@@ -67,10 +67,10 @@ impl Reference {
         }
     }
 
-    /// Whether a session goes on though its lease is over: the server was to renew the lease, and has done nothing at all from then until
-    /// now. A lease that it could have renewed, and has not, is over.
+    /// Whether a session goes on although its lease has ended: the renewal was due, and the server was frozen from then until now. If the
+    /// server could have renewed the lease, but has not, the session does not go on.
     pub(super) fn goes_on(&self, holder: &Holder, session: &Session, now: Millis) -> bool {
-        let frozen_from = self.quiet.max(self.rang + 1);
+        let frozen_from = self.paused_until.max(self.last_run + 1);
         let may_last = holder.latest.is_none_or(|latest| now <= latest);
         may_last && (frozen_from..=now).contains(&session.renew_at)
     }
@@ -83,13 +83,13 @@ impl Reference {
     /// Overwrites the key with another type, and then deletes it.
     pub(crate) fn overwrite(&mut self, now: Millis) {
         self.holders.clear();
-        self.rang = now;
+        self.last_run = now;
         for (conn, wish, _) in std::mem::take(&mut self.waiting) {
             self.answer(conn, wish, None, None, false, now);
         }
     }
 
-    /// Puts another lock in the place of this one. No connection keeps the new lock alive.
+    /// Replaces this lock by another lock, which has no session.
     pub(crate) fn replace(&mut self, who: usize, lease: Millis, now: Millis) {
         self.holders.clear();
         self.grant(
@@ -107,7 +107,7 @@ impl Reference {
         );
     }
 
-    /// Looks at the lock for an extension, as for a newcomer.
+    /// Settles the lock before an extension.
     pub(crate) fn look_for_holder(&mut self, now: Millis) {
         self.lapse(now);
         self.serve(now);

@@ -1,15 +1,15 @@
-//! Connections and blocked clients, as the different servers treat them.
+//! Connections and blocked clients, as the different kinds of server treat them.
 
 use super::turn::Turn;
 use super::{Conn, Reply, Rules, Server, Writes, time};
 use crate::lock::Millis;
 use crate::waiting::{self, Answer, RequestId, RequestedLock, RequestedLocks};
 
-/// A connection that is open, as far as the server knows.
+/// A connection that the server believes to be open.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Connection {
     pub(super) id: u64,
-    /// Whether the client is gone, which the server finds out one turn of its event loop later.
+    /// Whether the client is gone. The server finds this out one turn of its event loop later.
     pub(super) vanished: bool,
 }
 
@@ -19,18 +19,18 @@ impl Connection {
     }
 }
 
-/// A blocked client, until the server has freed it.
+/// A blocked client that the server has not freed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Blocked {
     pub(super) conn: Conn,
     pub(super) id: u64,
     /// Whether the connection has closed, or an operator has sent the client away with an error.
     pub(super) gone: bool,
-    /// Whether the client is to be freed.
+    /// Whether the server can free the client.
     pub(super) done: bool,
-    /// Whether `UnblockClient` had the client answered, and not an operator.
+    /// Whether the client was answered because of `UnblockClient`, not by an operator.
     unblocked: bool,
-    /// The client's answer. It is sent when the server is done with the client, with the other replies of that turn.
+    /// The client's answer, which is sent with the other replies of the turn, when the server is done with the client.
     answer: Option<Reply>,
 }
 
@@ -41,7 +41,7 @@ impl Blocked {
 }
 
 impl Turn<'_> {
-    /// Has the module answer a client that it has unblocked.
+    /// Makes the module answer a client that it has unblocked.
     pub(super) fn answer(&mut self, request: RequestId) {
         let blocked = self.server.blocked.get_mut(&request);
         if let Some(blocked) = blocked.filter(|blocked| !blocked.done) {
@@ -67,13 +67,13 @@ impl Turn<'_> {
         });
     }
 
-    /// Frees a client, which ends the server's knowledge of it.
+    /// Frees a client: afterwards the server has forgotten the client.
     fn free(&mut self, request: RequestId) {
         let Some(blocked) = self.server.blocked.remove(&request) else { return };
         let open = self.server.conns.iter().any(|conn| conn.id == blocked.id);
         let arrives = open && !(blocked.gone && blocked.unblocked && self.rules.keeps_answers);
         self.server.told.extend(blocked.answer.filter(|_| arrives).map(|reply| (blocked.conn, reply)));
-        // This is all that the server can tell of a client that is gone.
+        // A real server knows no more than this about a client that is gone.
         let keeps_answers = self.rules.keeps_answers;
         waiting::finished(self, request, blocked.gone, |_, unblocked| open && !(unblocked && keeps_answers));
         self.server.table.with_table_of(request, |table| table.forget(request));
@@ -92,7 +92,7 @@ impl Server {
         blocked.find(|(_, blocked)| blocked.conn == conn && !blocked.gone).map(|(&request, _)| request)
     }
 
-    /// Does the work that is due: looks at locks, times out waits, and tells clients their answers. Returns the answers.
+    /// Does the work that is due: looks at locks, ends waits whose time is up, and sends answers. Returns the answers.
     pub(crate) fn run_due(&mut self, rules: Rules, now: Millis, writes: Writes) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
         turn.writes = writes;
@@ -104,7 +104,7 @@ impl Server {
         self.take_told()
     }
 
-    /// Tells clients their answers before any other work that is due, as the separate timer does.
+    /// Sends answers before any other due work is done, as the separate timer does. Returns the answers.
     pub(crate) fn answer(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
         waiting::send_due(&mut turn);
@@ -114,7 +114,7 @@ impl Server {
         self.take_told()
     }
 
-    /// Frees the clients that the server is done with.
+    /// Frees the clients that the server is done with. Returns their answers.
     pub(crate) fn free_done(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         self.turn(rules, now).free_done();
         self.take_told()
@@ -124,7 +124,7 @@ impl Server {
         std::mem::take(&mut self.told)
     }
 
-    /// A client goes away, and the server does not know it yet.
+    /// A client goes away, without the server's knowing it yet.
     pub(crate) fn vanish(&mut self, conn: Conn) {
         self.conns[usize::from(conn)].vanished = true;
     }
@@ -133,7 +133,7 @@ impl Server {
         self.conns[usize::from(conn)].vanished
     }
 
-    /// A connection closes, and another one takes its place.
+    /// A connection closes, and another connection takes its place.
     pub(crate) fn close(&mut self, rules: Rules, now: Millis, conn: Conn) {
         let request = self.ticket_of(conn);
         let old = std::mem::replace(&mut self.conns[usize::from(conn)], Connection::new(self.next_id));
@@ -148,7 +148,7 @@ impl Server {
     fn send_away(&mut self, rules: Rules, now: Millis, request: RequestId) {
         let Some(blocked) = self.blocked.get_mut(&request) else { return };
         blocked.gone = true;
-        // A client that has been told is not reported again before it is freed.
+        // The server reports a client that has been answered only once, when it frees the client.
         if !std::mem::replace(&mut blocked.done, true) {
             self.table.with_table_of(request, |table| table.depart(request));
         }
@@ -157,7 +157,7 @@ impl Server {
         }
     }
 
-    /// `CLIENT UNBLOCK`, with or without `ERROR`. Returns what the waiters are told.
+    /// Runs `CLIENT UNBLOCK`, with or without `ERROR`. Returns the answers to clients.
     pub(crate) fn unblock(
         &mut self,
         rules: Rules,
@@ -172,7 +172,7 @@ impl Server {
             self.told.push((conn, Reply::Unblocked));
             self.send_away(rules, now, request);
         } else if error {
-            // The answer is sent all the same. (So is the error, by a fault of those servers.)
+            // The client still gets its answer. (These servers also send the error, which is a fault of theirs.)
             self.blocked.entry(request).and_modify(|blocked| blocked.gone = true);
         } else if !done {
             self.turn(rules, now).tell(request);

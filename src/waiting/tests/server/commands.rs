@@ -1,4 +1,4 @@
-//! The commands of clients.
+//! The commands that clients send to the small server.
 
 use super::clients::Blocked;
 use super::turn::{Client, number};
@@ -9,7 +9,7 @@ use crate::waiting::{
 };
 
 impl Server {
-    /// `LOCK.ACQUIRE`.
+    /// Runs `LOCK.ACQUIRE` for the first lock.
     pub(crate) fn acquire(
         &mut self,
         rules: Rules,
@@ -21,7 +21,7 @@ impl Server {
         self.acquire_on(rules, now, conn, 0, ask, wait)
     }
 
-    /// `LOCK.ACQUIRE` of the given lock.
+    /// Runs `LOCK.ACQUIRE` for the given lock.
     pub(crate) fn acquire_on(
         &mut self,
         rules: Rules,
@@ -43,7 +43,7 @@ impl Server {
         }
     }
 
-    /// `LOCK.MACQUIRE`.
+    /// Runs `LOCK.MACQUIRE`.
     pub(crate) fn acquire_all(
         &mut self,
         rules: Rules,
@@ -63,7 +63,7 @@ impl Server {
         }
     }
 
-    /// `LOCK.MRELEASE`. Returns the holds that are left of each lock; `None` for a lock that the owner does not hold.
+    /// Runs `LOCK.MRELEASE`. Returns how many holds of each lock are left; `None` for a lock that the owner does not hold.
     pub(crate) fn release_all(
         &mut self,
         rules: Rules,
@@ -77,7 +77,8 @@ impl Server {
         waiting::release(&mut turns, given, || time(now))
     }
 
-    /// `LOCK.MEXTEND`. Returns the end of the lease that ends first; `None` if the owner does not hold all locks, or leases may not be extended now.
+    /// Runs `LOCK.MEXTEND`. Returns the end of the lease that ends first; `None` if the owner does not hold all locks, or leases may not be
+    /// extended now.
     pub(crate) fn extend_all(
         &mut self,
         rules: Rules,
@@ -92,7 +93,7 @@ impl Server {
         extended(waiting::extend(&mut turns, &mut client, &longer, time(now)))
     }
 
-    /// `LOCK.LEAVE`. Returns whether there was anything to give up.
+    /// Runs `LOCK.LEAVE`. Returns whether the owner had anything to give up.
     pub(crate) fn leave(&mut self, rules: Rules, now: Millis, owner: &Owner<'_>) -> bool {
         let mut turn = self.turn(rules, now);
         turn.expire();
@@ -104,7 +105,7 @@ impl Server {
         any
     }
 
-    /// `LOCK.RELEASE`. Returns the holds that are left; `None` if the owner does not hold the lock.
+    /// Runs `LOCK.RELEASE`. Returns how many holds are left; `None` if the owner does not hold the lock.
     pub(crate) fn release(
         &mut self,
         rules: Rules,
@@ -118,7 +119,8 @@ impl Server {
         waiting::release(&mut turn, ReleaseRequest { owner, fence, all }, || time(now))
     }
 
-    /// `LOCK.EXTEND`. Returns the new end of the lease; `None` if this owner does not hold the lock, or leases may not be extended now.
+    /// Runs `LOCK.EXTEND`. Returns the new end of the lease; `None` if this owner does not hold the lock, or leases may not be extended
+    /// now.
     pub(crate) fn extend(
         &mut self,
         rules: Rules,
@@ -134,7 +136,7 @@ impl Server {
         extended(waiting::extend(&mut turn, &mut client, &longer, time(now)))
     }
 
-    /// `LOCK.EXTEND` with `SYNC`. Returns whether the client waits for replicas.
+    /// Runs `LOCK.EXTEND` with `SYNC`. Returns whether the client waits for replicas.
     pub(crate) fn extend_confirmed(
         &mut self,
         rules: Rules,
@@ -162,7 +164,7 @@ impl Server {
         }
     }
 
-    /// `LOCK.BREAK`. Returns how many grants it has ended.
+    /// Runs `LOCK.BREAK`. Returns how many grants have ended.
     pub(crate) fn break_(&mut self, rules: Rules, now: Millis, fence: Option<u64>) -> usize {
         let mut turn = self.turn(rules, now);
         turn.expire();

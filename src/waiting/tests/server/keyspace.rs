@@ -1,10 +1,10 @@
-//! The key of a lock, on a primary and on a replica.
+//! Changes of a lock's key, on a primary and on a replica.
 
 use super::{Effect, Lock, Server};
 use crate::lock::{Deadline, Fence, Grant, Millis, Value};
 
 impl Server {
-    /// Adds a grant to the holders of a lock.
+    /// Adds a grant to a lock.
     pub(super) fn put(&mut self, lock: Lock, grant: Grant, end: Deadline) {
         match &mut self.locks[lock] {
             Some((value, until)) => *until = value.put(grant, end, *until),
@@ -12,7 +12,7 @@ impl Server {
         }
     }
 
-    /// Ends a grant.
+    /// Ends the grant of a lock with this fence.
     pub(super) fn end(&mut self, lock: Lock, fence: Fence) {
         self.locks[lock].take_if(|(value, until)| match value.end(fence, *until) {
             Some(new_until) => {
@@ -23,7 +23,7 @@ impl Server {
         });
     }
 
-    /// Ends those of several grants whose leases were over before `now`, `most` at most. Returns them.
+    /// If a lock has several grants, ends at most `most` grants whose leases ended before `now`, and returns their fences.
     pub(super) fn end_lapsed(&mut self, lock: Lock, now: Millis, most: usize) -> Vec<Fence> {
         let lapsed = |(value, until): &(Value, Deadline)| value.lapsed(*until, now).take(most).collect();
         let lapsed: Vec<Fence> = self.locks[lock].as_ref().map(lapsed).unwrap_or_default();

@@ -1,16 +1,16 @@
-//! A small server around the rules of `waiting`: a few keys and connections, and the calls that servers make to a module. It decides
-//! nothing. The time is passed in, and nothing is random.
+//! A small server around the rules of `waiting`: it has a few keys and connections, and makes the calls that servers make to a module. It
+//! decides nothing. The time is passed in, and nothing is random.
 //!
 //! - `turn`: implements `Environment`, `LockAccess`, `Host` and `Caller`, as `serving` does for the real server.
-//! - `commands`: the commands of clients.
+//! - `commands`: the commands that clients send.
 //! - `clients`: blocked clients and connections, until the server has freed them.
 //! - `keyspace`: the keys, and what replicas do with effects.
-//! - `befalls`: other events of a server.
+//! - `events`: other events of a server.
 //! - `views`: what tests see of the server.
 
-mod befalls;
 mod clients;
 mod commands;
+mod events;
 mod keyspace;
 mod turn;
 mod views;
@@ -24,10 +24,10 @@ use crate::waiting::table::Offset;
 use crate::waiting::{Cycle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
 use clients::{Blocked, Connection};
 
-/// A connection, by number. When it closes, another connection takes its number.
+/// The number of a connection. When the connection closes, another connection gets its number.
 pub(crate) type Conn = u8;
 
-/// A lock, by number. Methods that take no lock mean the first one.
+/// The number of a lock. Methods without a lock are about the first lock.
 pub(crate) type Lock = usize;
 
 pub(crate) const KEYS: [&[u8]; 3] = [b"k", b"l", b"m"];
@@ -38,21 +38,21 @@ const fn at(lock: Lock) -> LockRef<'static> {
     LockRef { db: 0, key: KEYS[lock] }
 }
 
-/// How this server differs from other servers, and its settings.
+/// The settings of a server, and the ways in which servers differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) max_hold: Option<Millis>,
     pub(crate) grace: Millis,
-    /// The longest lease, if one is set.
+    /// The longest lease in ms, if there is a limit.
     pub(crate) max_lease: Option<Millis>,
-    /// How long a grant may be left unclaimed.
+    /// How long a grant may stay unclaimed, in ms.
     pub(crate) claim: Millis,
-    /// Whether the server is done with an unblocked client only after it has served others, as with threads for input.
+    /// Whether the server is done with an unblocked client only after it has served others, like a server with I/O threads.
     pub(crate) late: bool,
-    /// Whether the answer of an unblocked client is lost if an operator sends the client away before the server is done with it, as on
+    /// Whether the answer to an unblocked client is lost if an operator sends the client away before the server is done with it, as on
     /// Valkey.
     pub(crate) keeps_answers: bool,
-    /// Whether a turn is over after a little of each kind of work.
+    /// Whether a turn ends after a little work.
     pub(crate) slow: bool,
     /// The most holders of the lock.
     pub(crate) max_holders: Room,
@@ -76,7 +76,6 @@ impl Rules {
     };
 }
 
-/// The reply to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reply {
     Granted {
@@ -95,7 +94,7 @@ pub(crate) enum Reply {
     Deadlock,
     /// The wait would never end.
     Cycle(Cycle),
-    /// The client's grants have been extended to this deadline.
+    /// The lease has been extended to this deadline.
     Extended(Deadline),
     NotHeld,
     /// Too many clients would wait for the lock, or too many locks would depend on the connection.
@@ -119,7 +118,7 @@ pub(crate) enum Queued {
     Notified(Owner<'static>),
 }
 
-/// A client in a queue, and its request.
+/// A waiter in a queue, and its request.
 pub(crate) struct QueuedRequest {
     pub(crate) by: Queued,
     pub(crate) owner: Owner<'static>,
@@ -127,7 +126,7 @@ pub(crate) struct QueuedRequest {
     pub(crate) slot: Option<SlotRequest>,
 }
 
-/// What replicas get: `LOCK.APPLY`, and the server's own `PEXPIREAT`.
+/// What replicas get: effects, and the server's own `PEXPIREAT`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
     Alone(Grant, Deadline),
@@ -138,18 +137,17 @@ pub(crate) enum Effect {
     Free,
 }
 
-/// What the server does with writes that settle a lock.
+/// What the server does with the commands that settle locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Writes {
     Taken,
     Refused,
-    /// The lock's slot is moving to this server.
+    /// The lock's hash slot is moving to this server.
     Arriving,
-    /// Another server has the slot.
+    /// Another server has the lock's hash slot.
     Elsewhere,
-    /// The server asks for quiet.
+    /// Clients are paused.
     Paused,
-    /// The server is a replica.
     Replica,
 }
 
@@ -159,25 +157,25 @@ pub(crate) struct Server {
     pub(crate) fences: FenceClock,
     table: WaitTable<RequestId>,
     pub(crate) grace: Grace,
-    /// For how long the server has been away, in addition to the time of its world: busy, or standing still.
+    /// For how many ms the server has been busy, and frozen, in addition to the time of its world.
     busy: Millis,
     frozen: Millis,
     conns: Vec<Connection>,
     blocked: BTreeMap<RequestId, Blocked>,
     /// The id of the next connection.
     next_id: u64,
-    /// Effects that no replica has been sent yet.
+    /// The effects that have not been sent to replicas yet.
     pub(crate) effects: Vec<Effect>,
-    /// Answers that have been sent to clients that waited.
+    /// The answers that have been sent to waiters, until a test takes them.
     told: Vec<(Conn, Reply)>,
-    /// Whether nobody is subscribed to any channel.
+    /// Whether no channel has a subscriber.
     pub(crate) deaf: bool,
     /// The messages that have been published.
     pub(crate) messages: Vec<Message>,
-    /// How many effects have been sent to replicas, and how many the first replica has acknowledged.
+    /// The number of effects that have been sent to replicas, and the number that the first replica has acknowledged.
     pub(crate) written: Offset,
     pub(crate) acked: Offset,
-    /// How many effects each of the other replicas has acknowledged.
+    /// The number of effects that each other replica has acknowledged.
     pub(crate) more_acked: Vec<Offset>,
 }
 
@@ -203,7 +201,7 @@ impl Server {
         }
     }
 
-    /// The offset that each replica has acknowledged.
+    /// Returns the offset that each replica has acknowledged.
     fn acks(&self) -> Vec<Offset> {
         [&[self.acked], self.more_acked.as_slice()].concat()
     }
@@ -213,8 +211,8 @@ impl Server {
         Moment { since_boot: ran + self.frozen, ran }
     }
 
-    /// Renumbers waiters and connections in the same order, so that servers are equal that differ only in these numbers. `cut_off`: no
-    /// replica will ever acknowledge more.
+    /// Renumbers waiters and connections, without changing their order: servers that differ only in these numbers are then equal. `cut_off`
+    /// says that replicas will never acknowledge anything more.
     pub(crate) fn renumber(&mut self, cut_off: bool) {
         let (known, most) = (self.acked - 1, if cut_off { 2 } else { Offset::MAX });
         self.table.shift_offsets(known, most);
@@ -226,7 +224,7 @@ impl Server {
             .collect();
         let open = self.conns.iter().map(|conn| conn.id);
         let ids: BTreeMap<u64, u64> = open.chain(self.table.clients()).zip(0..).collect();
-        // If an id occurs twice, the later number wins, which is as good.
+        // If an id occurs twice, the later number wins, which does no harm.
         let ids: BTreeMap<u64, u64> = ids.into_keys().zip(0..).collect();
         self.next_id = ids.len() as u64;
         for conn in &mut self.conns {

@@ -1,4 +1,4 @@
-//! Implements for the small server what `serving` implements for a real one.
+//! Implements the traits of `access` for the small server, as `serving` does for a real server.
 
 use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, time};
 use crate::lock::{Deadline, Fence, Grant, GrantChange, LONGEST_LEASE, Limits, Micros, Millis, Now, Value};
@@ -43,7 +43,7 @@ impl Server {
         }
     }
 
-    /// Opens these locks. Grants whose leases are over end first.
+    /// Opens these locks. Lapsed grants end first.
     pub(super) fn turns<'a>(&'a mut self, rules: Rules, now: Millis, locks: &'a [Lock]) -> Turns<'a> {
         let mut turn = self.turn(rules, now);
         for lock in locks {
@@ -93,13 +93,13 @@ impl Turn<'_> {
         self.server.grace.left(moment, length)
     }
 
-    /// Deletes the lock if all its leases are over, as a server does when the key is used.
+    /// Deletes the lock if all its leases have ended, as a server does when the key is used.
     pub(super) fn expire(&mut self) {
         if let Some((value, until)) =
             self.server.locks[self.lock].take_if(|(_, until)| *until < Deadline::At(self.now))
         {
             self.server.effects.push(Effect::Free);
-            // The calls that a server makes when it takes a lock out of the keyspace.
+            // A real server makes these calls when it removes an expired lock.
             self.server.table.locks.recheck_by(at(self.lock), self.now);
             for held in value.all(until) {
                 waiting::outlives(self, at(self.lock), held.grant, time(self.now));
@@ -223,7 +223,7 @@ impl LockAccess for Turn<'_> {
         if self.rules.slow { 1 } else { 32 }
     }
 
-    /// A lock that is not idle counts as not idle until the turn is over, as with a real server.
+    /// A lock that is not idle counts as busy until the turn is over, as on a real server.
     fn idle(&mut self) -> bool {
         self.busy[self.lock] |= !self.server.table.locks.is_idle(at(self.lock));
         !self.busy[self.lock]
@@ -231,7 +231,7 @@ impl LockAccess for Turn<'_> {
 }
 
 impl Host for Turn<'_> {
-    fn rest(&mut self, now: Now) -> Deferral {
+    fn deferral(&mut self, now: Now) -> Deferral {
         match self.writes {
             Writes::Paused => Deferral::Until(now.millis() + 1),
             Writes::Replica => Deferral::Replica,
@@ -240,7 +240,7 @@ impl Host for Turn<'_> {
     }
 
     fn used(&mut self) -> Micros {
-        // However little a turn does, it comes to an end.
+        // Each call takes time, so that a turn ends however little it does.
         self.used += if self.rules.slow { Micros::from(u32::MAX) } else { 1 };
         self.used
     }
@@ -290,7 +290,7 @@ impl Host for Turn<'_> {
     }
 
     fn replicas(&mut self) -> Replicas {
-        // The effects of this step are written after it.
+        // The effects of this step will be written after the step.
         let unwritten = self.server.effects.len() as Offset;
         Replicas { written: self.server.written + unwritten, replicas: self.server.acks() }
     }

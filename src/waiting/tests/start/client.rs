@@ -1,4 +1,4 @@
-//! A client that works as soon as a message tells it that it may.
+//! A client that starts work when the message `start` comes.
 
 use std::num::NonZeroU64;
 
@@ -6,24 +6,23 @@ use super::super::server::{Conn, Reply, Rules, Server};
 use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, Slot, SlotRequest};
 use crate::waiting::{Channel, MessageKind, WaitOptions};
 
-/// The lease that clients ask for: longer than the time to claim a grant.
+/// The lease that clients ask for, in ms. It is longer than the time to claim a grant.
 const LEASE: Millis = 3;
 
-/// A rule that clients break.
+/// A rule of the protocol that clients break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slip {
-    /// Clients accept a message with any number, not only that of their last request.
+pub(super) enum Breach {
+    /// Clients accept a message with any number, instead of only the number of their last request.
     AnyMessage,
-    /// Clients begin their work if the grant's fence is above the latest fence that the server told them with `QUEUED`, whatever the
-    /// message's number.
+    /// Clients start work if the grant's fence is above the latest fence that came with `QUEUED`, whatever the message's number is.
     Floor,
-    /// Clients count the lease from the time at which they hear the message, not from the time at which they asked.
+    /// Clients count the lease from when they hear the message, instead of from when they asked.
     FromMessage,
-    /// Clients count an extension from its reply, not from when they sent the command.
+    /// Clients count an extension from its reply, instead of from when they sent the command.
     FromReply,
-    /// Clients work from the message `granted` on, although they have not claimed the grant.
+    /// Clients start work at the message `granted`, before they have claimed the grant.
     AtGranted,
-    /// Clients don't release the lock if they have no place to give up.
+    /// Clients that have no place to give up don't release the lock.
     NoRelease,
 }
 
@@ -41,18 +40,18 @@ pub(super) enum Command {
     Extend(Fence),
 }
 
-/// What a client may do next by itself.
+/// An action that a client may begin by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Send(Command),
-    /// Gives up: the client leaves or releases until the server has done it.
+    /// The client gives up: it sends `LOCK.LEAVE` or `LOCK.RELEASE` until the server has run the command.
     GiveUp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Answer {
     Granted(Fence, Option<Slot>, Millis),
-    /// The client has a place. The latest fence of this server comes with it.
+    /// The client has a place. The latest fence of this server comes with the answer.
     Queued(Option<Fence>),
     Extended(Millis),
     NotHeld,
@@ -69,15 +68,15 @@ pub(super) enum Mail {
 pub(super) enum State {
     Idle,
     Waits {
-        /// When the client sent its last request, if that was answered with `QUEUED`, and the latest fence of that server.
+        /// When the client sent its last request, and the latest fence of the server, if the answer was `QUEUED`.
         queued: Option<(Millis, Option<Fence>)>,
-        /// A grant of which a message said that it was lost.
+        /// The fence in the last message `lost`.
         lost: Option<Fence>,
     },
     Works(Belief),
-    /// The client gives up the grant with this fence; `None`: its place, or any grant.
+    /// The client gives up the grant with this fence, or, with `None`, its place or any grant.
     Leaves(Option<Fence>),
-    /// The client has no place to give up, so it may have a grant.
+    /// The client had no place to give up, so it releases a grant that it may have.
     Releases,
 }
 
@@ -91,7 +90,7 @@ pub(super) struct Belief {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Client {
     pub(super) who: Conn,
-    /// The number of acquires that the client has begun, each with an owner of its own.
+    /// The number of acquires that the client has begun. Each has its own owner.
     pub(super) acquires: u8,
     pub(super) state: State,
     pub(super) sent: Option<Sent>,
@@ -110,9 +109,9 @@ impl Client {
         let acquire = Wish::Send(Command::Acquire);
         match self.state {
             State::Idle if self.acquires < most => vec![acquire],
-            // The client waits for the answer to an acquire before it leaves.
+            // The client waits for the answer to its acquire before it gives up.
             State::Waits { .. } if self.sent.is_some() => vec![],
-            // The numbers of a client's requests rise. In this model they are the time.
+            // The numbers of a client's requests must rise. In this model, the number is the time.
             State::Waits { queued: Some((asked, _)), .. } if asked == now => vec![Wish::GiveUp],
             State::Waits { .. } => vec![acquire, Wish::GiveUp],
             State::Works(_) if self.sent.is_some() => vec![Wish::GiveUp],
@@ -144,7 +143,7 @@ impl Client {
         (self.state, self.sent) = (State::Leaves(fence), None);
     }
 
-    /// Whether the server is to do something for this client.
+    /// Whether the server has a command of this client to run.
     pub(super) fn is_to_serve(&self) -> bool {
         let leaves = matches!(self.state, State::Leaves(_) | State::Releases);
         leaves || self.sent.is_some_and(|sent| sent.answer.is_none())
@@ -156,13 +155,13 @@ impl Client {
         server: &mut Server,
         rules: Rules,
         room: u32,
-        slip: Option<Slip>,
+        breach: Option<Breach>,
         now: Millis,
     ) {
         let owner = self.owner();
         match self.state {
             State::Leaves(None) => {
-                let left = server.leave(rules, now, &owner) || slip == Some(Slip::NoRelease);
+                let left = server.leave(rules, now, &owner) || breach == Some(Breach::NoRelease);
                 self.state = if left { State::Idle } else { State::Releases };
             }
             State::Leaves(_) | State::Releases => {
@@ -175,12 +174,12 @@ impl Client {
         let Some(Sent { command, at, answer }) = &mut self.sent else { return };
         *answer = Some(match *command {
             Command::Acquire => {
-                let (ask, wait) = request(owner, room, NonZeroU64::new(1 + *at as u64), slip);
+                let (ask, wait) = request(owner, room, NonZeroU64::new(1 + *at as u64), breach);
                 match server.acquire(rules, now, self.who, &ask, &wait) {
                     Reply::Granted { fence, slot, deadline, .. } => {
                         Answer::Granted(fence, slot, deadline.left(now))
                     }
-                    Reply::Queued if slip == Some(Slip::Floor) => Answer::Queued(server.fences.last()),
+                    Reply::Queued if breach == Some(Breach::Floor) => Answer::Queued(server.fences.last()),
                     Reply::Queued => Answer::Queued(None),
                     reply => panic!("{reply:?}"),
                 }
@@ -192,10 +191,10 @@ impl Client {
         });
     }
 
-    /// The client reads the answer to its command.
-    pub(super) fn read(&mut self, slip: Option<Slip>, now: Millis) {
+    /// The client reads the answer to its command, if the answer is there.
+    pub(super) fn read(&mut self, breach: Option<Breach>, now: Millis) {
         let Some(Sent { at, answer: Some(answer), .. }) = self.sent.take() else { return };
-        let from = if slip == Some(Slip::FromReply) { now } else { at };
+        let from = if breach == Some(Breach::FromReply) { now } else { at };
         self.state = match (self.state, answer) {
             (State::Waits { lost, .. }, Answer::Granted(fence, ..)) if lost == Some(fence) => {
                 State::Leaves(lost)
@@ -215,20 +214,20 @@ impl Client {
         self.look_at_the_clock(now);
     }
 
-    /// The client reads a message. This is the rule under test: the work begins if the number is that of the last request, and that was
-    /// answered with `QUEUED`; and the client's belief ends no later than the lease after the time at which it sent that request.
-    pub(super) fn hear(&mut self, mail: Mail, slip: Option<Slip>, now: Millis) {
+    /// The client reads a message. This is the rule under test: work starts if the message has the number of the last request, and the
+    /// answer to that request was `QUEUED`. The work ends at the latest when the lease is over, counted from when the request was sent.
+    pub(super) fn hear(&mut self, mail: Mail, breach: Option<Breach>, now: Millis) {
         self.state = match (self.state, mail) {
             (
                 State::Waits { queued: Some((asked, floor)), lost },
                 Mail::Start { fence, lease, slot, number },
             ) if lost != Some(fence) => {
-                let begins = match slip {
-                    Some(Slip::AnyMessage | Slip::AtGranted) => true,
-                    Some(Slip::Floor) => Some(fence) > floor,
+                let begins = match breach {
+                    Some(Breach::AnyMessage | Breach::AtGranted) => true,
+                    Some(Breach::Floor) => Some(fence) > floor,
                     _ => number == NonZeroU64::new(1 + asked as u64),
                 };
-                let from = if slip == Some(Slip::FromMessage) { now } else { asked };
+                let from = if breach == Some(Breach::FromMessage) { now } else { asked };
                 match begins && now <= from + lease {
                     true => State::Works(Belief { fence, slot, until: from + lease }),
                     false => self.state,
@@ -242,7 +241,7 @@ impl Client {
         };
     }
 
-    /// Ends the client's work if its lease is over.
+    /// Ends the client's work if its lease has ended.
     pub(super) fn look_at_the_clock(&mut self, now: Millis) {
         if let State::Works(Belief { fence, until, .. }) = self.state
             && until < now
@@ -260,9 +259,9 @@ fn request(
     owner: Owner<'static>,
     room: u32,
     number: Option<NonZeroU64>,
-    slip: Option<Slip>,
+    breach: Option<Breach>,
 ) -> (AcquireRequest<'static>, WaitOptions) {
-    let start = number.filter(|_| slip != Some(Slip::AtGranted));
+    let start = number.filter(|_| breach != Some(Breach::AtGranted));
     let slot = (room > 1).then_some(SlotRequest::Least);
     let (room, address) = (Room::limit(room).unwrap(), owner.text().as_ref().into());
     let ask = AcquireRequest { once: true, room, slot, ..AcquireRequest::new(owner, LEASE) };
@@ -270,7 +269,7 @@ fn request(
     (ask, WaitOptions { timeout: Some(0), channel, ..WaitOptions::default() })
 }
 
-/// The message that a client gets.
+/// Returns the message as the client gets it; `None` if the client ignores this kind.
 pub(super) fn mail(kind: MessageKind, rules: Rules) -> Option<Mail> {
     match kind {
         MessageKind::Start { fence, lease, slot, number } => {

@@ -1,8 +1,7 @@
-//! Waiters whose work begins at a message (`START`), by the rules of `docs/protocol.md`, in small worlds: commands, replies and messages
-//! are late, out of order or lost, connections close, clients stand still and give up, an operator breaks the lock, and a replica takes
-//! over.
+//! A model of waiters with `START`, by the rules of `docs/protocol.md`, in small worlds: commands, replies and messages are late, out of
+//! order or lost, connections close, clients freeze and give up, an operator breaks the lock, and a replica takes over.
 //!
-//! `client` has the rules of a client. For each rule, a test breaks it and must find a fault.
+//! `client` has the rules of a client. For each rule, a test breaks the rule and must find a fault.
 
 mod client;
 mod model;
@@ -11,7 +10,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use super::server::{Conn, Rules};
 use super::soak;
-use client::{Command, Slip, Wish};
+use client::{Breach, Command, Wish};
 use model::Action::{self, FailOver, Pass, Read, Replicate, RunDue, Serve};
 use model::{ALONE, NOTHING_STAYS, Size, World};
 
@@ -23,11 +22,11 @@ const SMALL: Size = Size {
     breaks: false,
     closes: false,
     failover: false,
-    slip: None,
+    breach: None,
     rules: Rules { claim: 2, ..Rules::PLAIN },
 };
 
-/// A replica takes over, with a grace as long as the longest lease.
+/// A world in which a replica takes over, with a grace as long as the longest lease.
 const FAILOVER: Size = Size { failover: true, rules: Rules { grace: 3, ..SMALL.rules }, ..SMALL };
 
 fn explore(name: &str, size: Size) -> impl Checker<Size> {
@@ -41,10 +40,10 @@ fn holds(name: &str, size: Size) {
     explore(name, size).assert_properties();
 }
 
-/// Finds a fault if clients break this rule, and prints the steps to it.
-fn fails(guarantee: &'static str, slip: Slip, size: Size) {
-    let path =
-        explore(&format!("{slip:?}"), Size { slip: Some(slip), ..size }).assert_any_discovery(guarantee);
+/// Checks that the guarantee fails if clients break this rule, and prints the steps to the fault.
+fn fails(guarantee: &'static str, breach: Breach, size: Size) {
+    let path = explore(&format!("{breach:?}"), Size { breach: Some(breach), ..size })
+        .assert_any_discovery(guarantee);
     println!("  {:?}", path.into_actions());
 }
 
@@ -68,7 +67,7 @@ fn two_permits_have_two_slots() {
     holds("permits", Size { clients: 3, room: 2, acquires: 1, horizon: soak(2, 4), ..SMALL });
 }
 
-/// The message says how long the grant lasts, however short that is.
+/// The message says how long the grant lasts, even if this is less than the time to claim a grant.
 #[test]
 fn the_longest_lease_may_be_below_the_time_to_claim() {
     let rules = Rules { max_lease: Some(1), ..SMALL.rules };
@@ -85,25 +84,25 @@ fn a_failover_with_a_grace_keeps_them_apart() {
 
 #[test]
 fn what_each_rule_is_there_for() {
-    fails(ALONE, Slip::AnyMessage, SMALL);
-    fails(ALONE, Slip::FromMessage, SMALL);
-    fails(ALONE, Slip::FromReply, SMALL);
-    fails(ALONE, Slip::AtGranted, Size { closes: true, ..SMALL });
-    fails(NOTHING_STAYS, Slip::NoRelease, SMALL);
+    fails(ALONE, Breach::AnyMessage, SMALL);
+    fails(ALONE, Breach::FromMessage, SMALL);
+    fails(ALONE, Breach::FromReply, SMALL);
+    fails(ALONE, Breach::AtGranted, Size { closes: true, ..SMALL });
+    fails(NOTHING_STAYS, Breach::NoRelease, SMALL);
 }
 
-/// This is why the message has a number. A fence above the latest one would not be enough: another server may not know that fence. A client
-/// gets the old server's message after it has asked the new server, which does not know of that grant.
+/// This is why the message has a number. A client gets the old server's message after it has asked the new server. Comparing fences is not
+/// enough: the new server may not know the old grant's fence.
 #[test]
 fn a_late_message_of_another_server_starts_nothing() {
-    for (slip, alone) in [(None, true), (Some(Slip::Floor), false)] {
-        let size = Size { slip, ..FAILOVER };
+    for (breach, alone) in [(None, true), (Some(Breach::Floor), false)] {
+        let size = Size { breach, ..FAILOVER };
         let mut world = World::new(size);
         world.all(size, &[acquire(0), Serve(0), Read(0), Replicate, acquire(1), Serve(1), Read(1)]);
         world.all(size, &[give_up(0), Serve(0), RunDue, FailOver]);
         world.all(size, &[acquire(0), Serve(0), Read(0), Pass, Pass, acquire(1), Serve(1), Read(1)]);
         let late = world.mail().next().expect("the message");
         world.all(size, &[late, Pass, Pass, RunDue]);
-        assert_eq!(world.bears_them(size.room), alone, "{slip:?}");
+        assert_eq!(world.keeps_clients_apart(size.room), alone, "{breach:?}");
     }
 }

@@ -1,11 +1,11 @@
-//! Everything that may happen to these clients and their server.
+//! All actions that are possible for these clients and their server.
 
 use std::collections::BTreeSet;
 
 use stateright::{Model, Property};
 
 use super::super::server::{Conn, Effect, Rules, Server, Writes};
-use super::client::{Belief, Client, Mail, Slip, State, Wish, mail, owner};
+use super::client::{Belief, Breach, Client, Mail, State, Wish, mail, owner};
 use crate::lock::{Fence, Held, Millis, Owner};
 
 pub(super) const ALONE: &str = "nobody works on what another has";
@@ -14,19 +14,18 @@ pub(super) const NOTHING_STAYS: &str = "nothing stays behind";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) clients: Conn,
-    /// How often each client wants the lock.
+    /// The number of acquires of each client.
     pub(super) acquires: u8,
-    /// How many clients may hold the lock.
+    /// The most clients that may hold the lock.
     pub(super) room: u32,
-    /// When time stops.
+    /// The time at which the clock of the world stops.
     pub(super) horizon: Millis,
     /// Whether an operator breaks the lock.
     pub(super) breaks: bool,
-    /// Whether connections close, and lose the command or the answer that is on its way.
+    /// Whether connections close, so that the command or the answer on its way is lost.
     pub(super) closes: bool,
-    /// Whether a replica takes over.
     pub(super) failover: bool,
-    pub(super) slip: Option<Slip>,
+    pub(super) breach: Option<Breach>,
     pub(super) rules: Rules,
 }
 
@@ -37,11 +36,11 @@ pub(super) struct World {
     replica: Option<Server>,
     on_the_way: Vec<Effect>,
     clients: Vec<Client>,
-    /// Messages on their way, each with its client and the number of that client's acquire.
+    /// Messages on their way, each with its client and the number of the client's acquire.
     mail: BTreeSet<(Conn, u8, Mail)>,
-    /// The grants that an operator has broken. Their owners may still believe in them, which is the operator's responsibility.
+    /// The grants that an operator has broken. Their owners may still believe in these grants, but the operator has to see to that.
     broken: BTreeSet<Fence>,
-    /// In the last step, work began at a message (`began`), or an extension made the lease longer (`extended`).
+    /// Whether, in the last step, work began at a message, and whether an extension made the lease longer.
     began: bool,
     extended: bool,
 }
@@ -83,34 +82,34 @@ impl World {
         &mut self.clients[usize::from(who)]
     }
 
-    /// The arrival of each message that is on its way.
+    /// Returns the arrival of each message that is on its way, as an action.
     pub(super) fn mail(&self) -> impl Iterator<Item = Action> {
         self.mail.iter().map(|(who, acquire, mail)| Action::Hear(*who, *acquire, *mail))
     }
 
-    /// Takes all these actions, one after the other.
+    /// Takes these actions, one after the other.
     pub(super) fn all(&mut self, size: Size, actions: &[Action]) {
         actions.iter().for_each(|action| self.take(size, *action));
     }
 
     fn take(&mut self, size: Size, action: Action) {
-        let (now, slip, rules) = (self.now, size.slip, size.rules);
+        let (now, breach, rules) = (self.now, size.breach, size.rules);
         match action {
             Action::Begin(who, wish) => self.client(who).begin(wish, now),
             Action::Serve(who) => {
                 let Self { clients, primary, .. } = self;
-                clients[usize::from(who)].serve(primary, rules, size.room, slip, now);
+                clients[usize::from(who)].serve(primary, rules, size.room, breach, now);
             }
             Action::Read(who) => {
                 let before = self.client(who).state;
-                self.client(who).read(slip, now);
+                self.client(who).read(breach, now);
                 let after = self.client(who).state;
                 self.extended = matches!((before, after), (State::Works(before), State::Works(after)) if before.until < after.until);
             }
             Action::Hear(who, acquire, mail) => {
                 self.mail.remove(&(who, acquire, mail));
                 let waited = matches!(self.client(who).state, State::Waits { .. });
-                self.client(who).hear(mail, slip, now);
+                self.client(who).hear(mail, breach, now);
                 self.began = waited && matches!(self.client(who).state, State::Works(_));
             }
             Action::Close(who) => {
@@ -133,7 +132,7 @@ impl World {
         self.deliver(size);
     }
 
-    /// Puts the server's messages, and its effects for the replica, on their way. Drops messages that nobody waits for any more.
+    /// Puts the server's messages, and its effects for the replica, on their way. Drops messages for which no client waits any more.
     fn deliver(&mut self, size: Size) {
         let effects = std::mem::take(&mut self.primary.effects);
         self.on_the_way.extend(effects.into_iter().filter(|_| self.replica.is_some()));
@@ -162,8 +161,8 @@ impl World {
         self.clients.iter_mut().for_each(|client| client.look_at_the_clock(now));
     }
 
-    /// The primary dies, which is noticed only after some time. Its answers and messages are still on their way, and commands that were
-    /// sent to it reach the new primary.
+    /// The primary dies, which is noticed only after some time. Its answers and messages are still on their way, and commands to it reach
+    /// the new primary.
     fn fail_over(&mut self) {
         let Some(mut replica) = self.replica.take() else { return };
         self.on_the_way.clear();
@@ -179,12 +178,12 @@ impl World {
         })
     }
 
-    /// Whether each client that works has room beside all others to which the server has given the lock.
-    pub(super) fn bears_them(&self, room: u32) -> bool {
+    /// Whether each client that works has room beside all other clients that the server believes to be holders.
+    pub(super) fn keeps_clients_apart(&self, room: u32) -> bool {
         let holders = self.primary.holders(self.now);
         self.believers().all(|(client, belief)| {
             let owner = client.owner();
-            // After a failover, the server may not know which grants have been released.
+            // After a failover, the server may not know of a release, so a grant that nobody wants does not count.
             let has = |held: &&Held<'_>| self.replica.is_some() || self.wants(&held.grant.owner());
             let others = holders.iter().filter(|held| held.grant.owner() != owner);
             let others: Vec<_> = others.filter(has).collect();
@@ -201,7 +200,7 @@ impl World {
         self.clients.iter().any(|client| client.owner() == *owner && !gives_up(client.state))
     }
 
-    /// Whether the server has forgotten all clients that have given up.
+    /// Whether the server has no place or grant of a client that has given up.
     fn is_clean(&self) -> bool {
         let (queued, holders) = (self.primary.asks(), self.primary.holders(self.now));
         let knows = |who, acquire| {
@@ -264,10 +263,10 @@ impl Model for Size {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(ALONE, |size: &Self, world: &World| world.bears_them(size.room)),
-            // A replica may not know that clients have given up.
+            Property::always(ALONE, |size: &Self, world: &World| world.keeps_clients_apart(size.room)),
+            // After a failover, the new primary may not know that clients have given up.
             Property::always(NOTHING_STAYS, |size: &Self, world: &World| size.failover || world.is_clean()),
-            // A world that is too small to reach this proves nothing.
+            // A world that is too small to reach these states proves nothing.
             Property::sometimes("work begins at a message", |_, world: &World| world.began),
             Property::sometimes("it is claimed behind the work", |_, world: &World| world.extended),
         ]

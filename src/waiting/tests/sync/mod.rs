@@ -1,5 +1,4 @@
-//! `SYNC`, in cases for which the worlds have too few replicas or too little time: replicas that come back in time, and extensions
-//! meanwhile.
+//! Examples of `SYNC` for which the worlds have too few replicas or too little time.
 
 mod renewals;
 
@@ -13,10 +12,10 @@ use crate::waiting::{Confirm, ExtendRequest, WaitOptions};
 const NOW: Millis = 1_700_000_000_000;
 const RULES: Rules = Rules::PLAIN;
 
-/// How long, in ms, the owner of a session gives replicas to confirm it.
+/// The time in ms in which replicas have to confirm the owner's requests.
 const WITHIN: u32 = 20;
 
-/// A server, and the time.
+/// A server, and the present time.
 struct World {
     server: Server,
     now: Millis,
@@ -26,7 +25,7 @@ fn owner() -> Owner<'static> {
     Owner::new(b"a").unwrap()
 }
 
-/// The request of another owner.
+/// Returns the request of another owner.
 fn other(lease: Millis) -> AcquireRequest<'static> {
     let owner = Owner::new(b"b").unwrap();
     AcquireRequest::new(owner, lease)
@@ -58,7 +57,7 @@ impl World {
         assert!(self.server.extend_confirmed(RULES, self.now, conn, &longer));
     }
 
-    /// Does all work that is due. `hears`: replicas get what they are sent, and acknowledge it.
+    /// Does all due work. With `hears`, the replica gets all effects, and acknowledges them. Returns the answers to clients.
     fn run_due(&mut self, hears: bool) -> Vec<(Conn, Reply)> {
         let (mut told, mut turns) = (Vec::new(), 0);
         loop {
@@ -76,7 +75,7 @@ impl World {
         }
     }
 
-    /// Lets this much time pass, and does all work that falls due.
+    /// Lets `ms` milliseconds pass, and does all due work.
     fn pass(&mut self, ms: Millis, hears: bool) {
         for _ in 0..ms {
             self.run_due(hears);
@@ -85,7 +84,7 @@ impl World {
         self.run_due(hears);
     }
 
-    /// Lets time pass while this condition holds, and does all work that falls due. The replica gets nothing.
+    /// Lets time pass while `is_so` is true, and does all due work. The replica gets nothing.
     fn pass_while(&mut self, is_so: impl Fn(&Self) -> bool) {
         let end = self.now + 1_000;
         while is_so(self) {
@@ -94,12 +93,13 @@ impl World {
         }
     }
 
-    /// The grant that holds the lock, and the end of its lease.
+    /// Returns the fence of the lock's grant, and the end of its lease.
     fn held(&self) -> Option<(Fence, Deadline)> {
         self.server.held(self.now).map(|held| (held.grant.fence(), held.deadline))
     }
 
-    /// A session whose first renewal the replica does not get. Also returns its fence, and the end of the lease that the replica has.
+    /// Returns a world with a session whose first renewal the replica does not get, the session's fence, and the end of the lease that the
+    /// replica has.
     fn unconfirmed_renewal(lease: Millis) -> (Self, Fence, Deadline) {
         let mut world = Self::new();
         world.acquire(lease, true, 1);
@@ -139,7 +139,7 @@ fn the_answer_tells_no_more_than_replicas_have() {
     assert_eq!(world.run_due(true), [(1, Reply::Extended(longer))]);
 }
 
-/// It does not matter which of the replicas confirm the grant.
+/// The number of replicas that confirm the grant counts, not which replicas.
 #[test]
 fn as_many_replicas_as_were_asked_for() {
     for (replicas, acks, is_told) in [
@@ -154,7 +154,7 @@ fn as_many_replicas_as_were_asked_for() {
         let mut world = World::new();
         world.acquire(1_000, false, replicas);
         world.run_due(false);
-        // The other replicas have acknowledged only what came before.
+        // The other replicas have acknowledged only earlier effects.
         let before = world.server.acked;
         let acks = acks.iter().map(|has| if *has { world.server.written } else { before });
         let mut acks: Vec<Offset> = acks.collect();
@@ -169,7 +169,8 @@ fn as_many_replicas_as_were_asked_for() {
     }
 }
 
-/// A waiter that is handed the lock is told when replicas have confirmed that. They have only as much time as the waiter gave them.
+/// A waiter that gets the lock is told when replicas have confirmed the grant. Replicas have only as much time for this as the waiter's
+/// `SYNC` says.
 #[test]
 fn a_waiter_that_replicas_do_not_confirm_in_time_is_told_so_and_has_nothing() {
     for hears in [true, false] {
@@ -189,7 +190,7 @@ fn a_waiter_that_replicas_do_not_confirm_in_time_is_told_so_and_has_nothing() {
     }
 }
 
-/// Replicas confirm a grant that has ended meanwhile.
+/// Replicas may confirm a grant that has ended meanwhile.
 #[test]
 fn a_client_is_not_told_that_it_has_what_it_has_no_more() {
     let mut world = World::new();
@@ -203,7 +204,7 @@ fn a_client_is_not_told_that_it_has_what_it_has_no_more() {
     assert_eq!(world.run_due(true), [(0, Reply::Null)]);
 }
 
-/// A client whose time is up, or that is gone, does not wait for replicas any more, even if the server is not done with it yet.
+/// A client whose time is up, or that is gone, no longer waits for replicas, even if the server is not done with it yet.
 #[test]
 fn replicas_are_to_confirm_nothing_to_those_who_are_not_to_be_told() {
     for is_gone in [true, false] {

@@ -1,8 +1,8 @@
-//! Leases that sessions renew and replicas confirm.
+//! Examples of sessions' renewals that replicas have to confirm.
 
 use super::*;
 
-/// The first renewal is undone and made again. The replica has the second one.
+/// The first renewal is undone and made again, and the replica gets the second renewal.
 #[test]
 fn a_session_goes_on_when_the_replica_is_back_in_time() {
     let (mut world, fence, confirmed) = World::unconfirmed_renewal(300);
@@ -15,7 +15,7 @@ fn a_session_goes_on_when_the_replica_is_back_in_time() {
     }
 }
 
-/// In the lease's last millisecond it is too late to ask the replica again.
+/// In the lease's last millisecond, it is too late to ask the replica again.
 #[test]
 fn a_session_ends_with_the_lease_that_the_replica_has() {
     let (mut world, fence, Deadline::At(last)) = World::unconfirmed_renewal(300) else {
@@ -27,7 +27,7 @@ fn a_session_ends_with_the_lease_that_the_replica_has() {
     assert_eq!(world.held(), None);
 }
 
-/// The owner has set the lease meanwhile, without `SYNC`, to a longer or a shorter one.
+/// Meanwhile the owner has set the lease, without `SYNC`, to a longer or a shorter length.
 #[test]
 fn a_renewal_that_is_undone_leaves_an_extension_as_it_is() {
     for lease in [50, 1_000] {
@@ -39,8 +39,8 @@ fn a_renewal_that_is_undone_leaves_an_extension_as_it_is() {
     }
 }
 
-/// Tests a renewal that replicas confirm only when their time is up. `undone`: it has been undone by then. Their time ends after `WITHIN`,
-/// or with the lease that there is without the renewal.
+/// Tests a renewal that replicas confirm only after their time is up. Their time ends after `within` ms, or with the lease without the
+/// renewal. `undone` says that a command has undone the renewal before they confirm it.
 fn confirmed_late(within: u32, undone: bool) {
     let mut world = World::new();
     world.acquire_on(0, 300, true, 1, within);
@@ -50,7 +50,7 @@ fn confirmed_late(within: u32, undone: bool) {
     let (renewed, asked) = (world.held().unwrap().1, world.server.written);
     let Deadline::At(last) = confirmed else { panic!("no end") };
     let ends = last.min(world.now + Millis::from(within) + 1);
-    // The replicas' time is not up. A command leaves the renewal as it is, and its holder counts on the lease that replicas have.
+    // The replicas' time is not up. A command leaves the renewal as it is, and the holder relies on the lease that replicas have.
     world.now = ends - 1;
     assert_eq!(world.server.acquire(RULES, world.now, 1, &other(10), &WaitOptions::default()), Reply::Null);
     assert_eq!(world.held(), Some((fence, renewed)));
@@ -66,7 +66,7 @@ fn confirmed_late(within: u32, undone: bool) {
     }
     world.server.acked = asked;
     assert_eq!(world.run_due(false), []);
-    // If the renewal has not been undone, the replica has it, and so does its holder.
+    // If the renewal has not been undone, the replica has it, and the holder relies on it.
     let until = if undone { confirmed } else { renewed };
     assert_eq!(world.held(), Some((fence, until)));
     assert_eq!(world.server.shown(RULES, world.now), [(fence, until)]);
@@ -80,7 +80,7 @@ fn a_renewal_that_replicas_confirm_too_late_counts_unless_it_has_been_undone() {
     }
 }
 
-/// Without the renewal, the lease is over, and nobody has looked at the lock since. The replicas confirm the renewal only then.
+/// Without the renewal, the lease has ended, and nobody has looked at the lock since. The replicas confirm the renewal only now.
 #[test]
 fn a_renewal_that_replicas_confirm_after_the_lease_keeps_the_lock_from_others() {
     for confirms in [true, false] {
@@ -98,13 +98,13 @@ fn a_renewal_that_replicas_confirm_after_the_lease_keeps_the_lock_from_others() 
         let acquire = |world: &mut World| {
             world.server.acquire(RULES, world.now, 1, &other(10), &WaitOptions::default())
         };
-        // The command that undoes the renewal finds that the grant is over without it.
+        // The command that undoes the renewal finds that the grant has lapsed.
         let reply = acquire(&mut world);
         assert_eq!(matches!(reply, Reply::Granted { .. }), !confirms, "{reply:?}");
     }
 }
 
-/// Another connection re-enters, and the replica has that. It does not have a renewal that was made meanwhile.
+/// Another connection re-enters, and the replica gets the re-entry, but not a renewal that was made meanwhile.
 #[test]
 fn a_session_that_another_connection_takes_over_begins_with_the_lease_that_replicas_have() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! What must be true after each step, and after all work that was due.
+//! Checks what must be true after each step, and after all due work.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::waiting::tests::server::{Conn, Lock, Queued, QueuedRequest};
 const LOCKS: std::ops::Range<Lock> = 0..3;
 
 impl World {
-    /// The clients in queues.
+    /// Returns the clients in all queues.
     pub(super) fn queued(&self) -> Vec<Conn> {
         LOCKS.flat_map(|lock| self.queue(lock)).collect()
     }
 
-    /// The clients in the queue of a lock, in order of arrival.
+    /// Returns the clients in the queue of a lock, in order of arrival.
     fn queue(&self, lock: Lock) -> Vec<Conn> {
         self.server.asks_of(lock).iter().map(|asked| self.conn(&asked.by)).collect()
     }
@@ -22,7 +22,7 @@ impl World {
     fn conn(&self, queued: &Queued) -> Conn {
         match queued {
             Queued::Blocked(conn) => *conn,
-            // Each client that has a place has a name of its own.
+            // Each client with a place has its own name, so the name says the client.
             Queued::Notified(owner) => {
                 NAMES.iter().position(|name| Owner::new(name).as_ref() == Some(owner)).unwrap() as Conn
             }
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// Checks that waiters hold what they have been given in this step.
+    /// Checks that waiters still have the grants that they got in this step.
     fn check_given(&mut self, lock: Lock, before: &Self) {
         let held: Vec<Fence> = self.server.all_held_of(lock).iter().map(|held| held.grant.fence()).collect();
         let (given, earlier) = (self.server.given(lock), before.server.given(lock));
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// Checks that no new grant passes over a client that came before, and that new grants have later fences.
+    /// Checks that no new grant passes over an earlier client, and that new grants have greater fences.
     fn check_new(&mut self, lock: Lock, before: &Self) {
         let known: Vec<Fence> =
             before.server.all_held_of(lock).iter().map(|held| held.grant.fence()).collect();
@@ -68,11 +68,11 @@ impl World {
             new.map(|held| (held.grant.fence(), held.grant.owner().into_owned())).collect();
         let holders: Vec<Owner<'static>> = held.iter().map(|held| held.grant.owner().into_owned()).collect();
         let rank = |conn: Conn| before.arrivals.iter().position(|other| *other == conn);
-        // A client that comes back in this step has lost its place.
+        // A client that left and came back in this step has lost its place.
         let stood = before.queue(lock);
         let still: Vec<Conn> = self.queue(lock).into_iter().filter(|conn| stood.contains(conn)).collect();
         for (fence, owner) in &new {
-            // The first of this name that waited, or else a client that came just now.
+            // The grant went to the first waiter with this name, or else to a client that has just come.
             let waited = (0..self.waits.len() as Conn).filter(|conn| self.owner(*conn) == *owner);
             let waited = waited.filter(|conn| before.waits[usize::from(*conn)].is_some());
             let mine = waited.filter_map(rank).min().unwrap_or(usize::MAX);
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Checks, when nothing is due, that nobody waits who could have all its locks, and that nobody has a grant without knowing of it.
+    /// Checks, when nothing is due, that no client that could have all its locks waits, and that no owner has a grant without knowing it.
     fn check_quiet(&mut self) {
         for conn in 0..self.waits.len() as Conn {
             let Some(want) = self.waits[usize::from(conn)] else { continue };
@@ -107,7 +107,7 @@ impl World {
         for lock in LOCKS {
             for held in self.server.holders_of(lock, self.now) {
                 let fence = held.grant.fence();
-                // A message may be lost; in that case nobody claims the grant in time.
+                // If a message is lost, nobody claims the grant in time, so an unclaimed grant counts as known.
                 let known = self.told.contains(&(lock, fence)) || self.server.is_unclaimed(lock, fence);
                 if !known && !self.refused {
                     self.faults.insert(Fault::ToNobody);
@@ -129,7 +129,7 @@ impl World {
         self.holds.iter_mut().for_each(|holds| holds.retain(|grant, _| held.contains(grant)));
     }
 
-    /// Checks the fence in the message `granted`: that of the new grants, which is the greatest of all that the owner has of these locks.
+    /// Checks that the message `granted` has the fence of the new grants, which is the greatest fence that the owner has of these locks.
     pub(super) fn check_message(&mut self, conn: Conn, fence: Fence) {
         let Some(want) = self.waits[usize::from(conn)].filter(|_| !self.taken_away) else { return };
         let owner = self.owner(conn);
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// Whether a client could have one of its locks now: it is the next and fits, or holds the lock already.
+    /// Whether a client could have one of its locks now: it is next and fits, or already holds the lock.
     fn could_have(&self, conn: Conn, want: Want, lock: Lock) -> bool {
         let held = self.server.holders_of(lock, self.now);
         let owner = self.owner(conn);
@@ -151,7 +151,7 @@ impl World {
             held.iter().any(|held| held.grant.owner() == asked.owner && asked.room < held.grant.room())
         };
         let is_unclaimed = |held: &Held<'_>| self.server.is_unclaimed(lock, held.grant.fence());
-        // At most two other waiters of its owner that can't have the lock yet are passed over.
+        // At most two other waiters of the owner that can't have the lock yet are passed over.
         let is_reached = || {
             let queue = self.queue(lock);
             let ahead = queue.iter().take_while(|other| **other != conn);
@@ -159,7 +159,7 @@ impl World {
         };
         let is_next = || self.server.next_in(lock).is_some_and(|queued| self.conn(&queued) == conn);
         match own.first() {
-            // In a slow world, a place re-enters only when no grant of the lock is left unclaimed.
+            // In a slow world, a place re-enters only when the lock has no unclaimed grant.
             Some(_) if self.slow && want.notify && held.iter().any(is_unclaimed) => false,
             Some(own) if own.grant.room() > want.room => fits && (is_reached() || is_next()),
             Some(_) => is_reached(),

@@ -1,4 +1,4 @@
-//! Long random histories with three locks.
+//! Tries long random orders of steps with three locks.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ proptest! {
             let Some(step) = world.fits(step).filter(|step| refuses || *step != Step::RunDue(false)) else {
                 continue;
             };
-            // Time passes only when all work has been done.
+            // Time passes only when all due work has been done.
             let mut turns = 0;
             while step == Step::Pass && world.is_due() {
                 world.take(Step::RunDue(true));
@@ -70,7 +70,7 @@ proptest! {
 }
 
 impl World {
-    /// The step, changed so that this world can take it; `None` if it can't.
+    /// Changes a step so that this world can take it. Returns `None` if the world can't take it.
     fn fits(&self, step: Step) -> Option<Step> {
         match step {
             Step::Ask(conn, mut want) => {
@@ -79,7 +79,7 @@ impl World {
                 if waits.is_some_and(|waits| !waits.notify) {
                     return None;
                 }
-                // The client would get its place back if it asked for the same locks before the server has given the place up.
+                // The client would keep its place if it asked for the same locks before the server has given the place up.
                 if waits.is_none() && self.queued().contains(&conn) {
                     return None;
                 }
@@ -87,11 +87,11 @@ impl World {
                     let (locks, alone) = (waits.locks, waits.alone);
                     want = Want { locks, alone, once: true, notify: want.block.is_some(), ..want };
                 }
-                // Each client that has a place has a name of its own.
+                // Only a client with its own name may have a place.
                 want.notify &= self.owners == CONNS && want.block.is_some();
                 Some(Step::Ask(conn, want))
             }
-            // A blocked client releases nothing: it could not know what it is told of afterwards.
+            // A blocked client releases nothing: its next answer would be about a grant that it has released.
             Step::Release(conn, _) | Step::Extend(conn, ..) => {
                 let blocked = self.waits[usize::from(conn)].is_some_and(|waits| !waits.notify);
                 (!blocked || self.owners < CONNS).then_some(step)
@@ -99,7 +99,7 @@ impl World {
             Step::Unblock(conn, _) => {
                 self.waits[usize::from(conn)].filter(|waits| !waits.notify).map(|_| step)
             }
-            // Clients leave only the first lock.
+            // The model's clients send `LOCK.LEAVE` only for the first lock.
             Step::Leave(conn) => self.waits[usize::from(conn)]
                 .filter(|waits| waits.notify && waits.locks.contains(&0))
                 .map(|_| step),

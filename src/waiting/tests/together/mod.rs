@@ -1,6 +1,6 @@
-//! Clients that acquire several locks at once, beside others that acquire one. The steps of this model are tried in all orders (`worlds`),
-//! and in long random ones (`histories`). After each step the model is compared with the page on `LOCK.MACQUIRE`, whose rules are stated
-//! here again.
+//! A model of clients that acquire several locks at once, beside clients that acquire one lock. `worlds` tries its steps in all orders,
+//! `histories` in long random orders. After each step, the model is checked against the rules of the page on `LOCK.MACQUIRE`, which are
+//! stated here again.
 
 mod check;
 mod histories;
@@ -12,7 +12,7 @@ use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
 use crate::lock::{AcquireRequest, Fence, Got, Millis, Owner, Room};
 use crate::waiting::{Channel, MessageKind, WaitOptions};
 
-/// Names. Each client has one; if there are too few, the last clients share the last name.
+/// The names of owners. Each client has its own name; if there are too few names, the last clients share the last name.
 const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", b"d", b"e"];
 
 const NOW: Millis = 1_700_000_000_000;
@@ -21,7 +21,7 @@ const NOW: Millis = 1_700_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Want {
     locks: &'static [Lock],
-    /// Whether the client asks with `LOCK.ACQUIRE`, and not with `LOCK.MACQUIRE`.
+    /// Whether the client asks with `LOCK.ACQUIRE` instead of `LOCK.MACQUIRE`.
     alone: bool,
     room: Room,
     block: Option<Millis>,
@@ -50,47 +50,47 @@ enum Step {
     Ask(Conn, Want),
     Release(Conn, &'static [Lock]),
     Extend(Conn, &'static [Lock], Millis),
-    /// `LOCK.LEAVE`.
+    /// A client sends `LOCK.LEAVE` for the first lock.
     Leave(Conn),
     Close(Conn),
-    /// `CLIENT UNBLOCK`, with `ERROR` if true.
+    /// An operator runs `CLIENT UNBLOCK`, with `ERROR` if true.
     Unblock(Conn, bool),
     /// The server does the work that is due, or refuses its writes.
     RunDue(bool),
-    /// Clients are told their answers, before any other work that is due.
+    /// The server sends answers, before it does any other due work.
     Answer,
     Pass,
-    /// Somebody deletes the key, or overwrites it with another type.
+    /// A client deletes the key, or overwrites it with another type.
     Delete(Lock),
     Overwrite(Lock),
 }
 
-/// A state that must not occur.
+/// A violation of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Fault {
     /// An owner that gave up its grant of several locks still has one of them.
     LeftInPart,
-    /// A lock has more holders than one of them has room for.
+    /// A lock has more holders than the room of one of its grants allows.
     TooMany,
-    /// A new grant passed over a client that came before and still waits.
+    /// A new grant passed over an earlier client that still waits.
     NotTheFirst,
-    /// A client waits that could have all its locks.
+    /// A client that could have all its locks still waits.
     Stuck,
-    /// A waiter was told of a grant that it does not have.
+    /// A waiter was told of a grant that its owner does not have.
     NotAll,
-    /// New grants of one command have different fences, or a fence that is not above the earlier ones.
+    /// New grants of one command have different fences, or a fence that is not greater than earlier fences.
     Fences,
     /// A grant goes on, although nobody was told of it.
     ToNobody,
-    /// A waiter was given a grant that was over by the end of the same step.
+    /// A waiter got a grant that ended in the same step.
     OverAtOnce,
-    /// A client was told something though it did not wait.
+    /// A client that did not wait got an answer.
     ToldUnasked,
     /// A grant has more holds than its owner was told of.
     HoldsUntold,
-    /// The message `granted` does not name the fence of the new grants.
+    /// The message `granted` does not have the fence of the new grants.
     WrongFence,
-    /// A waiter is in some of its queues only.
+    /// A waiter is only in some of its queues.
     HalfAPlace,
 }
 
@@ -100,18 +100,18 @@ struct World {
     now: Millis,
     owners: u8,
     slow: bool,
-    /// Whether the server has refused a write, which it will try again only after a while.
+    /// Whether the server has refused a write, which the module will try again only after a while.
     refused: bool,
-    /// Whether a key was taken away: clients may still be told of grants that it had.
+    /// Whether a key was deleted or overwritten: clients may still be told of its grants.
     taken_away: bool,
     /// The request of each client that waits, blocked or with a place.
     waits: Vec<Option<Want>>,
     /// The waiters, in order of arrival.
     arrivals: Vec<Conn>,
-    /// The grants that somebody has been told of.
+    /// The grants of which a client has been told.
     told: BTreeSet<(Lock, Fence)>,
-    /// How many holds of each grant owners have been told of. `None` from when somebody extends a grant, or asks with `ONCE` or `NOTIFY`:
-    /// from then on one answer may stand for several holds, or for none.
+    /// The number of holds of each grant that owners have been told of. `None` after an extension, `ONCE` or `NOTIFY`, because one answer
+    /// may then stand for several holds, or for none.
     holds: Option<BTreeMap<(Lock, Fence), u32>>,
     highest: Option<Fence>,
     faults: BTreeSet<Fault>,
@@ -143,7 +143,7 @@ impl World {
         Owner::new(NAMES[usize::from(conn.min(self.owners - 1))]).unwrap()
     }
 
-    /// Whether there is work to do before time passes.
+    /// Whether there is due work, which the server does before time passes.
     fn is_due(&self) -> bool {
         self.server.next_due().is_some_and(|at| at <= self.now)
     }
@@ -163,7 +163,7 @@ impl World {
                 let owner = self.owner(conn);
                 if self.server.extend_all(rules, now, locks, &owner, lease).is_some() {
                     self.holds = None;
-                    // An owner that extends a grant knows of it, and of all grants that came with it.
+                    // An owner that extends a grant knows of it, and of all grants that were made with it.
                     self.knows(&owner, &[0, 1, 2]);
                 }
             }
@@ -172,7 +172,7 @@ impl World {
                 let fence = |server: &Server, lock| server.fence_of(lock, &owner, now);
                 let held = fence(&self.server, 0);
                 self.server.leave(rules, now, &owner);
-                // An unclaimed grant that is given up ends together with all grants that came with it, unless one of them is over by
+                // An unclaimed grant that is given up ends together with all grants that were made with it, unless one of them has ended by
                 // itself.
                 let ended = held.filter(|_| fence(&self.server, 0).is_none());
                 if ended.is_some()
@@ -232,7 +232,7 @@ impl World {
         match reply {
             Reply::Waits | Reply::Queued => {
                 self.waits[usize::from(conn)] = Some(want);
-                // A waiter that asks again keeps its place, unless the place has just been served and the new request wants less room.
+                // A waiter that asks again keeps its place, unless the place has just been served and the new request is for an upgrade.
                 if !stood || self.held_by(conn).iter().any(|grant| !held.contains(grant)) {
                     self.arrivals.retain(|other| *other != conn);
                     self.arrivals.push(conn);
@@ -240,7 +240,7 @@ impl World {
             }
             reply => {
                 self.is_told(want, &reply);
-                // The request is a claim.
+                // This request claims the grant of a place.
                 if once && self.waits[usize::from(conn)].is_some_and(|waits| waits.notify) {
                     self.forget_place(conn);
                 }
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// The grants of a client's owner, by lock.
+    /// Returns the grants of a client's owner, by lock.
     fn held_by(&self, conn: Conn) -> Vec<(Lock, Fence)> {
         let (name, locks) = (self.owner(conn), 0..3);
         let held = locks
@@ -261,7 +261,8 @@ impl World {
         self.arrivals.retain(|other| *other != conn);
     }
 
-    /// Notes that a client with a place is in no queue any more. (It may have asked for other locks since, and be blocked.)
+    /// If a client with a place is in no queue any more, notes that it does not wait. (It may have asked for other locks meanwhile, and be
+    /// blocked.)
     fn forget_place(&mut self, conn: Conn) {
         let has_place = self.waits[usize::from(conn)].is_some_and(|waits| waits.notify);
         if has_place && !self.queued().contains(&conn) {
@@ -296,7 +297,7 @@ impl World {
             self.faults.insert(Fault::Fences);
         }
         for (lock, got) in locks.iter().zip(all) {
-            // If each client has a name of its own, nobody else can have released it.
+            // If each client has its own name, nobody else can have released the lock.
             let held = self.server.holders_of(*lock, self.now);
             let its =
                 held.iter().any(|held| held.grant.fence() == got.fence && held.grant.holds() >= got.holds);
@@ -304,7 +305,7 @@ impl World {
                 self.faults.insert(Fault::NotAll);
             }
             self.holds.iter_mut().for_each(|holds| *holds.entry((*lock, got.fence)).or_default() += 1);
-            // The owner knows of all grants that came with this one.
+            // The owner knows of all grants that were made with this grant.
             self.told.extend((0..3).map(|lock| (lock, got.fence)));
         }
     }
@@ -343,7 +344,7 @@ impl World {
                 MessageKind::Lost(_) | MessageKind::Wanted(_) | MessageKind::Start { .. } => {}
             }
         }
-        // Waits that their clients gave up by themselves.
+        // Some places may have been given up by their clients.
         let queued = self.queued();
         for conn in 0..self.waits.len() as Conn {
             if self.waits[usize::from(conn)].is_some_and(|waits| waits.notify) && !queued.contains(&conn) {

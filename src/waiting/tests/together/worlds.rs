@@ -1,4 +1,4 @@
-//! Everything that can happen with two locks and a few clients.
+//! Tries all orders of steps with two locks and a few clients.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -7,21 +7,21 @@ use crate::lock::{Millis, Room};
 use crate::waiting::tests::server::{Conn, Lock};
 use crate::waiting::tests::soak;
 
-/// What the clients of a world may do.
+/// The size of a world, and what its clients may do.
 #[derive(Clone)]
 struct Size {
     conns: Conn,
     owners: u8,
     wants: &'static [Want],
-    /// The requests with which the world begins.
+    /// The requests that clients have sent when the world begins.
     begins: Vec<(Conn, Want)>,
-    /// How often, at most, clients ask and keys are deleted.
+    /// The most requests of clients, and deletions of keys, in all.
     asks: u8,
     horizon: Millis,
     closes: bool,
     deletes: bool,
     refuses: bool,
-    /// Whether clients release locks that their owner does not hold any more, or that another client of the same owner waits for.
+    /// Whether clients release locks that their owner no longer holds, or for which another client of the same owner waits.
     late: bool,
     slow: bool,
 }
@@ -102,7 +102,7 @@ impl Model for Size {
         let mut next = world.clone();
         next.take(step);
         next.server.renumber(false);
-        // The number of changes to keys counts up forever, so it is limited as well.
+        // Each change of a key raises a counter in the table, so the number of changes is limited to keep the number of states finite.
         let counts = matches!(step, Step::Ask(..) | Step::Delete(_) | Step::Overwrite(_));
         Some((next, asks - u8::from(counts)))
     }
@@ -145,7 +145,7 @@ fn both_by_one_owner_from_two_connections() {
     holds("one owner", Size { owners: 2, wants, asks: soak(3, 4), horizon: soak(2, 3), ..SMALL });
 }
 
-/// Four of the clients have one name. One of them is next, and two that wait for both locks are ahead of the last.
+/// Four clients have the same name. One of them is the next waiter, and two of them wait for both locks, ahead of the fourth.
 #[test]
 fn one_and_both_by_four_of_one_name() {
     let begins = vec![(0, Want::BOTH), (1, Want::ONE), (2, Want::BOTH), (3, Want::BOTH), (4, Want::ONE)];
@@ -155,8 +155,8 @@ fn one_and_both_by_four_of_one_name() {
     }
 }
 
-/// One of two holders has lapsed, and nobody has looked at the lock since. Another client of the waiter's owner releases the lock. That
-/// gives the waiter the lock, or its grant with less room, and must not release what the waiter is told of.
+/// One of two holders has lapsed, and nobody has looked at the lock since. Then another client of the waiter's owner releases the lock.
+/// This gives the waiter the lock, or an upgrade, and must not release the grant of which the waiter is told.
 #[test]
 fn a_release_when_another_holder_has_just_lapsed() {
     let pair = Want { room: Room::limit(2).unwrap(), ..Want::ONE };
@@ -170,7 +170,7 @@ fn a_release_when_another_holder_has_just_lapsed() {
     }
 }
 
-/// The owner has one of the locks already. If its client goes away before it is told of both, its new holds are taken back.
+/// The owner already has one of the locks. If its client goes away before it is told of both locks, its new holds are taken back.
 #[test]
 fn both_by_one_who_has_one_of_them() {
     let begins = vec![(1, Want::ONE), (0, ON_L), (2, Want::BOTH)];
@@ -179,7 +179,7 @@ fn both_by_one_who_has_one_of_them() {
 }
 
 #[test]
-fn both_and_what_befalls_them() {
+fn both_beside_other_events() {
     let size = Size { asks: soak(3, 4), horizon: soak(1, 2), ..SMALL };
     let wants = &[Want::ONE, Want::BOTH, WITH_SESSION];
     holds(

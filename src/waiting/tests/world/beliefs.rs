@@ -1,22 +1,22 @@
-//! What owners believe of their grants, from what they are told and shown.
+//! What owners believe about their grants, because of replies, messages and `LOCK.INFO`.
 
 use super::{Belief, Clients, Hears, Kind, Role, Size, Who, World, owner};
 use crate::lock::Deadline;
 use crate::waiting::tests::server::{Conn, Reply};
 
 impl World {
-    /// Notes a session, if a client that asked for one is told of its grant: its connection keeps the grant alive from then on.
+    /// Notes a session when a client that asked for a session is told of its grant: its connection keeps the grant alive from then on.
     pub(super) fn note_session(&mut self, conn: Conn, who: Who, kind: Kind, reply: &Reply) {
         if kind.session() && matches!(reply, Reply::Granted { .. }) {
             self.sessions[usize::from(conn)].insert(who);
         }
     }
 
-    /// Notes what a client is told.
+    /// Notes the reply to a client.
     pub(super) fn told(&mut self, size: Size, at: Role, who: Who, kind: Kind, reply: Reply) {
         self.unconfirmed |= reply == Reply::NoReplicas;
         if let Reply::Extended(until) = reply {
-            // A grant that the owner has released meanwhile is not its own any more.
+            // If the owner has released the grant meanwhile, it does not rely on the extension.
             if self.believes(who).is_some() {
                 self.extended(at, who, Some(until));
             }
@@ -26,7 +26,7 @@ impl World {
         self.untold.remove(&fence);
         let hears = &mut self.hears[usize::from(who)];
         if kind.notified() && at == Role::Primary {
-            // Through another connection's reply, the owner may know already of its grant and of waiters.
+            // The owner may already know of its grant, and of waiters, from the reply on another connection.
             *hears = Some(Hears { fence, claimed: true, wanted: self.confirms });
         }
         let same = hears.iter_mut().filter(|hears| hears.fence == fence && kind.once());
@@ -36,11 +36,11 @@ impl World {
             return;
         }
         let known = self.believes(who).filter(|belief| belief.fence == fence);
-        // The holds by the owner's own count: another connection's hold may not have been told yet.
+        // The holds that the owner counts. It may not have been told yet of another connection's hold.
         let holds = known.map_or(0, |belief| belief.holds);
         let holds = if kind.once() { holds.max(1) } else { holds + 1 };
-        // The end of the lease that the client is told is for the room that it asked for. If that is more room than the grant had, it says
-        // nothing about the grant's lease.
+        // The reply has the end of a lease for the requested room. If this is more room than the grant has, the reply says nothing about
+        // the grant's lease.
         let until = match known {
             Some(belief) if kind.room() > belief.room => belief.until,
             Some(belief) => belief.until.max(deadline),
@@ -51,13 +51,13 @@ impl World {
         self.believe(at, who, Belief { fence, holds, room, slot, until, session: None, old: false });
     }
 
-    /// Sets an owner's belief to what it has been told, unless that is over by now.
+    /// Sets what an owner believes after a reply, unless the grant has already ended.
     fn believe(&mut self, at: Role, who: Who, belief: Belief) {
         let session = self.server(at).session(belief.fence);
-        // If a session's connection is gone, the grant ends, as its owner knows.
+        // If a session's connection is gone, the grant ends, and the owner knows this.
         let vanished = session.is_some_and(|conn| self.server(at).has_vanished(conn));
         let until = self.cut.get(&belief.fence).map_or(belief.until, |cut| belief.until.min(*cut));
-        // The owner does not count on a lease that such a session may still end, either.
+        // Nor does the owner rely on a lease that such a session may still end.
         let lasts = until >= Deadline::At(self.now) && self.lost[usize::from(who)].is_empty();
         let old = session.is_some() && at == Role::Old;
         let belief = Belief { until, session, old, ..belief };
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Notes the new end of a lease that an owner is told, or that it is told of none.
+    /// Notes the reply to an extension: the new end of the lease, or `None`.
     pub(super) fn extended(&mut self, at: Role, who: Who, extended: Option<Deadline>) {
         let now = self.now;
         let mut held = self.server(at).holders(now).into_iter();
@@ -82,21 +82,22 @@ impl World {
                 let room = belief.map_or(room, |belief| belief.room);
                 self.believe(at, who, Belief { fence, holds, room, slot, until, session: None, old: false });
             }
-            // The owner does not hold the lock now.
+            // The owner holds the lock, but its extension was refused.
             (None, Some(_)) => {}
             (_, None) => self.beliefs[usize::from(who)] = None,
         }
     }
 
-    /// Notes an answer to a client that is gone. For the server the client has been told of its grant, which lasts to the end of its lease.
+    /// Notes an answer to a client that is gone. The server believes that the client was told of its grant, which lasts to the end of its
+    /// lease.
     pub(super) fn told_in_vain(&mut self, reply: Reply) {
         if let Reply::Granted { fence, .. } = reply {
             self.untold.remove(&fence);
         }
     }
 
-    /// Lets owners whose sessions replicas confirm see the leases that the server shows (`LOCK.INFO`), on which they count. They look all
-    /// the time. If the server does not show a grant any more, its owner counts on the lease that it saw last.
+    /// Shows owners whose sessions replicas confirm the leases that `LOCK.INFO` shows, on which these owners rely. They look all the time.
+    /// If the server no longer shows a grant, its owner relies on the last lease that it saw.
     pub(super) fn see(&mut self, size: Size) {
         if !self.confirms {
             return;

@@ -1,8 +1,8 @@
-//! A small world around `Server`: owners, connections, a clock, and a replica that takes over. `worlds` tries everything that may happen in
-//! it, in any order.
+//! A small world around `Server`: owners, connections, a clock, and a replica that takes over. `worlds` tries all possible actions in all
+//! orders.
 //!
-//! The world keeps the owners' beliefs, which come only from what they are told, and compares them with each other. It also checks after
-//! each step what the guarantees of `docs/design.md` say about it.
+//! The world keeps what each owner believes about its grant, from what the owner is told, and compares these beliefs with each other. After
+//! each step, the world also checks the guarantees of `docs/design.md`.
 
 mod beliefs;
 mod model;
@@ -19,7 +19,7 @@ use crate::waiting::table::Offset;
 pub(super) use model::EXCLUSION;
 pub(super) use size::{Clients, Failover, Happens, Kind, Size, Who};
 
-/// The server that is asked.
+/// Which server a client talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Primary,
@@ -27,59 +27,59 @@ pub(super) enum Role {
     Old,
 }
 
-/// A state that must never occur.
+/// A violation of a guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Fault {
     FenceNotAbove,
-    /// Two holders have the same slot, a holder has got another slot, or a slot that was not the least free one.
+    /// Two holders have the same slot, a holder has got another slot than before, or a new slot was not the least free slot.
     WrongSlot,
     ByAStranger,
     NotTheFirst,
     FreeWithAQueue,
-    /// An owner holds the lock, and still waits for it.
+    /// An owner holds the lock, but still waits for it.
     WaitsForItself,
     ToNobody,
-    /// A connection that was closed or answered is told something.
+    /// A connection that was closed or already answered gets an answer.
     ToldUnasked,
-    /// A connection keeps a grant alive, but its lease ends before anything is due.
+    /// A connection keeps a grant alive, but the lease ends before anything is due.
     NotRenewed,
-    /// The server has ended a grant that its owner still counts on.
+    /// The server has ended a grant on which its owner still relies.
     Lost,
     /// A place in the queue is gone, but its owner was not told.
     PlaceLost,
-    /// A holder has not heard that its grant is over, or that somebody waits for it.
+    /// A holder was not told that its grant has ended, or that somebody waits for the lock.
     NotHeard,
     /// A grant holds the lock, but `LOCK.INFO` does not show it.
     NotShown,
-    /// A connection keeps a grant alive, but the grant's owner was not told so.
+    /// A connection keeps a grant alive, but the owner was not told of the session.
     KeptUntold,
 }
 
-/// What an owner knows of its grant.
+/// What an owner believes about its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Belief {
     fence: Fence,
     holds: u32,
     /// The room that the owner asked for.
     room: Room,
-    /// The slot that the owner was told last.
+    /// The last slot that the owner was told.
     slot: Option<Slot>,
-    /// The end of the lease. If a connection keeps the grant alive, the owner counts on that connection, and not on the lease. If replicas
-    /// confirm the session, the owner counts on the lease that it was told or shown last.
+    /// The end of the lease. If there is a session, the owner relies on the session instead. If replicas confirm the session, the owner
+    /// relies on the last lease that it was told or shown.
     until: Deadline,
-    /// The connection that keeps the grant alive.
+    /// The connection that keeps the grant alive, if there is a session.
     session: Option<Conn>,
     /// Whether the session is on the old primary.
     old: bool,
 }
 
-/// What a holder has heard of its grant.
+/// What messages have told a holder about its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Hears {
     fence: Fence,
     /// Whether the holder knows that it holds the lock.
     claimed: bool,
-    /// Whether the holder has heard that somebody waits.
+    /// Whether the holder was told that somebody waits.
     wanted: bool,
 }
 
@@ -87,48 +87,48 @@ struct Hears {
 pub(super) struct World {
     now: Millis,
     primary: Server,
-    /// The old primary, and how long it lives on.
+    /// The old primary, and the time at which it dies.
     old: Option<(Server, Millis)>,
-    /// Whether the old primary has been away since before it was replaced.
+    /// Whether the old primary was away when it was replaced, and has not come back yet.
     away: bool,
     replica: Option<Server>,
     on_the_way: Vec<Effect>,
     /// For each connection, the owner that waits on it, and its request.
     waiting: Vec<Option<(Who, Kind)>>,
-    /// The same for connections to the old primary.
+    /// For each connection to the old primary, the owner that waits on it, and its request.
     waiting_old: Vec<Option<(Who, Kind)>>,
-    /// Whether owners have replicas confirm what they ask for.
+    /// Whether owners use `SYNC`.
     confirms: bool,
-    /// Whether a client has just been told that replicas have not confirmed its grant or extension.
+    /// Whether the last step told a client that replicas have not confirmed its grant or extension.
     unconfirmed: bool,
-    /// For each connection, the owners that were told on it that it keeps their grants alive.
+    /// For each connection, the owners that were told that it keeps their grants alive.
     sessions: Vec<BTreeSet<Who>>,
-    /// For each connection, the owners that were sent away from it after they had asked for a session.
+    /// For each connection, the owners that asked on it for a session, and were then sent away.
     sent_away: Vec<BTreeSet<Who>>,
     /// The waiters in order of arrival.
     arrivals: Vec<Queued>,
-    /// The owners that had places before the server was demoted, and have not been told that these are gone.
+    /// The owners whose places ended when the server was demoted, and that have not been told yet.
     to_be_sent_away: BTreeSet<Who>,
-    /// For each owner, the connection on which it asked last for a place.
+    /// For each owner with a place, the connection that last asked for the place.
     places: Vec<Option<Conn>>,
     /// The unclaimed grants of places.
     to_claim: BTreeSet<Fence>,
-    /// The grants about which owners are to hear.
+    /// For each owner, what messages have told it about its grant.
     hears: Vec<Option<Hears>>,
     beliefs: Vec<Option<Belief>>,
-    /// For each owner, the last grant that it released. It ignores what it is told of that grant later.
+    /// For each owner, the last grant that it released. It ignores later answers about this grant.
     given_back: Vec<Option<Fence>>,
-    /// The latest grant, and its owner.
+    /// The latest fence, and its owner.
     highest: Option<(Fence, Owner<'static>)>,
-    /// The grants of which nobody has been told yet.
+    /// The grants of which no client has been told yet.
     untold: BTreeSet<Fence>,
-    /// The last grants of the lock. If the server stands still, they may come back.
+    /// The last grants of the lock, which may come back after a freeze.
     known: Vec<Fence>,
-    /// The grant that an operator broke last.
+    /// The last grant that an operator broke.
     broken: Option<Fence>,
-    /// The grants whose leases an operator has cut short last, and the new ends.
+    /// The grants whose leases an operator has shortened, and the new ends.
     cut: BTreeMap<Fence, Deadline>,
-    /// For each owner, connections that it has lost, and on which it had a session or asked for one, until the server knows.
+    /// For each owner, the lost connections on which it had a session or asked for one, until the server knows of the loss.
     lost: Vec<BTreeSet<Conn>>,
     faults: BTreeSet<Fault>,
 }
@@ -141,7 +141,7 @@ fn owner(who: Who) -> Owner<'static> {
 impl World {
     fn new(size: Size) -> Self {
         let mut primary = Server::new(size.conns);
-        // A grace that began with the start is over.
+        // The grace after the start is over.
         primary.promote(1 - size.rules.grace);
         Self {
             now: 1,
@@ -196,7 +196,7 @@ impl World {
         self.beliefs[usize::from(who)].filter(|belief| self.is_sure(belief))
     }
 
-    /// Whether an owner counts on its grant now. If not, it will check what has become of the grant.
+    /// Whether an owner relies on its grant now. If not, it will ask what has happened to the grant.
     fn is_sure(&self, belief: &Belief) -> bool {
         !self.is_confirmed(belief) || Deadline::At(self.now) <= belief.until
     }
@@ -206,18 +206,18 @@ impl World {
         self.confirms && belief.session.is_some()
     }
 
-    /// The beliefs of owners that believe to hold the lock now.
+    /// Returns the beliefs of the owners that now believe that they hold the lock.
     fn all_beliefs(&self) -> impl Iterator<Item = &Belief> {
         self.beliefs.iter().flatten().filter(|belief| self.is_sure(belief))
     }
 
-    /// How many owners believe to hold the lock now.
+    /// Returns how many owners now believe that they hold the lock.
     fn believers(&self) -> usize {
         self.all_beliefs().count()
     }
 
-    /// Whether the owners that believe to hold the lock have room for each other, and no two have the same slot.
-    fn bear_each_other(&self) -> bool {
+    /// Whether the owners that believe that they hold the lock have room for each other, and different slots.
+    fn have_room_for_each_other(&self) -> bool {
         let count = self.believers();
         let bears = |belief: &Belief| belief.room.most().is_none_or(|most| count <= most as usize);
         let mut slots = BTreeSet::new();
@@ -225,14 +225,13 @@ impl World {
         self.all_beliefs().all(|belief| bears(belief) && is_first(belief))
     }
 
-    /// Has the replica acknowledge all effects that it has got. After a failover, other replicas have taken its place.
+    /// Makes the replica acknowledge all effects that it has got. After a failover, other replicas acknowledge all effects.
     fn note_acks(&mut self) {
         let on_the_way = if self.replica.is_some() { self.on_the_way.len() } else { 0 };
         self.primary.acked = self.primary.written - on_the_way as Offset;
     }
 
-    /// Whether a connection can be used: it is open, and no owner waits on it. The server reads nothing more from a client that it is not
-    /// done with.
+    /// Whether a connection can be used: it is open, no owner waits on it, and the server is done with its last wait.
     fn is_free(&self, at: Role, conn: Conn) -> bool {
         if let (Role::Old, Some((old, _))) = (at, &self.old) {
             return self.waiting_old[usize::from(conn)].is_none() && !old.blocked().contains(&conn);

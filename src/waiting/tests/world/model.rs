@@ -1,4 +1,4 @@
-//! Everything that may happen in a world, and what must be true in each state.
+//! All actions that are possible in a world, and what must be true in each state.
 
 use std::collections::BTreeSet;
 
@@ -29,34 +29,34 @@ pub(in crate::waiting::tests) enum Action {
         lease: Millis,
     },
     Break,
-    /// An operator has the lease end now.
+    /// An operator shortens the lease to end now.
     Cut,
     /// The server finds that a connection has closed.
     Close(Conn),
-    /// A client goes away, and the server does not know it yet.
+    /// A client goes away, without the server's knowing it yet.
     Vanish(Conn),
-    /// `LOCK.LEAVE`.
+    /// An owner sends `LOCK.LEAVE`.
     Leave(Who),
-    /// Subscribers come, or they go.
+    /// All subscribers come, or go.
     Deafen,
-    /// `CLIENT UNBLOCK`.
+    /// An operator runs `CLIENT UNBLOCK`, with `ERROR` if `error` is true.
     Unblock {
         conn: Conn,
         error: bool,
     },
     /// The server does the work that is due.
     RunDue(Writes),
-    /// The old primary, beside its successor, does the work that is due.
-    RingOld,
+    /// The old primary, which lives on beside its successor, does the work that is due.
+    RunDueOld,
     /// The server frees the clients that it is done with.
     Free,
-    /// A millisecond goes by.
+    /// A millisecond passes.
     Pass,
     /// Checks the state when time has stopped and all work that was due has been done.
     Look,
-    /// The server is demoted and promoted.
+    /// The server is demoted, and promoted at once.
     Flip,
-    /// The server stands still for a millisecond, whatever is due.
+    /// The server is frozen for a millisecond, whatever is due.
     Freeze,
     /// The replica gets the next effect.
     Replicate,
@@ -67,14 +67,14 @@ pub(in crate::waiting::tests) enum Action {
     },
 }
 
-/// The guarantee that the worlds with a failover test.
+/// The name of the guarantee that worlds with a failover test.
 pub(in crate::waiting::tests) const EXCLUSION: &str =
     "1: owners inside their leases have room for each other";
 
 impl Size {
     fn acquires(self, world: &World, at: Role, who: Who, actions: &mut Vec<Action>) {
         for &kind in self.kinds {
-            // Any idle connection will do, since they differ only in places.
+            // One idle connection is enough for the model, because they differ only in places.
             let free = (0..self.conns).filter(|&conn| world.is_free(at, conn));
             for conn in free.take(if kind.notified() { usize::MAX } else { 1 }) {
                 if at == Role::Primary || !kind.waits() && !kind.notified() {
@@ -85,14 +85,14 @@ impl Size {
         }
     }
 
-    /// Adds what an owner may ask for.
+    /// Adds the commands that an owner may send.
     fn wishes(self, world: &World, at: Role, who: Who, actions: &mut Vec<Action>) {
         let belief = world.believes(who);
         let clients = world.clients(self);
         if belief.is_none_or(|belief| belief.holds < self.holds) {
             self.acquires(world, at, who, actions);
         }
-        // An owner that waits for an answer releases at most one of the holds that it knows of.
+        // An owner that waits for an answer releases at most one hold, if it knows of any.
         if world.waiting.iter().chain(&world.waiting_old).flatten().any(|&(waits, _)| waits == who) {
             actions.extend(belief.map(|_| Action::Release { at, who, all: false }));
             return;
@@ -105,7 +105,7 @@ impl Size {
             actions.push(Action::Release { at, who, all: true });
         }
         let can_wait = self.confirm.is_none() || (0..self.conns).any(|conn| world.is_free(at, conn));
-        // An owner with a session that replicas confirm leaves the lease to the session.
+        // If replicas confirm an owner's session, the owner leaves the lease to the session.
         let leaves_it = |belief: Belief| belief.session.is_some() && self.confirm.is_some();
         let can_wait = can_wait && !belief.is_some_and(leaves_it);
         if can_wait && (belief.is_some() || clients == Clients::ExtendAnything) {
@@ -113,13 +113,13 @@ impl Size {
         }
     }
 
-    /// Adds what the server may do by itself.
+    /// Adds what the server may do by itself, and the passing of time.
     fn turns(self, world: &World, actions: &mut Vec<Action>) {
         let now = world.now;
         let happens = self.happens;
         let old = world.old.as_ref().filter(|_| !world.away);
         if old.is_some_and(|(old, _)| old.next_due().is_some_and(|at| at <= now)) {
-            actions.push(Action::RingOld);
+            actions.push(Action::RunDueOld);
         } else if world.primary.next_due().is_some_and(|at| at <= now) {
             if happens.arrives {
                 actions.push(Action::RunDue(Writes::Arriving));
@@ -163,8 +163,8 @@ impl Model for Size {
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        // After a fault, nothing more can be learnt.
-        if !world.faults.is_empty() || !world.bear_each_other() {
+        // After a fault, the model stops.
+        if !world.faults.is_empty() || !world.have_room_for_each_other() {
             return;
         }
         self.turns(world, actions);
@@ -206,7 +206,7 @@ impl Model for Size {
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
         next.unconfirmed = false;
-        // A server that stands still shows nothing.
+        // A frozen server shows owners nothing.
         let serves = !matches!(action, Action::Freeze | Action::Replicate | Action::FailOver);
         if serves {
             next.see(*self);
@@ -223,7 +223,7 @@ impl Model for Size {
             Action::Deafen => next.primary.deaf = !next.primary.deaf,
             Action::Unblock { conn, error } => next.unblock(*self, conn, error),
             Action::RunDue(writes) => next.run_due(*self, writes),
-            Action::RingOld => next.ring_old(*self),
+            Action::RunDueOld => next.run_due_old(*self),
             Action::Free => next.free(*self),
             Action::Pass => {
                 next.look(*self);
@@ -252,13 +252,13 @@ impl Model for Size {
     }
 
     fn within_boundary(&self, world: &World) -> bool {
-        // A fence counts the grants of its millisecond. Some of these end in the step that made them.
+        // Within a millisecond, fences count the grants. Some grants end in the step that made them.
         let highest = world.highest.as_ref().map(|(fence, _)| *fence).max(world.primary.fences.last());
         let highest = highest.map(|fence| fence.granted_at() + 1 - world.now * 1000);
         let servers = world.old.iter().map(|(old, _)| old).chain([&world.primary]);
         let held = servers.flat_map(|server| server.holders(world.now));
         let mut holds = held.map(|held| held.grant.holds());
-        // The server is done with clients sooner or later.
+        // The server has to free clients sooner or later, so the model bounds the number that it has not freed.
         let unfreed = world.primary.unfreed() <= usize::from(self.conns);
         unfreed
             && highest.is_none_or(|grants| grants <= self.grants)
@@ -268,7 +268,7 @@ impl Model for Size {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut all: Vec<Property<Self>> = vec![
-            Property::always(EXCLUSION, |_, world: &World| world.bear_each_other()),
+            Property::always(EXCLUSION, |_, world: &World| world.have_room_for_each_other()),
             Property::always("2: fences rise", |_, world: &World| !world.has(Fault::FenceNotAbove)),
             Property::always("slots are apart, stay, and are the least", |_, world: &World| {
                 !world.has(Fault::WrongSlot)
@@ -292,7 +292,7 @@ impl Model for Size {
             Property::always("who holds the lock is shown", |_, world: &World| !world.has(Fault::NotShown)),
             Property::always("nobody is told twice", |_, world: &World| !world.has(Fault::ToldUnasked)),
         ];
-        // A world that is too small to reach this proves nothing.
+        // A world that is too small to reach these states proves nothing.
         if self.kinds.iter().any(|kind| kind.notified()) {
             all.push(Property::sometimes("a place is given a grant", |_, world: &World| {
                 world.to_claim.iter().any(|fence| world.untold.contains(fence))

@@ -1,4 +1,4 @@
-//! How big a world is, and what may happen in it.
+//! The size of a world, and what may happen in it.
 
 use std::num::NonZeroU64;
 
@@ -7,16 +7,16 @@ use crate::lock::{AcquireRequest, Millis, Room, Slot, SlotRequest};
 use crate::waiting::tests::server::{Conn, Rules};
 use crate::waiting::{Channel, Confirm, WaitOptions};
 
-/// An owner, by number.
+/// The number of an owner.
 pub(in crate::waiting::tests) type Who = u8;
 
-/// How big a world is, and what may happen in it.
+/// The size of a world, and what may happen in it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::waiting::tests) struct Size {
     pub(in crate::waiting::tests) owners: Who,
     pub(in crate::waiting::tests) conns: Conn,
     pub(in crate::waiting::tests) leases: &'static [Millis],
-    /// When time stops.
+    /// The time at which the clock of the world stops.
     pub(in crate::waiting::tests) horizon: Millis,
     pub(in crate::waiting::tests) kinds: &'static [Kind],
     /// The most grants in each millisecond.
@@ -26,25 +26,25 @@ pub(in crate::waiting::tests) struct Size {
     pub(in crate::waiting::tests) breaks: bool,
     pub(in crate::waiting::tests) happens: Happens,
     pub(in crate::waiting::tests) failover: Option<Failover>,
-    /// The confirmation by replicas for which owners ask with every request.
+    /// The option `SYNC` of every request, if owners use `SYNC`.
     pub(in crate::waiting::tests) confirm: Option<Confirm>,
     pub(in crate::waiting::tests) rules: Rules,
 }
 
-/// What else a server does to the module.
+/// What else may happen to a server and its clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::waiting::tests) struct Happens {
     /// Whether an operator sends waiters away.
     pub(in crate::waiting::tests) unblocks: bool,
     /// Whether the server finds out only later that a client is gone.
     pub(in crate::waiting::tests) vanishes: bool,
-    /// Whether the server refuses work that falls due.
+    /// Whether the server refuses due work.
     pub(in crate::waiting::tests) refusals: bool,
-    /// Whether the server stands still though work is due.
+    /// Whether the server may freeze although work is due.
     pub(in crate::waiting::tests) freezes: bool,
-    /// Whether the lock's slot is moving to the server, so that due work does not find the lock.
+    /// Whether the lock's hash slot is moving to the server, so that commands for due work do not find the lock.
     pub(in crate::waiting::tests) arrives: bool,
-    /// Whether an operator cuts the lease short.
+    /// Whether an operator shortens the lease.
     pub(in crate::waiting::tests) cuts: bool,
     /// Whether subscribers come and go.
     pub(in crate::waiting::tests) unheard: bool,
@@ -55,26 +55,26 @@ pub(in crate::waiting::tests) struct Happens {
 /// A primary that dies, and its replica.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::waiting::tests) struct Failover {
-    /// How long the old primary lives on beside its successor, in ms.
+    /// For how many ms the old primary lives on beside its successor.
     pub(in crate::waiting::tests) lives_on: Millis,
-    /// Whether the old primary was away when it was replaced. In that case `lives_on` counts from its return.
+    /// Whether the old primary was away when it was replaced. If so, `lives_on` counts from its return.
     pub(in crate::waiting::tests) away: bool,
-    /// How many effects can be on their way to the replica, and can get lost.
+    /// The most effects that can be on their way to the replica, and get lost.
     pub(in crate::waiting::tests) lag: usize,
     pub(in crate::waiting::tests) clients: Clients,
 }
 
-/// How strictly owners go by what they are told.
+/// How strictly owners keep to the rules for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::waiting::tests) enum Clients {
-    /// Clients extend only grants that they were told of. With 0 holds left, they don't hold the lock. A grant that they have released is
-    /// not theirs, whatever they are told of it later.
+    /// Clients extend only grants that they were told of. If 0 holds are left, they don't hold the lock. They ignore later answers about a
+    /// grant that they have released.
     Strict,
-    /// Clients use their names again, and accept grants that they get back in this way.
+    /// Clients reuse their names, and accept grants that they get back in this way.
     ReuseNames,
-    /// Clients also extend grants that they don't believe to hold.
+    /// Clients also extend grants that they don't believe they hold.
     ExtendAnything,
-    /// Clients count their holds themselves, as several threads do of which only one sees the reply.
+    /// Clients count their holds themselves, like several threads of which only one sees the reply.
     CountThemselves,
 }
 
@@ -83,31 +83,31 @@ pub(in crate::waiting::tests) enum Clients {
 pub(in crate::waiting::tests) enum Kind {
     Plain,
     Once,
-    /// Waits without limit.
+    /// The client waits without limit.
     Wait,
-    /// Waits for 1 ms.
+    /// The client waits for 1 ms.
     WaitBriefly,
     WaitOnce,
     Session,
     WaitWithSession,
-    /// Waits without limit with a place in the queue, and asks again to claim the grant.
+    /// The client waits without limit with a place, and claims the grant by asking again.
     Place,
-    /// `Place` whose message starts the work, so that nothing is left to claim.
+    /// This is `Place` with `START`: the message starts the work, and nothing is left to claim.
     PlaceToStart,
-    /// Waits for 1 ms with a place, and asks again to claim the grant.
+    /// The client waits for 1 ms with a place, and claims the grant by asking again.
     PlaceBriefly,
-    /// With room for any number of holders.
+    /// The client asks with `SHARED`.
     Read,
     ReadOnce,
     WaitToRead,
     ReadWithSession,
     WaitToReadWithSession,
     PlaceToRead,
-    /// With room for two holders; waits without limit.
+    /// The client asks with `LIMIT 2`, and waits without limit.
     WaitForPair,
-    /// `WaitForPair` that asks for the slot 2.
+    /// This is `WaitForPair` with `SLOT 2`.
     WaitForSecond,
-    /// No acquire, but an extension that waits for replicas.
+    /// The client does not acquire, but extends, and waits for replicas.
     Extension,
 }
 
@@ -116,7 +116,7 @@ impl Kind {
         !self.notified() && self.timeout().is_some()
     }
 
-    /// How long the client waits; 0: without limit.
+    /// Returns how long the client waits, in ms; 0: without limit; `None`: not at all.
     fn timeout(self) -> Option<Millis> {
         match self {
             Self::Plain | Self::Once | Self::Session | Self::Extension => None,
@@ -150,7 +150,7 @@ impl Kind {
         matches!(self, Session | WaitWithSession | ReadWithSession | WaitToReadWithSession)
     }
 
-    /// Whether the owner is told by messages.
+    /// Whether the owner is told by messages (`NOTIFY`).
     pub(super) fn notified(self) -> bool {
         matches!(self, Self::Place | Self::PlaceToStart | Self::PlaceBriefly | Self::PlaceToRead)
     }

@@ -1,4 +1,4 @@
-//! The steps of a world.
+//! Takes the steps of a world.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ impl World {
             Reply::Waits if at == Role::Old => self.waiting_old[usize::from(conn)] = Some((who, kind)),
             Reply::Waits => {
                 self.waiting[usize::from(conn)] = Some((who, kind));
-                // The owner may have been granted the lock, and wait for replicas.
+                // The owner may already have the lock, and only wait for replicas.
                 if size.confirm.is_none() || self.primary.queued().contains(&Queued::Blocked(conn)) {
                     self.arrivals.push(Queued::Blocked(conn));
                 }
@@ -78,7 +78,7 @@ impl World {
         self.extended(at, who, extended);
     }
 
-    /// Extends a grant with `SYNC`: the owner is told once replicas have confirmed that.
+    /// Extends a grant with `SYNC`: the owner is told when replicas have confirmed the extension.
     fn extend_confirmed(&mut self, size: Size, at: Role, who: Who, lease: Millis, confirm: Confirm) {
         let Some(conn) = (0..size.conns).find(|&conn| self.is_free(at, conn)) else { return };
         let owner = owner(who);
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// An operator breaks the lock. Its owner is the operator's responsibility.
+    /// An operator breaks the lock. The operator has to see to it that the owner stops, so its belief ends.
     pub(super) fn break_(&mut self, size: Size) {
         let before: Vec<_> = self.primary.holders(self.now).iter().map(|held| held.grant.fence()).collect();
         if self.step(size, Role::Primary, |server, rules, now| server.break_(rules, now, None)) > 0 {
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// An operator cuts the lease short. The owner is the operator's responsibility, but a session may make the lease longer again.
+    /// An operator shortens the lease, and has to tell the owner, so its belief changes. A session may make the lease longer again.
     pub(super) fn cut(&mut self, size: Size) {
         let now = self.now;
         self.step(size, Role::Primary, |server, _, now| server.cut(now));
@@ -119,7 +119,7 @@ impl World {
     }
 
     pub(super) fn close(&mut self, size: Size, conn: Conn) {
-        self.go(conn);
+        self.client_gone(conn);
         for (who, place) in (0..).zip(&mut self.places) {
             if place.take_if(|place| *place == conn).is_some() {
                 self.arrivals.retain(|queued| *queued != Queued::Notified(owner(who)));
@@ -132,12 +132,12 @@ impl World {
     }
 
     pub(super) fn vanish(&mut self, conn: Conn) {
-        self.go(conn);
+        self.client_gone(conn);
         self.primary.vanish(conn);
     }
 
-    /// The client of a connection is gone. Its owner no longer counts on a grant that the connection keeps alive, or was to keep alive.
-    fn go(&mut self, conn: Conn) {
+    /// The client of a connection is gone. Its owner no longer relies on a grant that the connection kept alive, or was to keep alive.
+    fn client_gone(&mut self, conn: Conn) {
         let waited = match self.waiting[usize::from(conn)].take() {
             Some((who, kind)) if kind.session() => Some(who),
             _ => None,
@@ -167,7 +167,7 @@ impl World {
         self.hear(size, told);
     }
 
-    pub(super) fn ring_old(&mut self, size: Size) {
+    pub(super) fn run_due_old(&mut self, size: Size) {
         let told = self.step(size, Role::Old, |server, rules, now| server.run_due(rules, now, Writes::Taken));
         for (conn, reply) in told {
             if let Some((who, kind)) = self.waiting_old[usize::from(conn)].take() {
@@ -181,13 +181,13 @@ impl World {
         self.hear(size, told);
     }
 
-    /// Tells clients their answers.
+    /// Handles answers that clients have got.
     fn hear(&mut self, size: Size, told: Vec<(Conn, Reply)>) {
         for (conn, reply) in told {
             self.arrivals.retain(|queued| *queued != Queued::Blocked(conn));
             match self.waiting[usize::from(conn)].take() {
                 Some((who, kind)) => {
-                    // The client can't know whether it had been told before, and has a session.
+                    // The client can't know whether it was answered before, and so has a session.
                     let may_have_been_told = reply == Reply::Unblocked && size.rules.keeps_answers;
                     if may_have_been_told && kind.session() {
                         self.sent_away[usize::from(conn)].insert(who);
@@ -210,7 +210,7 @@ impl World {
         let (confirms, is_there) = (self.confirms, self.old.is_some());
         for belief in &mut self.beliefs {
             *belief = belief.filter(|belief| match belief.session {
-                // The owner may find that it still has its grant, unless no server is left to ask.
+                // The owner may find out that it still has its grant, unless no server is left to ask.
                 Some(_) if confirms => now <= belief.until || !belief.old || is_there,
                 session => session.is_some() || now <= belief.until,
             });
@@ -220,7 +220,7 @@ impl World {
     pub(super) fn fail_over(&mut self, size: Size, failover: Failover) {
         let Some(mut replica) = self.replica.take() else { return };
         self.on_the_way.clear();
-        // It takes some time until a dead primary is noticed.
+        // A dead primary is noticed only after some time.
         self.pass();
         replica.promote(self.now);
         let old = std::mem::replace(&mut self.primary, replica);
@@ -241,12 +241,12 @@ impl World {
         self.begin_anew();
         self.waiting.fill(None);
         if size.confirm.is_some() && self.old.is_some() {
-            // The old primary does not stand still.
-            self.ring_old(size);
+            // The old primary is not frozen, so it does its due work.
+            self.run_due_old(size);
         }
     }
 
-    /// Forgets what the new primary does not know: it has only the grants in its keys.
+    /// Forgets what the new primary does not know: it has only the keys.
     fn begin_anew(&mut self) {
         self.untold.clear();
         self.known.clear();
@@ -258,8 +258,8 @@ impl World {
         self.hears.fill(None);
     }
 
-    /// The server is demoted, which sends blocked clients away, and promoted at once. A client that has its answer gets it. Sessions end
-    /// with their leases, and their owners don't count on them any more.
+    /// The server is demoted, which sends blocked clients away, and promoted at once. A client that has already been answered gets its
+    /// answer. Sessions end with their leases, and their owners no longer rely on them.
     pub(super) fn flip(&mut self, size: Size) {
         for conn in 0..size.conns {
             if self.waiting[usize::from(conn)].is_some() {
@@ -279,7 +279,7 @@ impl World {
         });
     }
 
-    /// The old primary comes back, and does not know yet that it has been replaced.
+    /// The old primary comes back, without knowing yet that it has been replaced.
     pub(super) fn come_back(&mut self, failover: Failover, busy: bool) {
         let Some((old, ends)) = &mut self.old else { return };
         old.come_back(busy);

@@ -1,4 +1,4 @@
-//! Checks what the guarantees say of each step, and of the moment in which all work that was due has been done.
+//! Checks the guarantees after each step, and when all due work has been done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use crate::waiting::table::Offset;
 use crate::waiting::tests::server::{Queued, QueuedRequest, Rules, Server};
 use crate::waiting::{Message, MessageKind};
 
-/// A grant, its owner, and its room.
+/// The fence of a grant, its owner and its room.
 type Holder = (Fence, Owner<'static>, Room);
 
-/// The slots of grants.
+/// The slot of each grant.
 type Slots = BTreeMap<Fence, Option<Slot>>;
 
 impl World {
-    /// Has a server take a step, and checks what has become of the lock.
+    /// Makes a server take a step, and checks the lock afterwards.
     pub(super) fn step<T>(
         &mut self,
         size: Size,
@@ -50,7 +50,7 @@ impl World {
         let new: Vec<Holder> = after.iter().filter(is_new).cloned().collect();
         let kept: Vec<Holder> = after.iter().filter(|holder| !is_new(holder)).cloned().collect();
         for (fence, holder, _) in &new {
-            // A grant of an old primary that has to ask replicas is told to nobody.
+            // An old primary that has to ask replicas tells nobody of its grants.
             if at == Role::Old && self.confirms {
                 continue;
             }
@@ -65,7 +65,7 @@ impl World {
             let fences: BTreeSet<Fence> = after.iter().map(|(fence, ..)| *fence).collect();
             self.untold.retain(|fence| fences.contains(fence));
             self.to_claim.retain(|fence| fences.contains(fence));
-            // Clients may still be told of grants that depended on another grant's lease.
+            // Clients may still be told of earlier grants, whose leases were shortened.
             let given: Vec<Fence> = self.primary.given(0).into_iter().map(|(fence, _)| fence).collect();
             let alone = size.kinds.iter().all(|kind| kind.room().is_exclusive());
             self.cut.retain(|fence, _| !alone || fences.contains(fence) || given.contains(fence));
@@ -79,8 +79,8 @@ impl World {
         result
     }
 
-    /// Checks that new grants go to the first waiter, by the world's own list, and to nobody while a holder waits to have its grant with
-    /// less room. A holder's own waiters re-enter wherever they are in the queue.
+    /// Checks that new grants go to the first waiter, by the world's own list, and to nobody while a holder waits for an upgrade. A
+    /// holder's own waiters re-enter wherever they are in the queue.
     fn check_order(&mut self, size: Size, asked: Vec<QueuedRequest>, kept: Vec<Holder>, new: Vec<Holder>) {
         let rank = |asked: &QueuedRequest| self.arrivals.iter().position(|queued| *queued == asked.by);
         let mut waits: Vec<_> = asked.iter().filter_map(|asked| Some((rank(asked)?, asked))).collect();
@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// The requests of holders that wait to have their grants with less room.
+    /// Returns the requests of holders that wait for upgrades.
     pub(super) fn upgrades(&self) -> impl Iterator<Item = QueuedRequest> {
         let holders = self.primary.holders(self.now);
         let less = move |asked: &QueuedRequest| {
@@ -118,7 +118,7 @@ impl World {
         self.primary.asks().into_iter().filter(less)
     }
 
-    /// Reads the published messages, and finds what has become of the places.
+    /// Reads the published messages, and checks that no place ended without one.
     fn read(&mut self, size: Size, messages: Vec<Message>) {
         let queued = self.primary.queued();
         let holders = self.primary.holders(self.now).into_iter();
@@ -148,11 +148,11 @@ impl World {
                     let same = hears.iter_mut().filter(|hears| hears.fence == fence);
                     same.for_each(|hears| hears.wanted = true);
                 }
-                // Nobody will claim the grant.
+                // Nobody got the message, so nobody will claim the grant.
                 MessageKind::Granted(fence) if self.primary.deaf => _ = self.to_claim.remove(&fence),
                 MessageKind::Granted(fence) => _ = self.to_claim.insert(fence),
                 MessageKind::Start { fence, .. } if self.primary.deaf => _ = self.to_claim.remove(&fence),
-                // The owner knows of the grant.
+                // The message `start` claims the grant.
                 MessageKind::Start { fence, .. } => {
                     self.untold.remove(&fence);
                     self.to_claim.remove(&fence);
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// Takes a step for an owner, and checks that it does not touch another owner's grant.
+    /// Takes a step for an owner, and checks that the step does not change another owner's grant.
     pub(super) fn step_of<T>(
         &mut self,
         size: Size,
@@ -182,20 +182,20 @@ impl World {
         let others = before.confirmed(now).into_iter().filter(|held| held.grant.owner() != owner(who));
         let same = |held: &Held<'_>| {
             let after = after.iter().find(|after| after.grant.fence() == held.grant.fence());
-            // The other owner's waiters may re-enter, even with less room.
+            // The other owner's waiters may re-enter, even by an upgrade.
             after.is_some_and(|after| {
                 let less = after.grant.room() <= held.grant.room();
                 after.deadline >= held.deadline && after.grant.holds() >= held.grant.holds() && less
             })
         };
-        // The step may be the first to find that the grant's client has gone away, or to renew a session's lease.
+        // The step may be the first to find that the client of a grant has gone away, or to renew a session's lease.
         if !others.into_iter().all(|held| same(&held)) && !before.is_unsettled() {
             self.faults.insert(Fault::ByAStranger);
         }
         result
     }
 
-    /// Checks what must be true when all work that was due has been done.
+    /// Checks the guarantees for the moment in which all due work has been done.
     pub(super) fn look(&mut self, size: Size) {
         let now = self.now;
         let holders = self.primary.holders(now);
@@ -204,7 +204,7 @@ impl World {
         let refusals = size.happens.refusals;
         let ends = |held: &Held<'_>| held.deadline <= Deadline::At(now);
         let kept_alive = |held: &Held<'_>| self.primary.session(held.grant.fence()).is_some();
-        // Replicas that do not confirm a session end it.
+        // A session ends if replicas do not confirm its renewals.
         if holders.iter().any(|held| ends(held) && kept_alive(held)) && !refusals && !self.confirms {
             found.push(Fault::NotRenewed);
         }
@@ -226,7 +226,7 @@ impl World {
         if asks.iter().any(waits_for_itself) && !refusals && !size.happens.arrives {
             found.push(Fault::WaitsForItself);
         }
-        // An owner that is not shown its grant does not count on it, so nobody may have to wait for that grant.
+        // An owner that is not shown its grant does not rely on it, so nobody should have to wait for this grant.
         if self.confirms && self.primary.clone().shown(size.rules, now).len() != holders.len() {
             found.push(Fault::NotShown);
         }
@@ -236,7 +236,7 @@ impl World {
         }
         self.faults.extend(found);
         self.check_sessions();
-        // An unclaimed grant ends soon.
+        // An unclaimed grant must end after the time to claim it.
         let claim = size.rules.claim;
         let may_be_claimed =
             |fence: &Fence| self.to_claim.contains(fence) && now <= fence.granted_at() / 1000 + claim;
@@ -246,7 +246,7 @@ impl World {
             self.faults.insert(Fault::ToNobody);
         }
         let waits = !self.primary.queued().is_empty();
-        // A holder does not miss messages about a grant that it does not know of.
+        // A holder need not hear messages about a grant that it does not know of.
         let over = |hears: &mut Hears| !hears.claimed && !held.contains(&hears.fence);
         self.hears.iter_mut().for_each(|hears| _ = hears.take_if(over));
         let heard = |hears: &Hears| held.contains(&hears.fence) && (hears.wanted || !waits || !hears.claimed);
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Checks that a connection keeps a grant alive from when its owner is told; if the connection has gone, until the server knows.
+    /// Checks that a connection keeps a grant alive only after the owner was told, or until the server knows that the connection has gone.
     fn check_sessions(&mut self) {
         let mut kept = vec![BTreeSet::new(); self.sessions.len()];
         for held in self.primary.holders(self.now) {
@@ -287,8 +287,7 @@ fn slots(holders: &[Held<'_>]) -> Slots {
     holders.iter().map(|held| (held.grant.fence(), held.grant.slot())).collect()
 }
 
-/// Whether no two grants have the same slot, each has kept its slot, and each new slot is the least that was free, unless another one is
-/// asked for.
+/// Whether all slots differ, each grant has kept its slot, and each new slot is the least free slot, unless a request named another slot.
 fn are_right(before: &Slots, after: &Slots, size: Size) -> bool {
     let known = |fence: &Fence| before.get(fence).copied().flatten();
     let mut used: BTreeSet<Slot> = after.keys().filter_map(known).collect();

@@ -1,6 +1,6 @@
-//! Everything that can happen in small worlds, step by step, checked against guarantees 1 to 6 of `docs/design.md`.
+//! Tries all orders of actions in small worlds, and checks guarantees 1 to 6 of `docs/design.md` after each step.
 //!
-//! For each guarantee there is also a world in which it must fail, since a model that never fails would prove nothing.
+//! For each guarantee there is also a world in which it must fail, because a model that never fails would prove nothing.
 
 mod promotion;
 mod wide;
@@ -40,7 +40,7 @@ const NOTHING_ELSE: Happens = Happens {
     flips: false,
 };
 
-/// Tries everything that can happen, until it finds a state that must not occur.
+/// Tries all orders of actions, until a state violates a property.
 fn explore(name: &str, size: Size) -> impl Checker<Size> {
     let began = Instant::now();
     let checker = size.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
@@ -138,7 +138,7 @@ fn a_session_on_a_slot_that_arrives() {
     holds("arrives, and the server locks still", Size { happens, leases: &[1], horizon: 4, ..size });
 }
 
-/// The state of an earlier time as a primary does not disturb the new one.
+/// The state of the server's earlier time as a primary does not disturb its new state.
 #[test]
 fn a_primary_is_demoted_and_promoted() {
     let happens = Happens { flips: true, ..NOTHING_ELSE };

@@ -11,7 +11,7 @@ use crate::waiting::tests::server::Rules;
 use crate::waiting::tests::soak;
 use crate::waiting::tests::world::{Clients, EXCLUSION, Failover, Happens, Kind, Size};
 
-/// A replica takes over. The longest lease is 2, as long as the grace.
+/// A world in which a replica takes over. The longest lease is 2 ms, as long as the grace.
 const FAILOVER: Size = Size {
     conns: 1,
     horizon: 5,
@@ -32,7 +32,7 @@ fn with_grace(grace: Millis, size: Size) -> Size {
     Size { rules: Rules { grace, ..size.rules }, ..size }
 }
 
-/// Finds two owners inside their leases, and prints the steps to it.
+/// Checks that two owners can hold the lock at the same time, and prints the steps to this.
 fn two_owners(name: &str, size: Size) {
     let path = explore(name, size).assert_any_discovery(EXCLUSION);
     println!("  {:?}", path.into_actions());
@@ -45,7 +45,7 @@ fn a_failover_with_a_grace_keeps_owners_apart() {
     holds("failover with waiters", Size { kinds: waits, holds: 1, grants: 1, ..FAILOVER });
 }
 
-/// Upgrades also wait for the end of the grace, since a reader of the old primary may have been lost.
+/// Upgrades also wait for the end of the grace, because the failover may have lost a reader's grant.
 #[test]
 fn a_failover_with_a_grace_keeps_readers_and_writers_apart() {
     let lag = failover(|failover| failover.lag = 1);
@@ -104,7 +104,7 @@ fn clients_that_extend_what_they_do_not_hold() {
     }
 }
 
-/// Replicas confirm what owners are told, so no grace is needed.
+/// A world in which owners use `SYNC`, so that no grace is needed.
 const CONFIRMED: Size = Size {
     conns: 2,
     confirm: Some(Confirm { replicas: NonZeroU32::MIN, within: 0 }),
@@ -138,7 +138,7 @@ fn a_failover_keeps_places_readers_and_sessions_that_replicas_have_confirmed() {
     holds("confirmed, with places", Size { kinds: &[Kind::Once, Kind::Place], ..size });
 }
 
-/// An owner with such a session counts on the lease that its server shows. A server that stands still shows none.
+/// An owner with such a session relies on the lease that its server shows. A frozen server shows no lease.
 #[test]
 fn a_session_that_replicas_confirm_ends_with_the_lease_that_they_have() {
     let happens = Happens { freezes: true, ..NOTHING_ELSE };
@@ -149,7 +149,8 @@ fn a_session_that_replicas_confirm_ends_with_the_lease_that_they_have() {
     holds("confirmed, with sessions and freezes, in the end", size);
 }
 
-/// Another command of the same owner makes the lease longer. Replicas have that later than the lease that the first command is told.
+/// Another command of the same owner makes the lease longer. Replicas get the longer lease after the first command's lease has been
+/// confirmed.
 #[test]
 fn a_session_that_replicas_confirm_begins_with_the_lease_that_they_have() {
     let kinds = &[Kind::Session];

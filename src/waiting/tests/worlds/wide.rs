@@ -1,4 +1,4 @@
-//! Worlds that each take more than 20 s on two cores, at their smallest. `scripts/test all` runs them, and `scripts/test` does not.
+//! Worlds that each take more than 20 s on two cores. Only `scripts/test all` runs them, not `scripts/test`.
 
 use super::{NOTHING_ELSE, ONE_SERVER, holds};
 use crate::waiting::tests::server::Rules;
@@ -12,7 +12,7 @@ fn holds_leases_timeouts_and_breaks() {
     holds("holds and breaks", size);
 }
 
-/// Owners ignore what they are told of a grant that they have released.
+/// Owners ignore answers about a grant that they have already released.
 #[test]
 fn owners_that_wait_and_ask_on_another_connection() {
     let kinds = &[Kind::Once, Kind::Wait, Kind::Session, Kind::WaitWithSession, Kind::WaitOnce];
@@ -34,7 +34,7 @@ fn places_and_blocked_waiters() {
 }
 
 #[test]
-fn what_befalls_readers() {
+fn readers_beside_other_events() {
     let kinds = &[Kind::Read, Kind::WaitToRead, Kind::Wait];
     let size = Size { kinds, leases: &[1, 2], horizon: soak(2, 3), ..ONE_SERVER };
     let happens = Happens { cuts: true, unblocks: true, ..NOTHING_ELSE };
@@ -60,7 +60,8 @@ fn operators_send_waiters_away_and_cut_leases() {
     holds("operators", Size { kinds, happens, horizon: soak(2, 3), leases: &[2], ..ONE_SERVER });
 }
 
-/// Others are served between the grant and the answer, and between the answer and the moment in which the server frees the client.
+/// Returns a world in which the server serves other clients between a grant and its answer, and between the answer and the freeing of the
+/// client.
 fn late(kinds: &'static [Kind], keeps_answers: bool) -> Size {
     let happens = Happens { unblocks: true, vanishes: true, ..NOTHING_ELSE };
     let rules = Rules { late: true, keeps_answers, ..Rules::PLAIN };
@@ -83,7 +84,7 @@ fn clients_with_sessions_are_told_and_freed_late() {
     holds("late, with sessions, sent away", Size { happens, ..late(kinds, true) });
 }
 
-/// Nobody else gets a grant that a connection keeps alive, even if its lease was over before the server could renew it.
+/// Nobody else gets a lock whose grant a connection keeps alive, even if the lease ended before the server could renew it.
 #[test]
 fn a_server_that_stands_still_ends_no_session() {
     let kinds = &[Kind::Plain, Kind::Session, Kind::WaitWithSession];
@@ -91,7 +92,7 @@ fn a_server_that_stands_still_ends_no_session() {
     holds("freezes", Size { kinds, happens, horizon: soak(4, 5), ..ONE_SERVER });
 }
 
-/// More is due than one turn does, and others are served in between.
+/// More work is due than one turn does, and other clients are served between turns.
 #[test]
 fn what_is_due_takes_several_turns() {
     let rules = Rules { slow: true, ..Rules::PLAIN };

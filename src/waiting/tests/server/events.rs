@@ -1,4 +1,4 @@
-//! Events of a server and its keys other than the commands for locks.
+//! Events of the small server and its keys, except the commands for locks.
 
 use super::clients::Connection;
 use super::{AT, Conn, Effect, Lock, Reply, Rules, Server, Writes, at};
@@ -6,18 +6,18 @@ use crate::lock::{Deadline, Grant, Millis, Owner, Value};
 use crate::waiting::grace::AWAY;
 
 impl Server {
-    /// This server, a replica, becomes a primary.
+    /// This replica becomes a primary.
     pub(crate) fn promote(&mut self, now: Millis) {
         self.grace.begin(self.moment(now));
     }
 
-    /// This server comes back after more than a second, in which it was busy or stood still.
+    /// This server comes back after more than a second, in which it was busy or frozen.
     pub(crate) fn come_back(&mut self, busy: bool) {
         let away = if busy { &mut self.busy } else { &mut self.frozen };
         *away += AWAY + 1;
     }
 
-    /// A connection closes, and another one takes its place. The server reports that only later.
+    /// A connection closes, and another connection takes its place. The server reports the closed connection only later.
     pub(crate) fn disconnect(&mut self, conn: Conn) {
         self.conns[usize::from(conn)] = Connection::new(self.next_id);
         self.next_id += 1;
@@ -34,12 +34,12 @@ impl Server {
         self.table.locks.touched_db(Some(AT.db));
     }
 
-    /// This server, a primary, becomes a replica. It has sent away blocked clients.
+    /// This primary becomes a replica. It has already sent away blocked clients.
     pub(crate) fn demote(&mut self) {
         self.table.demoted();
     }
 
-    /// An operator has the lease end with this millisecond.
+    /// An operator shortens the lease to the end of this millisecond.
     pub(crate) fn cut(&mut self, now: Millis) {
         if let Some((_, deadline)) =
             self.locks[0].as_mut().filter(|(_, deadline)| *deadline > Deadline::At(now))
@@ -50,7 +50,7 @@ impl Server {
         }
     }
 
-    /// A client overwrites the key with another type, and deletes it when all waiters have their answers.
+    /// A client overwrites the key with another type, and deletes the key when all waiters have their answers. Returns these answers.
     pub(crate) fn overwrite(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         self.turn(rules, now).expire();
         self.locks[0] = None;
@@ -66,7 +66,8 @@ impl Server {
         self.table.locks.touched(AT);
     }
 
-    /// The slot moves to another server, and comes back unchanged. Then nothing but the key is known of the lock.
+    /// The hash slot moves to another server, and comes back unchanged. Afterwards nothing is known of the lock except its key. Returns the
+    /// answers to waiters.
     pub(crate) fn move_away(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let lock = self.locks[0].take();
         self.table.locks.look_by(AT, 0);
@@ -75,7 +76,7 @@ impl Server {
         told
     }
 
-    /// A client touches the key, and leaves the lock as it was.
+    /// A client touches the key, without changing the lock.
     pub(crate) fn touch(&mut self, lock: Lock) {
         self.table.locks.touched(at(lock));
     }
@@ -86,7 +87,7 @@ impl Server {
         self.table.locks.touched(at(lock));
     }
 
-    /// A client overwrites the key with another type, and deletes it when all waiters have been sent away.
+    /// A client overwrites the key with another type, and deletes the key when all waiters have been sent away.
     pub(crate) fn overwrite_one(&mut self, lock: Lock) {
         self.locks[lock] = None;
         self.table.overwritten(at(lock));
