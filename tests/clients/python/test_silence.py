@@ -45,7 +45,6 @@ def ours():
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left(server):
-    """The server outlives it, and answers again."""
     before = ours()
     yield
     wait_for(lambda: ours() <= before, "no thread is left")
@@ -53,16 +52,14 @@ def no_thread_is_left(server):
 
 def all_fail_in_time(locks, **options):
     """Many locks at once, each with a key of its own."""
-    took = []
+    began = time.monotonic()
 
     def take(number):
-        began = time.monotonic()
         with pytest.raises((redis.TimeoutError, redis.ConnectionError, redislock.NotAcquired)):
             locks.lock(f"door{number}", wait=0.5, **options).acquire()
-        took.append(time.monotonic() - began)
 
     run_threads(MANY, take)
-    assert max(took) < LATEST, sorted(took)
+    assert time.monotonic() - began < LATEST
 
 
 async def all_tasks_fail_in_time(locks, **options):
