@@ -62,7 +62,7 @@ impl<C: Copy> WaitTable<C> {
             None => self.answer(request, answer),
             Some(confirm) => {
                 self.leave(request, Phase::Unconfirmed(answer));
-                self.replication.add(Awaited::Answer(request), confirm.replicas);
+                self.replication.add(&Awaited::Answer(request), confirm.replicas);
                 self.waiters.end_by(request, confirm.ends(until, now.millis()));
             }
         }
@@ -124,6 +124,6 @@ impl<C: Copy> WaitTable<C> {
         }
         waiter.set_ends(Some(confirm.ends(until, now)));
         self.waiters.insert(request, waiter);
-        self.replication.add(Awaited::Answer(request), confirm.replicas);
+        self.replication.add(&Awaited::Answer(request), confirm.replicas);
     }
 }

@@ -28,12 +28,10 @@ impl<C: Copy> WaitTable<C> {
     fn check_this(&self) {
         for (id, entry) in self.locks.entries.iter() {
             entry.check();
-            self.locks.timers.check(&entry.timers, id);
             self.check_queue(id, entry);
             self.check_records(id, entry);
         }
-        let timers = self.locks.entries.iter().map(|(_, entry)| entry.timers.len());
-        assert_eq!(self.locks.timers.locks(), timers.sum::<usize>(), "each timer is that of a lock");
+        self.locks.timers.check(self.locks.entries.iter().map(|(id, entry)| (id, entry.timers)));
         self.check_waiters();
         self.check_held();
         self.check_connections();
@@ -76,9 +74,8 @@ impl<C: Copy> WaitTable<C> {
 
     /// A lock is noted as held only while somebody waits for it.
     fn check_held(&self) {
-        let noted: BTreeSet<_> = self.locks.entries.held().collect();
-        assert!(self.locks.held.iter().map(|(since, id)| (*since, id)).eq(noted));
-        assert!(self.locks.held.iter().all(|(_, id)| self.locks.lock(id.to_ref()).waiters() > 0));
+        self.locks.held.check(self.locks.entries.held());
+        assert!(self.locks.entries.held().all(|(_, id)| self.locks.lock(id.to_ref()).waiters() > 0));
     }
 
     /// Each waiter that is in a queue is in the queues of all its locks, and in the indexes by owner.

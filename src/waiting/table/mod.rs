@@ -32,6 +32,7 @@ mod entry_grants;
 mod grant_record;
 mod grants;
 mod held_since;
+mod index;
 mod listeners;
 mod lock_id;
 mod lock_table;

@@ -72,7 +72,7 @@ impl Sessions<'_> {
             return;
         };
         let ends = confirm.ends(moved.from, now);
-        self.replication.add(Awaited::Renewal(self.locks.id(at), fence), confirm.replicas);
+        self.replication.add(&Awaited::Renewal(self.locks.id(at), fence), confirm.replicas);
         self.locks.change(at, |entry| entry.grants.set_renewal(fence, Some((moved, ends))));
         self.locks.renew_by(at, ends);
     }

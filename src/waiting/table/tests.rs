@@ -113,12 +113,9 @@ impl<C: Copy> WaitTable<C> {
 impl<C: Copy> WaitTable<C> {
     /// Gives the timers that are due at once the least numbers, in the same order.
     fn renumber_at_once(&mut self) {
-        for id in self.locks.timers.take_at_once() {
-            if let Some(entry) = self.locks.entries.get_mut(id.to_ref()) {
-                entry.timers.taken(Lane::Now);
-            }
-            self.locks.look_by(id.to_ref(), 0);
-        }
+        let at_once = Vec::from_iter(std::iter::from_fn(|| self.locks.take_due(Lane::Now, 0)));
+        self.locks.timers.restart_numbers();
+        at_once.iter().for_each(|id| _ = self.locks.look_by(id.to_ref(), 0));
     }
 }
 
