@@ -33,12 +33,3 @@ impl HeldSince {
         self.0.set(id, std::mem::replace(held, since), since);
     }
 }
-
-#[cfg(any(test, debug_assertions))]
-impl HeldSince {
-    pub(super) fn check<'a>(&self, all: impl Iterator<Item = (Since, &'a LockId)>) {
-        let mut again = Self::new();
-        all.for_each(|(since, id)| again.note(&mut None, Some(since), id));
-        assert_eq!(again, *self);
-    }
-}

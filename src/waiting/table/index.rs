@@ -1,12 +1,23 @@
-//! An index: rows of one kind, in the order of a key that follows from the row. A row without this key is not in the index.
+//! Indexes: rows in the order of a key that follows from the row. A row without the key is not in the index.
 //!
-//! Rows are changed through one function, which compares the keys before and after the change, and has only the difference written
-//! (`Timers::change`, `Replication::set`, `Sessions::change`, `Waits::change`). So an index is added in two places side by side: where the
-//! keys are computed, and where they are written.
+//! Nobody adds a row to an index, or takes it out. Each kind of row is changed by one function, which computes the keys of the row before
+//! and after the change, and has the difference written:
+//!
+//! | row | its keys | the function | what writes the difference |
+//! |---|---|---|---|
+//! | `Waiter` | `WaiterKeys` | `Waits::change` | `Indexes::write` in `waiters` |
+//! | `GrantRecord` | `SessionKeys` | `Sessions::change` | `Sessions::write` |
+//! | `LockTimers` | all of it | `Timers::change` | `Lanes::write` |
+//! | `Pending` | `target()` | `Replication::write` | the same |
+//! | `Since` of a lock | all of it | `HeldSince::note` | the same |
+//!
+//! A new index needs a key, and a line in the function that writes. `check` computes all indexes anew, and compares them.
 
 use std::collections::BTreeSet;
 use std::collections::btree_set::Range;
 use std::ops::RangeBounds;
+
+use super::queue::RequestId;
 
 #[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Clone, Hash))]
@@ -41,5 +52,18 @@ impl<K: Copy + Ord, Id: Clone + Ord> Index<K, Id> {
 
     pub(super) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Gives all rows other keys and numbers.
+    #[cfg(test)]
+    pub(super) fn renumber(&mut self, change: impl Fn(K, Id) -> (K, Id)) {
+        self.0 = std::mem::take(&mut self.0).into_iter().map(|(key, id)| change(key, id)).collect();
+    }
+}
+
+impl<K: Copy + Ord> Index<K, RequestId> {
+    /// The requests with this key, in order of arrival.
+    pub(super) fn of(&self, key: K) -> impl DoubleEndedIterator<Item = RequestId> {
+        self.range((key, RequestId::MIN)..=(key, RequestId::MAX)).map(|(_, request)| *request)
     }
 }

@@ -105,7 +105,7 @@ impl Replication {
             let (awaited, pending) = (awaited.clone(), self.pending.get(awaited).copied());
             debug_assert!(pending.is_some(), "{awaited:?}");
             let Some(Pending { replicas, .. }) = pending else { break };
-            self.set(&awaited, Some(Pending { replicas, offset: Some(offset) }));
+            self.write(&awaited, Some(Pending { replicas, offset: Some(offset) }));
         }
     }
 
@@ -114,8 +114,8 @@ impl Replication {
         self.question = false;
     }
 
-    /// Sets how a change is to be confirmed; `None`: it need not be confirmed any more. No other code does so.
-    fn set(&mut self, awaited: &Awaited, pending: Option<Pending>) {
+    /// Writes what is pending, with the index. No other code does so.
+    fn write(&mut self, awaited: &Awaited, pending: Option<Pending>) {
         let earlier = match pending {
             Some(pending) => self.pending.insert(awaited.clone(), pending),
             None => self.pending.remove(awaited),
@@ -123,26 +123,21 @@ impl Replication {
         self.by_target.set(awaited, earlier.map(Pending::target), pending.map(Pending::target));
     }
 
-    /// Adds a change that this many replicas are to confirm.
-    pub(super) fn add(&mut self, awaited: &Awaited, replicas: NonZeroU32) {
-        self.set(awaited, Some(Pending { replicas, offset: None }));
-    }
-
-    /// Removes a change that need not be confirmed any more.
-    pub(super) fn remove(&mut self, awaited: &Awaited) {
+    /// Sets how many replicas are to confirm a change; `None`: the change need not be confirmed.
+    #[inline(always)]
+    pub(super) fn set(
+        &mut self,
+        awaited: impl FnOnce() -> Awaited,
+        from: Option<NonZeroU32>,
+        to: Option<NonZeroU32>,
+    ) {
         // On most servers, there is never anything to confirm.
-        if !self.is_empty() {
-            self.set(awaited, None);
+        if from != to {
+            self.write(&awaited(), to.map(|replicas| Pending { replicas, offset: None }));
         }
     }
 
-    /// Takes a change that enough replicas have confirmed. `acks`: how far each replica is, the farthest first.
-    pub(super) fn take_confirmed(&mut self, acks: &[Offset]) -> Option<Awaited> {
-        let awaited = self.confirmed(acks)?.clone();
-        self.remove(&awaited);
-        Some(awaited)
-    }
-
+    /// A change that enough replicas have confirmed. `acks`: how far each replica is, the farthest first.
     pub(super) fn confirmed(&self, acks: &[Offset]) -> Option<&Awaited> {
         let mut replicas = NonZeroU32::MIN;
         loop {
@@ -162,14 +157,14 @@ impl Replication {
 
 #[cfg(any(test, debug_assertions))]
 impl Replication {
-    pub(super) fn check(&self) {
+    pub(super) fn check(&self, indexed: &Self) {
+        let replicas = |all: &Self| -> BTreeMap<Awaited, NonZeroU32> {
+            all.pending.iter().map(|(awaited, pending)| (awaited.clone(), pending.replicas)).collect()
+        };
+        assert_eq!(replicas(self), replicas(indexed));
         let mut again = Self::new();
-        self.pending.iter().for_each(|(awaited, pending)| again.set(awaited, Some(*pending)));
+        self.pending.iter().for_each(|(awaited, pending)| again.write(awaited, Some(*pending)));
         assert_eq!(again.by_target, self.by_target);
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Awaited> {
-        self.pending.keys()
     }
 }
 
@@ -179,7 +174,7 @@ impl Replication {
         let earlier = std::mem::replace(self, Self { question: self.question, ..Self::new() });
         for (awaited, Pending { replicas, offset }) in earlier.pending {
             let (awaited, offset) = change(awaited, offset);
-            self.set(&awaited, Some(Pending { replicas, offset }));
+            self.write(&awaited, Some(Pending { replicas, offset }));
         }
     }
 

@@ -30,7 +30,7 @@ const AT_ONCE: Millis = Millis::MIN;
 /// All locks with timers, by time.
 #[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Clone, Hash))]
-struct Lanes {
+pub(super) struct Lanes {
     /// The timers that are due at once.
     now: Index<Millis, LockId>,
     looks: Index<Millis, LockId>,
@@ -40,7 +40,7 @@ struct Lanes {
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Timers {
-    lanes: Lanes,
+    pub(super) lanes: Lanes,
     /// The last number of a timer that is due at once.
     last_number: Millis,
     /// The kind of work with which the next turn begins: see `run_due`.
@@ -79,20 +79,11 @@ impl Lanes {
     }
 
     #[inline(always)]
-    fn write(&mut self, id: &LockId, from: LockTimers, to: LockTimers) {
-        let now = |timers: LockTimers| timers.look.filter(|time| *time < 0);
-        let look = |timers: LockTimers| timers.look.filter(|time| *time >= 0);
-        self.now.set(id, now(from), now(to));
-        self.looks.set(id, look(from), look(to));
+    pub(super) fn write(&mut self, id: &LockId, from: LockTimers, to: LockTimers) {
+        let look = |timers: LockTimers, now: bool| timers.look.filter(|time| (*time < 0) == now);
+        self.now.set(id, look(from, true), look(to, true));
+        self.looks.set(id, look(from, false), look(to, false));
         self.renewals.set(id, from.renewal, to.renewal);
-    }
-
-    fn first(&self, lane: Lane) -> Option<&(Millis, LockId)> {
-        match lane {
-            Lane::Now => self.now.first(),
-            Lane::Look => self.looks.first(),
-            Lane::Renewal => self.renewals.first(),
-        }
     }
 }
 
@@ -125,10 +116,12 @@ impl Timers {
 
     /// Cancels the timers of a lock that are due, since the lock is being looked at.
     pub(super) fn cancel_due(&mut self, own: &mut LockTimers, id: &LockId, now: Millis) {
-        self.change(own, id, |own| {
-            own.look.take_if(|time| *time <= now);
-            own.renewal.take_if(|time| *time <= now);
-        });
+        if own.is_due(now) {
+            self.change(own, id, |own| {
+                own.look.take_if(|time| *time <= now);
+                own.renewal.take_if(|time| *time <= now);
+            });
+        }
     }
 
     pub(super) fn cancel_all(&mut self, own: &mut LockTimers, id: &LockId) {
@@ -142,7 +135,13 @@ impl Timers {
 
     /// The lock that is due first in this lane, if its time has come.
     pub(super) fn first_due(&self, lane: Lane, now: Millis) -> Option<&LockId> {
-        self.lanes.first(lane).filter(|(time, _)| *time <= now).map(|(_, id)| id)
+        let Lanes { now: at_once, looks, renewals } = &self.lanes;
+        let lane = match lane {
+            Lane::Now => at_once,
+            Lane::Look => looks,
+            Lane::Renewal => renewals,
+        };
+        lane.first().filter(|(time, _)| *time <= now).map(|(_, id)| id)
     }
 
     /// If a timer is still due after its lock was looked at, moves the timer to the next millisecond. Otherwise it would stay due forever
@@ -172,8 +171,9 @@ impl Timers {
 
     /// When a lock is to be looked at next; 0: now.
     pub(super) fn next_due(&self) -> Option<Millis> {
-        let lanes = [Lane::Now, Lane::Look, Lane::Renewal].into_iter();
-        lanes.filter_map(|lane| self.lanes.first(lane)).map(|(time, _)| self.not_paused(*time)).min()
+        let Lanes { now, looks, renewals } = &self.lanes;
+        let first = [now.first(), looks.first(), renewals.first()].into_iter().flatten();
+        first.map(|(time, _)| self.not_paused(*time)).min()
     }
 }
 
@@ -202,15 +202,6 @@ impl LockTimers {
     }
 }
 
-#[cfg(any(test, debug_assertions))]
-impl Timers {
-    pub(super) fn check<'a>(&self, all: impl Iterator<Item = (&'a LockId, LockTimers)>) {
-        let mut lanes = Lanes::new();
-        all.for_each(|(id, own)| lanes.write(id, LockTimers::new(), own));
-        assert_eq!(lanes, self.lanes);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::LockRef;
@@ -226,7 +217,9 @@ mod tests {
                 timers.set(&mut own, lane, &id, time);
                 timers.cancel_due(&mut own, &id, 5);
                 assert_eq!((own.is_set(), timers.next_due().is_some()), (!is_over, !is_over), "{time}");
-                timers.check([(&id, own)].into_iter());
+                let mut lanes = Lanes::new();
+                lanes.write(&id, LockTimers::new(), own);
+                assert_eq!(timers.lanes, lanes);
                 timers.cancel_all(&mut own, &id);
                 assert_eq!((own.is_set(), timers.next_due()), (false, None));
             }
