@@ -116,7 +116,7 @@ pub(super) fn serve<B: LocksAccess>(
         Ok(decisions) => grant_to_waiter(locks, request, ask, &decisions, now),
         Err(Served::Waits) => {
             if B::SEVERAL {
-                locks.first().table(|table| table.waiters.stuck_at(request, number));
+                locks.first().table(|table| table.waits().stuck_at(request, number));
             }
             return Served::Waits;
         }

@@ -27,7 +27,7 @@ pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId,
         }
         if let Some(number) = unsettled {
             // The waiter is tried again when this lock has been settled.
-            table.waiters.stuck_at(request, number);
+            table.waits().stuck_at(request, number);
             return None;
         }
         Some(ask)

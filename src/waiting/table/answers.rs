@@ -8,16 +8,16 @@ use super::waiter::{Answer, Confirmed, Phase, Told, Waiter};
 use crate::lock::Deadline;
 
 impl<C: Copy> WaitTable<C> {
-    /// Takes an answer or a renewal that enough replicas have confirmed. `acks`: how far each replica is, the farthest first.
+    /// The next answer or renewal that enough replicas have confirmed. `acks`: how far each replica is, the farthest first.
     pub(crate) fn next_confirmed(&mut self, acks: &[Offset]) -> Option<Confirmed> {
-        Some(match self.replication.take_confirmed(acks)? {
+        Some(match self.replication.confirmed(acks)?.clone() {
             Awaited::Answer(request) => {
                 let waiter = self.waiters.get(request);
                 debug_assert!(waiter.is_some(), "{request:?} is to be told");
                 Confirmed::Answer(request, waiter?.locks.clone())
             }
             Awaited::Renewal(id, fence) => {
-                self.sessions().renewed(&id, fence);
+                self.sessions().set_renewal(id.to_ref(), fence, None);
                 Confirmed::Renewal
             }
         })
@@ -41,7 +41,7 @@ impl<C: Copy> WaitTable<C> {
         if until.is_none() {
             self.mark_undeliverable(request);
         }
-        self.waiters.go_on(request, Phase::Answered(answer));
+        self.waits().go_on(request, Phase::Answered(answer));
         self.outgoing.push_back(Notice::Waiter(request));
     }
 
@@ -53,9 +53,8 @@ impl<C: Copy> WaitTable<C> {
             Answer::Extended { .. } => Answer::ExtensionUnconfirmed,
             _ => Answer::GrantUnconfirmed,
         };
-        self.replication.remove(&Awaited::Answer(request));
         self.mark_undeliverable(request);
-        self.waiters.go_on(request, Phase::Answered(answer));
+        self.waits().go_on(request, Phase::Answered(answer));
         true
     }
 
@@ -71,7 +70,7 @@ impl<C: Copy> WaitTable<C> {
                 Notice::Message(message) => Some(Outgoing::Message(message)),
                 Notice::Wanted(id) => self.listeners().next_wanted(id).map(Outgoing::Message),
                 Notice::Waiter(request) => {
-                    self.with_table_of(request, |table| table.waiters.answer_due(request))
+                    self.with_table_of(request, |table| table.waits().answer_due(request))
                 }
             };
             if tell.is_some() {
@@ -84,24 +83,28 @@ impl<C: Copy> WaitTable<C> {
     /// time were up. Returns `None` if the waiter has been told already, and must not be told twice. (Redis 7.0 with threads for input asks
     /// again after an operator's `CLIENT UNBLOCK`.)
     pub(crate) fn tell(&mut self, request: RequestId) -> Option<Told> {
-        self.leave(request, Phase::Answered(Answer::TimedOut));
-        self.end_unconfirmed(request);
-        let Self { waiters, locks: all, .. } = self;
-        let waiter = waiters.get_mut(request)?;
-        let Phase::Answered(answer) = waiter.phase else { return None };
-        waiter.phase = Phase::Told(answer);
-        let channel = waiter.channel().cloned();
-        let Waiter { locks, ask, client_id, confirm, .. } = waiter;
-        let (ask, client_id, confirm) = (ask.clone(), *client_id, *confirm);
-        let mut binds = Vec::new();
-        for lock in locks.all().iter().filter(|_| ask.session) {
-            let (Some(entry), Some(fence)) = (all.entries.get_mut(lock.id.to_ref()), lock.fence()) else {
-                continue;
-            };
-            if entry.grants.bind(fence, request, client_id) {
-                binds.push((lock.id.clone(), fence));
+        match self.waiters.phase(request)? {
+            Phase::Queued => _ = self.leave(request, Phase::Answered(Answer::TimedOut)),
+            Phase::Unconfirmed(_) => _ = self.end_unconfirmed(request),
+            _ => (),
+        }
+        let tell = |waiter: &mut Waiter<C>| {
+            let Phase::Answered(answer) = waiter.phase else { return None };
+            waiter.phase = Phase::Told(answer);
+            let channel = waiter.channel().cloned();
+            let Waiter { locks, ask, client_id, confirm, .. } = waiter;
+            let (locks, ask, binds) = (locks.clone(), ask.clone(), Vec::new());
+            Some(Told { locks, binds, ask, client_id: *client_id, answer, confirm: *confirm, channel })
+        };
+        let mut told = self.waits().edit(request, tell).flatten()?;
+        for lock in told.locks.all().iter().filter(|_| told.ask.session) {
+            let entry = self.locks.entries.get_mut(lock.id.to_ref());
+            if let (Some(entry), Some(fence)) = (entry, lock.fence())
+                && entry.grants.bind(fence, request, told.client_id)
+            {
+                told.binds.push((lock.id.clone(), fence));
             }
         }
-        Some(Told { locks: locks.clone(), binds, ask, client_id, answer, confirm, channel })
+        Some(told)
     }
 }

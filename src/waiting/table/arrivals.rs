@@ -3,7 +3,6 @@
 use super::lock_id::LockId;
 use super::outgoing::Notice;
 use super::queue::RequestId;
-use super::replication::Awaited;
 use super::waiter::{Answer, Arrival, Phase, RequestedLocks, WaitKind, Waiter};
 use super::{LockRef, WaitTable};
 use crate::lock::{Deadline, Got, Millis, Now};
@@ -32,13 +31,10 @@ impl<C: Copy> WaitTable<C> {
             [at] if !several => RequestedLocks::one(enter(at)),
             _ => RequestedLocks::several(all.iter().map(enter), stuck),
         };
-        match arrival.way {
-            WaitKind::Notified(_) => {
-                self.connections.add_place(arrival.client_id, request, locks.weight());
-            }
-            WaitKind::Blocked(_) => self.connections.block(arrival.client_id, request),
+        if let WaitKind::Blocked(_) = arrival.way {
+            self.connections.block(arrival.client_id, request);
         }
-        self.waiters.join(request, Waiter::new(locks, arrival));
+        self.waits().add(request, Waiter::new(locks, arrival));
     }
 
     /// Grants every lock of a request. Returns how long the request waited, in ms.
@@ -49,22 +45,24 @@ impl<C: Copy> WaitTable<C> {
         until: Deadline,
         now: Now,
     ) -> Option<Millis> {
-        let waiter = self.waiters.get_mut(request).filter(|waiter| waiter.phase == Phase::Queued);
-        debug_assert!(waiter.is_some(), "{request:?} is in a queue");
-        let waiter = waiter?;
-        for (lock, got) in waiter.locks.all_mut().iter_mut().zip(got) {
-            lock.got = Some(*got);
-        }
-        let waited = now.micros.saturating_sub(waiter.since) / 1000;
-        let (answer, confirm, is_place) =
-            (Answer::Granted { until }, waiter.confirm, waiter.channel().is_some());
-        match confirm {
-            None => self.answer(request, answer),
-            Some(confirm) => {
-                self.leave(request, Phase::Unconfirmed(answer));
-                self.replication.add(Awaited::Answer(request), confirm.replicas);
-                self.waiters.end_by(request, confirm.ends(until, now.millis()));
+        let answer = Answer::Granted { until };
+        let granted = self.waits().change(request, |waiter| {
+            if waiter.phase != Phase::Queued {
+                return None;
             }
+            for (lock, got) in waiter.locks.all_mut().iter_mut().zip(got) {
+                lock.got = Some(*got);
+            }
+            waiter.go_on(waiter.confirm.map_or(Phase::Answered(answer), |_| Phase::Unconfirmed(answer)));
+            waiter.end_by(waiter.confirm.map(|confirm| confirm.ends(until, now.millis())));
+            let waited = now.micros.saturating_sub(waiter.since) / 1000;
+            Some((waited, waiter.phase, waiter.channel().is_some()))
+        });
+        debug_assert!(granted.flatten().is_some(), "{request:?} is in a queue");
+        let (waited, next, is_place) = granted.flatten()?;
+        self.left(request, next);
+        if matches!(next, Phase::Answered(_)) {
+            self.outgoing.push_back(Notice::Waiter(request));
         }
         if is_place {
             self.grant_to_place(request, until, now);
@@ -74,18 +72,18 @@ impl<C: Copy> WaitTable<C> {
 
     /// Gives a place its time to claim its grants, and has its owner hear what becomes of them.
     fn grant_to_place(&mut self, request: RequestId, until: Deadline, now: Now) {
-        let Some(waiter) = self.waiters.get_mut(request) else { return };
-        if let Deadline::At(last) = until {
-            // The grant's lease may be shorter than the owner asked for, because of a setting. A `start` message tells the owner the lease
-            // of the grant.
-            waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now.start));
-        }
-        let WaitKind::Notified(channel) = &waiter.way else { return };
-        let (locks, owner, channel) = (waiter.locks.clone(), waiter.ask.owner.clone(), channel.clone());
-        // This is later than the end of the lease, even if that end was rounded up by a millisecond. So a lapse comes first, and the owner
-        // is told of the lapse.
-        let ends = now.millis().saturating_add(waiter.ask.lease).saturating_add(3);
-        self.waiters.end_by(request, ends);
+        let granted = self.waits().change(request, |waiter| {
+            if let Deadline::At(last) = until {
+                // The grant's lease may be shorter than the owner asked for, because of a setting. A `start` message tells the owner the
+                // lease of the grant.
+                waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now.start));
+            }
+            // This is later than the end of the lease, even if that end was rounded up by a millisecond. So a lapse comes first, and the
+            // owner is told of the lapse.
+            waiter.end_by(Some(now.millis().saturating_add(waiter.ask.lease).saturating_add(3)));
+            Some((waiter.locks.clone(), waiter.ask.owner.clone(), waiter.channel()?.clone()))
+        });
+        let Some((locks, owner, channel)) = granted.flatten() else { return };
         for lock in locks.all() {
             if let Some(fence) = lock.fence() {
                 self.listeners().watch_unclaimed(lock.id.to_ref(), fence, owner.clone(), channel.clone());
@@ -122,8 +120,7 @@ impl<C: Copy> WaitTable<C> {
                 self.locks.open(*at).1.add_pending(got.fence, hold);
             }
         }
-        waiter.set_ends(Some(confirm.ends(until, now)));
-        self.waiters.insert(request, waiter);
-        self.replication.add(Awaited::Answer(request), confirm.replicas);
+        waiter.end_by(Some(confirm.ends(until, now)));
+        self.waits().add(request, waiter);
     }
 }

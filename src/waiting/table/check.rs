@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::entry::LockEntry;
 use super::lock_id::LockId;
 use super::outgoing::Notice;
-use super::replication::Awaited;
-use super::waiter::{Phase, Waiter};
+use super::timers::LockTimers;
+use super::waiter::Phase;
 use super::{Earlier, WaitTable};
 
 impl<C: Copy> WaitTable<C> {
@@ -25,125 +25,50 @@ impl<C: Copy> WaitTable<C> {
         assert!(entries.all(|(id, entry)| !entry.wanted || told(id)), "the holders are to be told");
     }
 
+    /// Computes all indexes anew.
     fn check_this(&self) {
+        let (mut indexed, mut waits, mut queues) = (Self::new(), BTreeSet::new(), BTreeSet::new());
+        for (request, waiter) in self.waiters.range(..) {
+            indexed.waits().index(request, waiter);
+            let locks = waiter.locks.all().iter().filter(|_| waiter.phase == Phase::Queued);
+            waits.extend(locks.map(|lock| (&lock.id, request)));
+        }
         for (id, entry) in self.locks.entries.iter() {
             entry.check();
-            self.locks.timers.check(&entry.timers, id);
-            self.check_queue(id, entry);
-            self.check_records(id, entry);
+            self.check_pending(id, entry);
+            queues.extend(entry.queue.iter().map(|request| (id, request)));
+            indexed.locks.timers.lanes.write(id, LockTimers::new(), entry.timers);
+            entry.grants.iter().for_each(|record| indexed.sessions().index(id, record));
         }
-        let timers = self.locks.entries.iter().map(|(_, entry)| entry.timers.len());
-        assert_eq!(self.locks.timers.locks(), timers.sum::<usize>(), "each timer is that of a lock");
-        self.check_waiters();
-        self.check_held();
-        self.check_connections();
-        self.check_timeouts();
-        self.check_replication();
+        for (since, id) in self.locks.entries.held() {
+            indexed.locks.held.note(&mut None, Some(since), id);
+            assert!(self.locks.lock(id.to_ref()).waiters() > 0, "{id:?} is noted, and nobody waits");
+        }
+        assert_eq!(queues, waits);
+        assert_eq!(self.waiters.owners, indexed.waiters.owners);
+        assert_eq!(self.waiters.timers.timeouts, indexed.waiters.timers.timeouts);
+        assert!(self.waiters.timers.tries().all(|request| self.waiters.get_queued(*request).is_some()));
+        assert_eq!(self.locks.held, indexed.locks.held);
+        assert_eq!(self.locks.timers.lanes, indexed.locks.timers.lanes);
+        self.connections.check(&indexed.connections);
+        self.replication.check(&indexed.replication);
     }
 
     /// Whether the table is so small that a check costs little.
     pub(crate) fn is_small(&self) -> bool {
-        let is_small = self.waiters.by_request.len() <= 30 && self.locks.entries.len() <= 30;
+        let is_small = self.waiters.range(..).take(31).count() <= 30 && self.locks.entries.len() <= 30;
         is_small && self.earlier.iter().all(|earlier| earlier.table.is_small())
     }
 
-    fn check_queue(&self, id: &LockId, entry: &LockEntry) {
-        for request in entry.queue.iter() {
-            let waiter = self.waiters.get(request).filter(|waiter| waiter.phase == Phase::Queued);
-            let waits = waiter.is_some_and(|waiter| waiter.locks.names().any(|at| id.is(at)));
-            assert!(waits, "{request:?} is in the queue of {id:?}");
-        }
-        entry.queue.check();
-    }
-
-    fn check_records(&self, id: &LockId, entry: &LockEntry) {
-        for record in entry.grants.iter() {
-            if let Some(session) = record.session.as_ref().filter(|session| !session.over) {
-                assert!(self.connections.has_session(session.client, id, record.fence), "{id:?} {session:?}");
-            }
-            for hold in record.pending.iter() {
-                let waiter = self.waiters.get(hold.request).filter(|waiter| waiter.phase.is_granted());
-                let mut locks = waiter.into_iter().flat_map(|waiter| waiter.locks.all());
-                let has_grant = locks.any(|lock| lock.id == *id && lock.fence() == Some(record.fence));
-                assert!(has_grant, "{id:?} {hold:?}");
-            }
-            if record.synced.as_ref().is_some_and(|synced| synced.unconfirmed.is_some()) {
-                let renewal = Awaited::Renewal(id.clone(), record.fence);
-                assert!(self.replication.iter().any(|awaited| *awaited == renewal), "{renewal:?}");
-            }
-        }
-    }
-
-    /// A lock is noted as held only while somebody waits for it.
-    fn check_held(&self) {
-        let noted: BTreeSet<_> = self.locks.entries.held().collect();
-        assert!(self.locks.held.iter().map(|(since, id)| (*since, id)).eq(noted));
-        assert!(self.locks.held.iter().all(|(_, id)| self.locks.lock(id.to_ref()).waiters() > 0));
-    }
-
-    /// Each waiter that is in a queue is in the queues of all its locks, and in the indexes by owner.
-    fn check_waiters(&self) {
-        let is_queued = |waiter: &Waiter<C>| waiter.phase == Phase::Queued;
-        let (mut queued, mut places, mut several) = (0, 0, 0);
-        for (request, waiter) in self.waiters.by_request.iter().filter(|(_, waiter)| is_queued(waiter)) {
-            queued += 1;
-            let owner = &waiter.ask.owner;
-            let mut locks = waiter.locks.names();
-            assert!(
-                locks.all(|at| self.locks.lock(at).queue.iter().any(|other| other == *request)),
-                "{request:?}"
-            );
-            assert!(self.waiters.owners.perhaps(owner).any(|other| other == *request), "{request:?}");
-            several += usize::from(waiter.locks.are_several());
-            if waiter.channel().is_some() {
-                let mut known = self.waiters.owners.perhaps_places(
-                    owner,
-                    waiter.locks.names(),
-                    waiter.locks.are_several(),
-                );
-                assert!(known.any(|other| other == *request), "{request:?}");
-                places += 1;
-            }
-        }
-        assert_eq!(self.waiters.owners.counts(), (queued, places, several));
-    }
-
-    fn check_connections(&self) {
-        let records = self.locks.entries.iter().flat_map(|(_, entry)| entry.grants.sessions());
-        assert_eq!(self.connections.sessions(), records.filter(|session| !session.over).count());
-        let places = || self.waiters.by_request.iter().filter(|(_, waiter)| waiter.channel().is_some());
-        assert!(places().all(|(request, waiter)| self.connections.has_place(waiter.client_id, *request)));
-        assert_eq!(self.connections.places(), places().count());
-        self.connections.check();
-    }
-
-    fn check_timeouts(&self) {
-        let waiters = self.waiters.by_request.iter();
-        let timeouts: BTreeSet<_> =
-            waiters.filter_map(|(request, waiter)| Some((waiter.ends()?, *request))).collect();
-        assert!(self.waiters.timers.timeouts().eq(&timeouts), "{timeouts:?}");
-        assert!(self.waiters.timers.tries().all(|request| self.waiters.get_queued(*request).is_some()));
-    }
-
-    fn check_replication(&self) {
-        self.replication.check();
-        for awaited in self.replication.iter() {
-            let is_awaited = match awaited {
-                Awaited::Answer(request) => {
-                    let phase = self.waiters.phase(*request);
-                    matches!(phase, Some(Phase::Unconfirmed(_)))
-                }
-                Awaited::Renewal(id, fence) => self.locks.lock(id.to_ref()).awaits_renewal(*fence),
-            };
-            assert!(is_awaited, "{awaited:?}");
-        }
-        for (request, waiter) in &self.waiters.by_request {
-            let mut awaited = self.replication.iter();
-            let is_unconfirmed = matches!(waiter.phase, Phase::Unconfirmed(_));
-            assert!(
-                !is_unconfirmed || awaited.any(|awaited| *awaited == Awaited::Answer(*request)),
-                "{request:?}"
-            );
+    /// Each pending hold is that of a waiter that has been granted the lock.
+    fn check_pending(&self, id: &LockId, entry: &LockEntry) {
+        let holds =
+            entry.grants.iter().flat_map(|record| record.pending.iter().map(|hold| (record.fence, hold)));
+        for (fence, hold) in holds {
+            let waiter = self.waiters.get(hold.request).filter(|waiter| waiter.phase.is_granted());
+            let mut locks = waiter.into_iter().flat_map(|waiter| waiter.locks.all());
+            let has_grant = locks.any(|lock| lock.id == *id && lock.fence() == Some(fence));
+            assert!(has_grant, "{id:?} {hold:?}");
         }
     }
 }

@@ -9,13 +9,18 @@ use crate::waiting::GivenUp;
 impl<C: Copy> WaitTable<C> {
     /// Keeps an owner's place when the owner asks again for the same locks. The options of the new request replace the old ones.
     pub(crate) fn keep_place(&mut self, request: RequestId, arrival: Arrival<C>) {
-        let client = arrival.client_id;
-        let Some((earlier, locks)) = self.waiters.ask_again(request, arrival) else { return };
-        self.connections.remove_place(earlier, request);
-        self.connections.add_place(client, request, locks.weight());
+        let locks = self.waits().change(request, |waiter| {
+            debug_assert!(waiter.phase == Phase::Queued, "{request:?} has a place");
+            waiter.end_by(arrival.gives_up());
+            let Arrival { ask, way, client_id, timeout, .. } = arrival;
+            (waiter.ask, waiter.way, waiter.client_id, waiter.timeout) = (ask, way, client_id, timeout);
+            waiter.locks.are_several().then(|| waiter.locks.clone())
+        });
+        let Some(locks) = locks.flatten() else { return };
         // The request no longer goes ahead of others. It is tried soon with all of its locks, and then it is decided again whether it goes
         // ahead.
-        for at in locks.names().filter(|_| locks.are_several()) {
+        self.waiters.timers.try_soon(request);
+        for at in locks.names() {
             self.locks.change(at, |entry| entry.withdraw_upgrade(request));
         }
     }

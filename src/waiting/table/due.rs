@@ -25,7 +25,7 @@ impl<C: Copy> WaitTable<C> {
     /// Times out the waiter whose time was up first: it is told so, or its unclaimed grant is taken back, or its unconfirmed grant or
     /// extension is given up. Returns whether the waiter was in its queue; `None` if nobody's time is up.
     pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
-        let request = self.waiters.timers.take_timed_out(now)?;
+        let request = self.waiters.timers.first_timed_out(now)?;
         let phase = self.waiters.phase(request);
         match phase {
             Some(Phase::Queued) => self.answer(request, Answer::TimedOut),
@@ -56,14 +56,13 @@ impl<C: Copy> WaitTable<C> {
     }
 
     fn clear_up_closed(&mut self) -> bool {
-        let Some(Closed { client, session, place }) = self.connections.next_of_closed() else {
+        let Some(Closed { session, place }) = self.connections.next_of_closed() else {
             return false;
         };
         if let Some((id, fence)) = session {
-            self.sessions().closed(client, &id, fence);
+            self.sessions().closed(&id, fence);
         }
         if let Some(request) = place {
-            self.connections.remove_place(client, request);
             self.give_up(request);
         }
         true

@@ -22,7 +22,7 @@ impl<C: Copy> Earlier<C> {
     }
 
     fn is_over(&self) -> bool {
-        self.table.locks.is_empty() && self.table.waiters.by_request.is_empty()
+        self.table.locks.is_empty() && self.table.waiters.is_empty()
     }
 }
 

@@ -3,7 +3,6 @@
 use super::grant_record::{GrantRecord, Listener};
 use super::outgoing::{Message, MessageKind, Notice};
 use super::queue::RequestId;
-use super::replication::Awaited;
 use super::waiter::{Answer, Phase, RequestedLocks};
 use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Fence;
@@ -11,12 +10,19 @@ use crate::lock::Fence;
 impl<C: Copy> WaitTable<C> {
     /// Takes a waiter out of its queues, whatever the reason: no other code does so. Returns whether the waiter was in its queues.
     pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
-        let Self { waiters, locks, observers, .. } = self;
-        if !waiters.leave(request, next) {
-            return false;
+        let is_queued = self.waiters.get_queued(request).is_some();
+        if is_queued {
+            self.waits().go_on(request, next);
+            self.left(request, next);
         }
+        is_queued
+    }
+
+    /// Handles the departure of a waiter, which has moved on to this phase, from the queues of its locks.
+    pub(super) fn left(&mut self, request: RequestId, next: Phase) {
+        let Self { waiters, locks, observers, .. } = self;
         observers.ungranted += u64::from(!next.is_granted());
-        let Some(waiter) = waiters.get(request) else { return false };
+        let Some(waiter) = waiters.get(request) else { return };
         let (hold, several) = (waiter.hold(request), waiter.locks.are_several());
         for lock in waiter.locks.all() {
             let at = lock.id.to_ref();
@@ -28,7 +34,6 @@ impl<C: Copy> WaitTable<C> {
                 locks.look_by(at, 0);
             }
         }
-        true
     }
 
     /// Takes a waiter out of its queues, and has it told this answer.
@@ -41,7 +46,6 @@ impl<C: Copy> WaitTable<C> {
     /// Notes that a waiter can't be told anything any more.
     pub(crate) fn depart(&mut self, request: RequestId) {
         self.leave(request, Phase::Left);
-        self.replication.remove(&Awaited::Answer(request));
         self.mark_undeliverable(request);
     }
 
@@ -50,7 +54,7 @@ impl<C: Copy> WaitTable<C> {
         let Some(waiter) = self.waiters.get(request) else { return };
         let phase = waiter.phase;
         let (locks, client, told) = (waiter.locks.clone(), waiter.client_id, matches!(phase, Phase::Told(_)));
-        self.waiters.go_on(request, Phase::Left);
+        self.waits().go_on(request, Phase::Left);
         if !phase.is_granted() {
             return;
         }
@@ -71,9 +75,8 @@ impl<C: Copy> WaitTable<C> {
 
     /// Drops all that is known of a waiter that is in no queue.
     pub(super) fn drop_waiter(&mut self, request: RequestId) {
-        let Some(waiter) = self.waiters.remove(request) else { return };
-        self.replication.remove(&Awaited::Answer(request));
-        self.connections.remove_place(waiter.client_id, request);
+        let Some(waiter) = self.waits().remove(request) else { return };
+        debug_assert!(waiter.phase != Phase::Queued);
         if !waiter.phase.is_granted() {
             return;
         }
@@ -130,19 +133,16 @@ impl<C: Copy> WaitTable<C> {
     fn grant_ended(&mut self, id: &LockId, record: GrantRecord, kind: Option<fn(Fence) -> MessageKind>) {
         let at = id.to_ref();
         let recheck = self.locks.change(at, |entry| entry.recheck).unwrap_or_default();
-        if let Some(session) = record.session {
-            self.sessions().ended(id, &session, record.synced);
-        }
+        self.sessions().ended(id, &record);
         let mut was_to_claim = false;
         for hold in record.pending.iter().filter(|hold| hold.to_claim) {
             was_to_claim = true;
-            let waiter = self.waiters.get_mut(hold.request);
-            debug_assert!(waiter.is_some(), "{hold:?}");
-            let Some(waiter) = waiter else { continue };
-            if let Some(lock) = waiter.locks.at_mut(at) {
-                lock.got = None;
-            }
-            if waiter.locks.all().iter().all(|lock| lock.got.is_none()) {
+            let is_left = self.waits().edit(hold.request, |waiter| {
+                waiter.locks.at_mut(at).into_iter().for_each(|lock| lock.got = None);
+                waiter.locks.all().iter().all(|lock| lock.got.is_none())
+            });
+            debug_assert!(is_left.is_some(), "{hold:?}");
+            if is_left == Some(true) {
                 self.drop_waiter(hold.request);
             }
         }

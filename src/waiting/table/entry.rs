@@ -238,6 +238,7 @@ impl LockEntry {
     /// The counts beside the records agree with them.
     pub(super) fn check(&self) {
         assert!(!self.is_over());
+        self.queue.check();
         self.grants.check();
         let in_front = self.upgrader.iter().flat_map(|upgrader| &upgrader.requests);
         assert!(in_front.into_iter().all(|request| self.queue.iter().any(|other| other == *request)));

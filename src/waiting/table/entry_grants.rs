@@ -42,7 +42,9 @@ impl LockEntry {
 
     /// Sets when a session is to be renewed.
     pub(crate) fn renew_session_at(&mut self, fence: Fence, renew_at: Millis) {
-        self.grants.change_session(fence, |session| session.renew_at = renew_at);
+        self.grants.change(fence, |record| {
+            record.session.iter_mut().for_each(|session| session.renew_at = renew_at);
+        });
     }
 
     /// Notes that the client of the running command keeps this grant alive from now on. Blocked waiters that were given the grant before,

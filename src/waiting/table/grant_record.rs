@@ -1,5 +1,7 @@
 //! The record of one grant: all that is known of it beside its key.
 
+use std::num::NonZeroU32;
+
 use super::pending::{PendingHold, PendingHolds};
 use super::queue::RequestId;
 use super::replication::{Confirm, Moved};
@@ -24,6 +26,15 @@ pub(super) struct GrantRecord {
     pub(super) listener: Option<Box<Listener>>,
     /// The grant itself, if its lease ended during a freeze that its session may outlive.
     pub(super) expired: Option<Box<Expired>>,
+}
+
+/// What the indexes of sessions depend on.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct SessionKeys {
+    /// The connection that keeps the grant alive; `None` if it has closed.
+    pub(super) client: Option<u64>,
+    /// The number of replicas that are to confirm a renewal.
+    pub(super) awaits: Option<NonZeroU32>,
 }
 
 /// How far replicas have confirmed a session's renewals.
@@ -81,6 +92,22 @@ impl GrantRecord {
             listener: None,
             expired: None,
         }
+    }
+
+    pub(super) fn session_keys(&self) -> SessionKeys {
+        let session = self.session.as_ref().filter(|session| !session.over);
+        let synced = self.synced.as_deref().filter(|synced| synced.unconfirmed.is_some());
+        SessionKeys {
+            client: session.map(|session| session.client),
+            awaits: synced.map(|synced| synced.confirm.replicas),
+        }
+    }
+
+    /// Changes the record. Returns its keys before and after.
+    pub(super) fn change(&mut self, body: impl FnOnce(&mut Self)) -> [SessionKeys; 2] {
+        let from = self.session_keys();
+        body(self);
+        [from, self.session_keys()]
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -7,7 +7,6 @@ use super::grant_record::{Counts, Expired, GrantRecord, Synced};
 use super::outgoing::{Message, MessageKind};
 use super::pending::PendingHold;
 use super::queue::RequestId;
-use super::replication::Moved;
 use super::waiter::Session;
 use crate::lock::{Fence, Millis};
 
@@ -120,10 +119,6 @@ impl GrantRecords {
         self.get(fence)?.pending.get(request)
     }
 
-    pub(super) fn change_session(&mut self, fence: Fence, body: impl FnOnce(&mut Session)) {
-        self.change(fence, |record| record.session.as_mut().map(body));
-    }
-
     /// Notes that a waiter is told of this grant. Returns whether the waiter's connection is to keep the grant alive. If that connection
     /// already did, its session goes on even if the waiter turns out to be gone.
     pub(super) fn bind(&mut self, fence: Fence, request: RequestId, client: u64) -> bool {
@@ -171,11 +166,6 @@ impl GrantRecords {
         self.change(fence, |record| {
             record.listener.iter_mut().for_each(|listener| listener.claimed = true);
         });
-    }
-
-    /// Sets the renewal of this grant that replicas are to confirm; `None`: there is none.
-    pub(super) fn set_renewal(&mut self, fence: Fence, renewal: Option<(Moved, Millis)>) {
-        self.change(fence, |record| record.synced.iter_mut().for_each(|synced| synced.unconfirmed = renewal));
     }
 
     /// When the next session is to be renewed, or the next renewal to be undone.

@@ -5,9 +5,9 @@
 //! the locks in the order of the notes, and corrects notes that are out of date, until it finds a note that is still right: no lock behind
 //! it can have been held longer.
 
-use std::collections::BTreeSet;
 use std::num::NonZero;
 
+use super::index::Index;
 use super::lock_id::LockId;
 use crate::lock::Millis;
 
@@ -15,13 +15,13 @@ use crate::lock::Millis;
 pub(super) type Since = NonZero<Millis>;
 
 /// The locks, each with a time since which it has been held at the earliest.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq))]
-pub(super) struct HeldSince(BTreeSet<(Since, LockId)>);
+#[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct HeldSince(Index<Since, LockId>);
 
 impl HeldSince {
     pub(super) const fn new() -> Self {
-        Self(BTreeSet::new())
+        Self(Index::new())
     }
 
     pub(super) fn first(&self) -> Option<&(Since, LockId)> {
@@ -30,16 +30,6 @@ impl HeldSince {
 
     /// Replaces a lock's earlier note; with `None`, removes it. `held` is the copy of the note in the lock's entry.
     pub(super) fn note(&mut self, held: &mut Option<Since>, since: Option<Since>, id: &LockId) {
-        if let Some(earlier) = std::mem::replace(held, since) {
-            self.0.remove(&(earlier, id.clone()));
-        }
-        self.0.extend(since.map(|since| (since, id.clone())));
-    }
-}
-
-#[cfg(any(test, debug_assertions))]
-impl HeldSince {
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(Since, LockId)> {
-        self.0.iter()
+        self.0.set(id, std::mem::replace(held, since), since);
     }
 }

@@ -17,6 +17,11 @@ pub(crate) struct LockId {
 }
 
 impl LockId {
+    /// Comes before all names.
+    pub(super) fn first() -> Self {
+        Self { db: i32::MIN, key: Arc::default() }
+    }
+
     pub(crate) fn to_ref(&self) -> LockRef<'_> {
         LockRef { db: self.db, key: &self.key }
     }

@@ -151,11 +151,9 @@ impl Locks {
 
     /// Takes the lock that is due first in this lane, if its time has come.
     pub(crate) fn take_due(&mut self, lane: Lane, now: Millis) -> Option<LockId> {
-        let id = self.timers.take_due(lane, now)?;
-        if let Some(entry) = self.entries.get_mut(id.to_ref()) {
-            entry.timers.taken(lane);
-        }
-        Some(id)
+        let (id, entry) = self.entries.get_key_mut(self.timers.first_due(lane, now)?.to_ref())?;
+        self.timers.taken(&mut entry.timers, lane, id);
+        Some(id.clone())
     }
 
     /// If a timer of a lock is still due after the lock was looked at, moves the timer to the next millisecond: see `Timers::put_off`.

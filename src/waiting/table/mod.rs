@@ -4,8 +4,8 @@
 //!
 //! - `WaitTable` does what concerns waiters and locks at once: arrivals (`arrivals`), answers (`answers`), places and claims (`claims`),
 //!   timeouts (`due`), and how waits and grants end (`ends`). `view` has what the rules and `DETECT` read.
-//! - `Sessions`, `Listeners` and `Shown` borrow parts of the table. They change which connection keeps a grant alive, and which holder
-//!   hears of its grant; and show operators what there is.
+//! - `Waits`, `Sessions`, `Listeners` and `Shown` borrow parts of the table. They change waiters, which connection keeps a grant alive, and
+//!   which holder hears of its grant; and show operators what there is.
 //! - `Locks` has, by database and key, all that is known of a lock beside its key (`LockEntry`): its queue, its timers, and a record for
 //!   each grant of which anything is known (`GrantRecord`). It also has the timers of all locks (`Timers`), and walks through all of them
 //!   (`Sweeps`).
@@ -14,6 +14,7 @@
 //! - `Connections` has, by connection, the grants that it keeps alive, and its places.
 //! - `Replication` has the answers and renewals that replicas are to confirm.
 //! - `earlier` has what this server knew as a primary before it was demoted, until all of that has been dropped.
+//! - `index` says how the indexes of all these follow from their rows.
 //! - `outgoing` has the answers that are due, in the order of the grants, and messages to holders.
 //! - `Observers` has what is kept only to be shown, and decides nothing.
 
@@ -32,6 +33,7 @@ mod entry_grants;
 mod grant_record;
 mod grants;
 mod held_since;
+mod index;
 mod listeners;
 mod lock_id;
 mod lock_table;
@@ -62,7 +64,7 @@ use outgoing::Notice;
 use replication::Replication;
 use sessions::Sessions;
 use shown::{Observers, Shown};
-use waiters::Waiters;
+use waiters::{Waiters, Waits};
 
 pub(crate) use entry::LockEntry;
 pub(crate) use grant_record::Expired;
@@ -118,6 +120,12 @@ impl<C: Copy> WaitTable<C> {
     /// What operators are shown.
     pub(crate) fn shown(&mut self) -> Shown<'_, C> {
         Shown { locks: &self.locks, waiters: &self.waiters, observers: &mut self.observers }
+    }
+
+    /// The waiters, to be changed.
+    #[inline(always)]
+    pub(crate) fn waits(&mut self) -> Waits<'_, C> {
+        Waits::new(&mut self.waiters, &mut self.connections, &mut self.replication)
     }
 
     /// The sessions, to be changed.

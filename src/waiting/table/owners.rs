@@ -1,56 +1,44 @@
 //! The waiters in all queues, by owner.
 
-use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 
+use super::index::Index;
 use super::lock_id::{HASHES, LockRef};
 use super::queue::RequestId;
-use super::waiter::RequestedLocks;
+use super::waiter::Waiter;
 use crate::lock::Owner;
 
 /// All waiters in queues, by a hash of their owners, since hashes are compared faster than names. Two owners may have the same hash, but no
 /// client can know which.
-#[derive(Debug, Default)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+#[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Clone, Hash))]
 pub(super) struct Owners {
-    waits: BTreeSet<(u64, RequestId)>,
+    waits: Index<u64, RequestId>,
     /// The places among the waiters, by a hash of the owner and its locks.
-    places: BTreeSet<(u64, RequestId)>,
+    places: Index<u64, RequestId>,
     /// The number of waiters for several locks.
     several: usize,
 }
 
 impl Owners {
     pub(super) const fn new() -> Self {
-        Self { waits: BTreeSet::new(), places: BTreeSet::new(), several: 0 }
+        Self { waits: Index::new(), places: Index::new(), several: 0 }
     }
 
-    pub(super) fn join(
-        &mut self,
-        owner: &Owner<'_>,
-        request: RequestId,
-        locks: &RequestedLocks,
-        place: bool,
-    ) {
-        self.waits.insert((HASHES.hash_one(owner), request));
-        self.several += usize::from(locks.are_several());
-        if place {
-            self.places.insert((place_hash(owner, locks.names(), locks.are_several()), request));
+    /// Notes that a waiter is `queued`, or has left.
+    #[inline(always)]
+    pub(super) fn set<C>(&mut self, request: RequestId, waiter: &Waiter<C>, queued: bool) {
+        let (owner, locks) = (&waiter.ask.owner, &waiter.locks);
+        let move_in = |index: &mut Index<u64, RequestId>, hash: u64| match queued {
+            true => index.set(&request, None, Some(hash)),
+            false => index.set(&request, Some(hash), None),
+        };
+        move_in(&mut self.waits, HASHES.hash_one(owner));
+        if waiter.channel().is_some() {
+            move_in(&mut self.places, place_hash(owner, locks.names(), locks.are_several()));
         }
-    }
-
-    pub(super) fn leave(
-        &mut self,
-        owner: &Owner<'_>,
-        request: RequestId,
-        locks: &RequestedLocks,
-        place: bool,
-    ) {
-        self.waits.remove(&(HASHES.hash_one(owner), request));
-        self.several -= usize::from(locks.are_several());
-        if place {
-            self.places.remove(&(place_hash(owner, locks.names(), locks.are_several()), request));
-        }
+        let several = usize::from(locks.are_several());
+        self.several = if queued { self.several + several } else { self.several - several };
     }
 
     /// The number of waiters.
@@ -60,8 +48,7 @@ impl Owners {
 
     /// The waits of this owner, and of any other owner with the same hash, in order of arrival.
     pub(super) fn perhaps(&self, owner: &Owner<'_>) -> impl Iterator<Item = RequestId> {
-        let hash = HASHES.hash_one(owner);
-        self.waits.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).map(|(_, request)| *request)
+        self.waits.of(HASHES.hash_one(owner))
     }
 
     /// This owner's places for these locks in any order, and other places with the same hash, the latest first.
@@ -71,8 +58,7 @@ impl Owners {
         locks: impl Iterator<Item = LockRef<'a>>,
         several: bool,
     ) -> impl Iterator<Item = RequestId> {
-        let hash = place_hash(owner, locks, several);
-        self.places.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).rev().map(|(_, request)| *request)
+        self.places.of(place_hash(owner, locks, several)).rev()
     }
 
     pub(super) fn has_several(&self) -> bool {
@@ -86,19 +72,11 @@ fn place_hash<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = LockRef<'a>>, s
     HASHES.hash_one((owner, locks, several))
 }
 
-#[cfg(any(test, debug_assertions))]
-impl Owners {
-    /// The number of waiters, of places among them, and of waiters for several locks.
-    pub(super) fn counts(&self) -> (usize, usize, usize) {
-        (self.waits.len(), self.places.len(), self.several)
-    }
-}
-
 #[cfg(test)]
 impl Owners {
     pub(super) fn renumber_requests(&mut self, requests: &std::collections::BTreeMap<RequestId, RequestId>) {
         for index in [&mut self.waits, &mut self.places] {
-            *index = index.iter().map(|(hash, request)| (*hash, requests[request])).collect();
+            index.renumber(|hash, request| (hash, requests[&request]));
         }
     }
 }

@@ -3,9 +3,10 @@
 //! A change is confirmed once enough replicas have come to its offset in the stream of replication. The offset is known only when the step
 //! is over. Then the replicas are asked how far they are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use super::index::Index;
 use super::lock_id::LockId;
 use super::queue::RequestId;
 use crate::lock::{Deadline, Fence, Millis};
@@ -31,7 +32,7 @@ pub(super) enum Awaited {
     Renewal(LockId, Fence),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 struct Pending {
     replicas: NonZeroU32,
@@ -40,18 +41,19 @@ struct Pending {
 }
 
 impl Pending {
-    fn target(&self) -> Option<(NonZeroU32, Offset)> {
+    fn target(self) -> Target {
         Some((self.replicas, self.offset?))
     }
 }
 
-#[derive(Debug, Default)]
+/// How many replicas have to confirm a change, and its offset; `None`, which comes first: replicas have not been asked about it yet.
+type Target = Option<(NonZeroU32, Offset)>;
+
+#[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Replication {
     pending: BTreeMap<Awaited, Pending>,
-    /// The entries of `pending`, ordered by the number of replicas that have to confirm them, and then by the offset. Entries without an
-    /// offset come first: replicas have not been asked about them yet.
-    by_offset: BTreeSet<(Option<(NonZeroU32, Offset)>, Awaited)>,
+    by_target: Index<Target, Awaited>,
     /// A question to the replicas is open. Changes that come meanwhile are covered by the next question.
     question: bool,
 }
@@ -78,7 +80,7 @@ impl Confirm {
 
 impl Replication {
     pub(super) const fn new() -> Self {
-        Self { pending: BTreeMap::new(), by_offset: BTreeSet::new(), question: false }
+        Self { pending: BTreeMap::new(), by_target: Index::new(), question: false }
     }
 
     /// Whether replicas have nothing to confirm.
@@ -93,19 +95,17 @@ impl Replication {
 
     /// Whether replicas are to be asked now.
     pub(crate) fn is_to_ask(&self) -> bool {
-        !self.question && self.by_offset.first().is_some_and(|(target, _)| target.is_none())
+        !self.question && self.by_target.first().is_some_and(|(target, _)| target.is_none())
     }
 
     /// Notes that replicas have been asked. All changes so far are before this offset.
     pub(crate) fn asked(&mut self, offset: Offset) {
         self.question = true;
-        while let Some((None, awaited)) = self.by_offset.first() {
-            let pending = self.pending.get_mut(awaited);
+        while let Some((None, awaited)) = self.by_target.first() {
+            let (awaited, pending) = (awaited.clone(), self.pending.get(awaited).copied());
             debug_assert!(pending.is_some(), "{awaited:?}");
-            let Some((_, awaited)) = self.by_offset.pop_first() else { break };
-            let Some(pending) = pending else { continue };
-            pending.offset = Some(offset);
-            self.by_offset.insert((pending.target(), awaited));
+            let Some(Pending { replicas, .. }) = pending else { break };
+            self.write(&awaited, Some(Pending { replicas, offset: Some(offset) }));
         }
     }
 
@@ -114,36 +114,36 @@ impl Replication {
         self.question = false;
     }
 
-    /// Adds a change that this many replicas are to confirm.
-    pub(super) fn add(&mut self, awaited: Awaited, replicas: NonZeroU32) {
-        self.by_offset.insert((None, awaited.clone()));
-        let earlier = self.pending.insert(awaited, Pending { replicas, offset: None });
-        debug_assert!(earlier.is_none(), "{earlier:?}");
+    /// Writes what is pending, with the index. No other code does so.
+    fn write(&mut self, awaited: &Awaited, pending: Option<Pending>) {
+        let earlier = match pending {
+            Some(pending) => self.pending.insert(awaited.clone(), pending),
+            None => self.pending.remove(awaited),
+        };
+        self.by_target.set(awaited, earlier.map(Pending::target), pending.map(Pending::target));
     }
 
-    /// Removes a change that need not be confirmed any more.
-    pub(super) fn remove(&mut self, awaited: &Awaited) {
-        // On most servers there is never anything to confirm.
-        if self.is_empty() {
-            return;
+    /// Sets how many replicas are to confirm a change; `None`: the change need not be confirmed.
+    #[inline(always)]
+    pub(super) fn set(
+        &mut self,
+        awaited: impl FnOnce() -> Awaited,
+        from: Option<NonZeroU32>,
+        to: Option<NonZeroU32>,
+    ) {
+        // On most servers, there is never anything to confirm.
+        if from != to {
+            self.write(&awaited(), to.map(|replicas| Pending { replicas, offset: None }));
         }
-        let Some((awaited, pending)) = self.pending.remove_entry(awaited) else { return };
-        self.by_offset.remove(&(pending.target(), awaited));
     }
 
-    /// Takes a change that enough replicas have confirmed. `acks`: how far each replica is, the farthest first.
-    pub(super) fn take_confirmed(&mut self, acks: &[Offset]) -> Option<Awaited> {
-        let awaited = self.confirmed(acks)?.clone();
-        self.remove(&awaited);
-        Some(awaited)
-    }
-
+    /// A change that enough replicas have confirmed. `acks`: how far each replica is, the farthest first.
     pub(super) fn confirmed(&self, acks: &[Offset]) -> Option<&Awaited> {
         let mut replicas = NonZeroU32::MIN;
         loop {
             // For each number of replicas, only the change that comes first in the stream has to be checked.
             let from = (Some((replicas, Offset::MIN)), Awaited::Answer(RequestId::MIN));
-            let (target, awaited) = self.by_offset.range(from..).next()?;
+            let (target, awaited) = self.by_target.range(from..).next()?;
             let (needed, offset) = (*target)?;
             let last = (needed.get() - 1) as usize;
             // A replica that has not reported anything yet is at 0.
@@ -157,36 +157,36 @@ impl Replication {
 
 #[cfg(any(test, debug_assertions))]
 impl Replication {
-    /// The index has all pending changes, and nothing else.
-    pub(super) fn check(&self) {
-        let indexed = self.pending.iter().map(|(awaited, pending)| (pending.target(), awaited.clone()));
-        assert_eq!(indexed.collect::<BTreeSet<_>>(), self.by_offset);
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Awaited> {
-        self.pending.keys()
+    pub(super) fn check(&self, indexed: &Self) {
+        let replicas = |all: &Self| -> BTreeMap<Awaited, NonZeroU32> {
+            all.pending.iter().map(|(awaited, pending)| (awaited.clone(), pending.replicas)).collect()
+        };
+        assert_eq!(replicas(self), replicas(indexed));
+        let mut again = Self::new();
+        self.pending.iter().for_each(|(awaited, pending)| again.write(awaited, Some(*pending)));
+        assert_eq!(again.by_target, self.by_target);
     }
 }
 
 #[cfg(test)]
 impl Replication {
+    fn change_all(&mut self, change: impl Fn(Awaited, Option<Offset>) -> (Awaited, Option<Offset>)) {
+        let earlier = std::mem::replace(self, Self { question: self.question, ..Self::new() });
+        for (awaited, Pending { replicas, offset }) in earlier.pending {
+            let (awaited, offset) = change(awaited, offset);
+            self.write(&awaited, Some(Pending { replicas, offset }));
+        }
+    }
+
     pub(super) fn renumber_requests(&mut self, requests: &BTreeMap<RequestId, RequestId>) {
-        let new = |awaited: &Awaited| match awaited {
-            Awaited::Answer(old) => Awaited::Answer(requests[old]),
-            renewal @ Awaited::Renewal(..) => renewal.clone(),
-        };
-        self.pending =
-            self.pending.iter().map(|(awaited, pending)| (new(awaited), pending.clone())).collect();
-        self.by_offset = self.by_offset.iter().map(|(target, old)| (*target, new(old))).collect();
+        self.change_all(|awaited, offset| match awaited {
+            Awaited::Answer(old) => (Awaited::Answer(requests[&old]), offset),
+            renewal @ Awaited::Renewal(..) => (renewal, offset),
+        });
     }
 
     /// Makes offsets relative to `by`. Offsets before it become equal, and so do those from `most` on.
     pub(super) fn shift_offsets(&mut self, by: Offset, most: Offset) {
-        let shift = |offset: Offset| (offset - by).clamp(1, most);
-        for pending in self.pending.values_mut() {
-            pending.offset = pending.offset.map(shift);
-        }
-        let shifted = |target: &Option<_>| target.map(|(replicas, offset)| (replicas, shift(offset)));
-        self.by_offset = self.by_offset.iter().map(|(target, old)| (shifted(target), old.clone())).collect();
+        self.change_all(|awaited, offset| (awaited, offset.map(|offset| (offset - by).clamp(1, most))));
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
+use super::index::Index;
 use super::queue::RequestId;
+use super::waiter::Ends;
 use crate::lock::Millis;
 
 #[derive(Debug)]
@@ -13,50 +15,27 @@ use crate::lock::Millis;
 pub(crate) struct RequestTimers {
     /// When requests time out. The server's own timeouts are not used, since some servers lose the answer to a client that times out in the
     /// same moment in which it is unblocked.
-    timeouts: BTreeSet<(Millis, RequestId)>,
+    pub(super) timeouts: Index<Ends, RequestId>,
     /// The request that is timing out, and how many of its locks have had their last look.
     timing_out: Option<(RequestId, usize)>,
-    /// Requests for several locks that may be able to have them all now.
+    /// Requests for several locks that may be able to have them all now. They don't follow from the waiters: all are set aside at once.
     tries: BTreeSet<RequestId>,
     last_tried: RequestId,
 }
 
 impl RequestTimers {
     pub(super) const fn new() -> Self {
-        Self {
-            timeouts: BTreeSet::new(),
-            timing_out: None,
-            tries: BTreeSet::new(),
-            last_tried: RequestId::MIN,
-        }
-    }
-
-    pub(super) fn set_timeout(&mut self, request: RequestId, time: Option<Millis>) {
-        self.timeouts.extend(time.map(|time| (time, request)));
-    }
-
-    pub(super) fn cancel_timeout(&mut self, request: RequestId, time: Option<Millis>) {
-        if let Some(time) = time {
-            self.timeouts.remove(&(time, request));
-        }
+        Self { timeouts: Index::new(), timing_out: None, tries: BTreeSet::new(), last_tried: RequestId::MIN }
     }
 
     /// When the next request times out.
     pub(super) fn next_timeout(&self) -> Option<Millis> {
-        self.timeouts.first().map(|(time, _)| *time)
+        self.timeouts.first().map(|(time, _)| time.get())
     }
 
     /// The request that timed out first, if any has by `now`.
     pub(super) fn first_timed_out(&self, now: Millis) -> Option<RequestId> {
-        self.timeouts.first().filter(|(time, _)| *time <= now).map(|(_, request)| *request)
-    }
-
-    /// Removes and returns the request that timed out first.
-    pub(super) fn take_timed_out(&mut self, now: Millis) -> Option<RequestId> {
-        let request = self.first_timed_out(now)?;
-        self.timeouts.pop_first();
-        self.timing_out = None;
-        Some(request)
+        self.timeouts.first().filter(|(time, _)| time.get() <= now).map(|(_, request)| *request)
     }
 
     /// How many of the request's locks have had their last look, before the request is told that its time is up. These looks may take
@@ -110,10 +89,6 @@ impl RequestTimers {
 
 #[cfg(any(test, debug_assertions))]
 impl RequestTimers {
-    pub(super) fn timeouts(&self) -> impl Iterator<Item = &(Millis, RequestId)> {
-        self.timeouts.iter()
-    }
-
     pub(super) fn tries(&self) -> impl Iterator<Item = &RequestId> {
         self.tries.iter()
     }
@@ -122,7 +97,7 @@ impl RequestTimers {
 #[cfg(test)]
 impl RequestTimers {
     pub(super) fn renumber_requests(&mut self, new: &BTreeMap<RequestId, RequestId>) {
-        self.timeouts = self.timeouts.iter().map(|(time, request)| (*time, new[request])).collect();
+        self.timeouts.renumber(|time, request| (time, new[&request]));
         self.tries = self.tries.iter().map(|request| new[request]).collect();
         self.last_tried = new.get(&self.last_tried).copied().unwrap_or(RequestId::MIN);
         self.timing_out = self.timing_out.and_then(|(request, seen)| Some((*new.get(&request)?, seen)));

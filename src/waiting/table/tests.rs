@@ -36,7 +36,7 @@ impl<C: Copy> WaitTable<C> {
     /// The queue in order of arrival, with each request.
     pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, AcquireRequest<'static>)> {
         let requests = self.locks.lock(at).queue.iter();
-        requests.map(|request| (request, self.waiters.by_request[&request].ask.clone())).collect()
+        requests.map(|request| (request, self.waiters.get(request).unwrap().ask.clone())).collect()
     }
 
     /// The grants of waiters that the server has not freed yet.
@@ -88,7 +88,7 @@ impl<C: Copy> WaitTable<C> {
     fn clients_of_one(&self) -> impl Iterator<Item = u64> {
         let entries = self.locks.entries.values();
         let sessions = entries.flat_map(|entry| entry.grants.sessions()).map(|session| session.client);
-        let waiters = self.waiters.by_request.values().map(|waiter| waiter.client_id);
+        let waiters = self.waiters.range(..).map(|(_, waiter)| waiter.client_id);
         sessions.chain(waiters).chain(self.connections.clients())
     }
 
@@ -103,9 +103,7 @@ impl<C: Copy> WaitTable<C> {
                 record.session.iter_mut().for_each(|session| session.client = ids[&session.client]);
             });
         }
-        for waiter in self.waiters.by_request.values_mut() {
-            waiter.client_id = ids[&waiter.client_id];
-        }
+        self.waiters.change_all(|waiter| waiter.client_id = ids[&waiter.client_id]);
         self.connections.renumber_clients(ids);
     }
 }
@@ -113,12 +111,9 @@ impl<C: Copy> WaitTable<C> {
 impl<C: Copy> WaitTable<C> {
     /// Gives the timers that are due at once the least numbers, in the same order.
     fn renumber_at_once(&mut self) {
-        for id in self.locks.timers.take_at_once() {
-            if let Some(entry) = self.locks.entries.get_mut(id.to_ref()) {
-                entry.timers.taken(Lane::Now);
-            }
-            self.locks.look_by(id.to_ref(), 0);
-        }
+        let at_once = Vec::from_iter(std::iter::from_fn(|| self.locks.take_due(Lane::Now, 0)));
+        self.locks.timers.restart_numbers();
+        at_once.iter().for_each(|id| _ = self.locks.look_by(id.to_ref(), 0));
     }
 }
 
@@ -129,7 +124,7 @@ impl WaitTable<RequestId> {
         let (mut new, mut last) = (BTreeMap::new(), std::num::NonZeroU64::MIN);
         self.for_each_table(|table| {
             table.waiters.last_request = last;
-            for request in table.waiters.by_request.keys().copied().collect::<Vec<_>>() {
+            for request in table.waiters.range(..).map(|(request, _)| request).collect::<Vec<_>>() {
                 new.insert(request, table.waiters.next_request());
             }
             last = table.waiters.last_request;
@@ -156,17 +151,16 @@ impl WaitTable<RequestId> {
             let queued: Vec<RequestId> = entry.queue.iter().collect();
             entry.queue = Queue::new();
             for request in queued {
-                entry.queue.join(new[&request], self.waiters.by_request[&request].ask.owner.clone());
+                entry.queue.join(new[&request], self.waiters.get(request).unwrap().ask.owner.clone());
             }
             if let Some(upgrader) = &mut entry.upgrader {
                 upgrader.requests = upgrader.requests.iter().map(|request| new[request]).collect();
             }
             entry.grants.change_all(|record| record.pending.renumber_requests(new));
         }
-        self.waiters.timers.renumber_requests(new);
+        self.waiters.renumber_requests(new);
         self.renumber_at_once();
         self.connections.renumber_requests(new);
-        self.waiters.owners.renumber_requests(new);
         self.replication.renumber_requests(new);
         self.outgoing = std::mem::take(&mut self.outgoing)
             .into_iter()
@@ -175,17 +169,13 @@ impl WaitTable<RequestId> {
                 due => Some(due),
             })
             .collect();
-        self.waiters.by_request = std::mem::take(&mut self.waiters.by_request)
-            .into_iter()
-            .map(|(request, mut waiter)| {
-                if let WaitKind::Blocked(client) = &mut waiter.way {
-                    *client = new[&request];
-                }
-                if waiter.timeout == 0 || waiter.phase != Phase::Queued {
-                    waiter.since = 0;
-                }
-                (new[&request], waiter)
-            })
-            .collect();
+        self.waiters.change_all(|waiter| {
+            if let WaitKind::Blocked(client) = &mut waiter.way {
+                *client = new[client];
+            }
+            if waiter.timeout == 0 || waiter.phase != Phase::Queued {
+                waiter.since = 0;
+            }
+        });
     }
 }

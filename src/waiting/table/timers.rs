@@ -1,7 +1,6 @@
 //! When to look at locks, and when to renew their sessions. This file knows only the names of locks.
 
-use std::collections::BTreeSet;
-
+use super::index::Index;
 use super::lock_id::LockId;
 use crate::lock::Millis;
 
@@ -18,8 +17,8 @@ pub(crate) enum Lane {
 
 /// The timers of one lock: the time of the next look, and the time of the next renewal. A timer may be too early, because a lease has been
 /// moved since. In that case the look costs little, and sets the next timer.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct LockTimers {
     look: Option<Millis>,
     renewal: Option<Millis>,
@@ -28,13 +27,20 @@ pub(super) struct LockTimers {
 /// A timer that is due at once has a number in place of a time. Numbers are below all times, and rise in the order in which timers are set.
 const AT_ONCE: Millis = Millis::MIN;
 
+/// All locks with timers, by time.
+#[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Clone, Hash))]
+pub(super) struct Lanes {
+    /// The timers that are due at once.
+    now: Index<Millis, LockId>,
+    looks: Index<Millis, LockId>,
+    renewals: Index<Millis, LockId>,
+}
+
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Timers {
-    /// The timers that are due at once.
-    at_once: BTreeSet<(Millis, LockId)>,
-    looks: BTreeSet<(Millis, LockId)>,
-    renewals: BTreeSet<(Millis, LockId)>,
+    pub(super) lanes: Lanes,
     /// The last number of a timer that is due at once.
     last_number: Millis,
     /// The kind of work with which the next turn begins: see `run_due`.
@@ -65,37 +71,37 @@ impl LockTimers {
     pub(super) fn is_renewal_due(&self, now: Millis) -> bool {
         self.renewal.is_none_or(|time| time <= now)
     }
+}
 
-    /// Notes that the lock was taken from this lane, so that its timer in the lane is not set any more.
-    pub(super) fn taken(&mut self, lane: Lane) {
-        *self.of(lane) = None;
+impl Lanes {
+    const fn new() -> Self {
+        Self { now: Index::new(), looks: Index::new(), renewals: Index::new() }
+    }
+
+    #[inline(always)]
+    pub(super) fn write(&mut self, id: &LockId, from: LockTimers, to: LockTimers) {
+        let look = |timers: LockTimers, now: bool| timers.look.filter(|time| (*time < 0) == now);
+        self.now.set(id, look(from, true), look(to, true));
+        self.looks.set(id, look(from, false), look(to, false));
+        self.renewals.set(id, from.renewal, to.renewal);
     }
 }
 
 impl Timers {
     pub(super) const fn new() -> Self {
-        Self {
-            at_once: BTreeSet::new(),
-            looks: BTreeSet::new(),
-            renewals: BTreeSet::new(),
-            last_number: 0,
-            next_kind: 0,
-            paused_until: 0,
-            last_run: 0,
-        }
+        Self { lanes: Lanes::new(), last_number: 0, next_kind: 0, paused_until: 0, last_run: 0 }
     }
 
-    fn lane(&mut self, lane: Lane, time: Millis) -> &mut BTreeSet<(Millis, LockId)> {
-        match lane {
-            Lane::Renewal => &mut self.renewals,
-            _ if time < 0 => &mut self.at_once,
-            _ => &mut self.looks,
-        }
+    /// Changes the timers of a lock. No other code does so.
+    #[inline(always)]
+    fn change(&mut self, own: &mut LockTimers, id: &LockId, body: impl FnOnce(&mut LockTimers)) {
+        let from = *own;
+        body(own);
+        self.lanes.write(id, from, *own);
     }
 
     /// Sets a timer of a lock, for `time` at the latest; 0: at once.
     pub(super) fn set(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId, time: Millis) {
-        let set = own.of(lane);
         let time = match time {
             1.. => time,
             _ => {
@@ -103,22 +109,18 @@ impl Timers {
                 AT_ONCE.saturating_add(self.last_number)
             }
         };
-        if set.is_some_and(|earlier| earlier <= time) {
-            return;
+        if own.of(lane).is_none_or(|earlier| time < earlier) {
+            self.change(own, id, |own| *own.of(lane) = Some(time));
         }
-        let id = id.clone();
-        if let Some(later) = set.replace(time) {
-            self.lane(lane, later).remove(&(later, id.clone()));
-        }
-        self.lane(lane, time).insert((time, id));
     }
 
     /// Cancels the timers of a lock that are due, since the lock is being looked at.
     pub(super) fn cancel_due(&mut self, own: &mut LockTimers, id: &LockId, now: Millis) {
-        for lane in [Lane::Look, Lane::Renewal] {
-            if let Some(time) = own.of(lane).take_if(|time| *time <= now) {
-                self.lane(lane, time).remove(&(time, id.clone()));
-            }
+        if own.is_due(now) {
+            self.change(own, id, |own| {
+                own.look.take_if(|time| *time <= now);
+                own.renewal.take_if(|time| *time <= now);
+            });
         }
     }
 
@@ -126,25 +128,34 @@ impl Timers {
         self.cancel_due(own, id, Millis::MAX);
     }
 
-    /// Takes the lock that is due first in this lane, if its time has come.
-    pub(super) fn take_due(&mut self, lane: Lane, now: Millis) -> Option<LockId> {
-        let set = self.lane(lane, if lane == Lane::Now { AT_ONCE } else { now });
-        set.first().filter(|(time, _)| *time <= now)?;
-        set.pop_first().map(|(_, id)| id)
+    /// Cancels the timer of a lock that was taken from this lane.
+    pub(super) fn taken(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId) {
+        self.change(own, id, |own| *own.of(lane) = None);
+    }
+
+    /// The lock that is due first in this lane, if its time has come.
+    pub(super) fn first_due(&self, lane: Lane, now: Millis) -> Option<&LockId> {
+        let Lanes { now: at_once, looks, renewals } = &self.lanes;
+        let lane = match lane {
+            Lane::Now => at_once,
+            Lane::Look => looks,
+            Lane::Renewal => renewals,
+        };
+        lane.first().filter(|(time, _)| *time <= now).map(|(_, id)| id)
     }
 
     /// If a timer is still due after its lock was looked at, moves the timer to the next millisecond. Otherwise it would stay due forever
     /// on a server that does not let keys expire. (A timer that is due at once is not moved: the look at the lock goes on.)
     pub(super) fn put_off(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId, now: Millis) {
-        let set = own.of(lane);
-        let Some(time) = set.take_if(|time| (1..=now).contains(time)) else { return };
-        self.lane(lane, time).remove(&(time, id.clone()));
-        self.set(own, lane, id, now.saturating_add(1));
+        self.change(own, id, |own| {
+            let due = own.of(lane).iter_mut().filter(|time| (1..=now).contains(*time));
+            due.for_each(|time| *time = now.saturating_add(1));
+        });
     }
 
     /// Notes the end of a turn in which locks could be looked at.
     pub(crate) fn end_run(&mut self, now: Millis) {
-        let left = self.renewals.first().map_or(now, |(time, _)| time.saturating_sub(1));
+        let left = self.lanes.renewals.first().map_or(now, |(time, _)| time.saturating_sub(1));
         self.last_run = left.min(now);
     }
 
@@ -160,17 +171,17 @@ impl Timers {
 
     /// When a lock is to be looked at next; 0: now.
     pub(super) fn next_due(&self) -> Option<Millis> {
-        let looks = [self.at_once.first(), self.looks.first(), self.renewals.first()].into_iter().flatten();
-        looks.map(|(time, _)| self.not_paused(*time)).min()
+        let Lanes { now, looks, renewals } = &self.lanes;
+        let first = [now.first(), looks.first(), renewals.first()].into_iter().flatten();
+        first.map(|(time, _)| self.not_paused(*time)).min()
     }
 }
 
 #[cfg(test)]
 impl Timers {
-    /// Takes the locks that are due at once, in order, and restarts their numbers.
-    pub(super) fn take_at_once(&mut self) -> Vec<LockId> {
+    /// Restarts the numbers of the timers that are due at once.
+    pub(super) fn restart_numbers(&mut self) {
         self.last_number = 0;
-        std::mem::take(&mut self.at_once).into_iter().map(|(_, id)| id).collect()
     }
 
     /// Reduces `last_run` to what matters: which of these renewals it is after.
@@ -191,32 +202,6 @@ impl LockTimers {
     }
 }
 
-#[cfg(any(test, debug_assertions))]
-impl Timers {
-    /// The timers of a lock are those that its entry has.
-    pub(super) fn check(&self, own: &LockTimers, id: &LockId) {
-        let set = |timers: &BTreeSet<(Millis, LockId)>| {
-            let its = timers.iter().filter(|(_, other)| other == id).map(|(time, _)| *time);
-            its.collect::<Vec<_>>()
-        };
-        let looks = [set(&self.at_once), set(&self.looks)].concat();
-        assert_eq!(looks, Vec::from_iter(own.look), "{id:?}");
-        assert_eq!(set(&self.renewals), Vec::from_iter(own.renewal), "{id:?}");
-    }
-
-    /// The number of timers that are set.
-    pub(super) fn locks(&self) -> usize {
-        self.at_once.len() + self.looks.len() + self.renewals.len()
-    }
-}
-
-#[cfg(any(test, debug_assertions))]
-impl LockTimers {
-    pub(super) fn len(&self) -> usize {
-        usize::from(self.look.is_some()) + usize::from(self.renewal.is_some())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::LockRef;
@@ -231,14 +216,12 @@ mod tests {
                 let id = LockRef { db: 0, key: b"k" }.to_id();
                 timers.set(&mut own, lane, &id, time);
                 timers.cancel_due(&mut own, &id, 5);
-                assert_eq!(
-                    (own.len(), timers.next_due().is_none()),
-                    (usize::from(!is_over), is_over),
-                    "{time}"
-                );
-                timers.check(&own, &id);
+                assert_eq!((own.is_set(), timers.next_due().is_some()), (!is_over, !is_over), "{time}");
+                let mut lanes = Lanes::new();
+                lanes.write(&id, LockTimers::new(), own);
+                assert_eq!(timers.lanes, lanes);
                 timers.cancel_all(&mut own, &id);
-                assert_eq!((own.len(), timers.next_due()), (0, None));
+                assert_eq!((own.is_set(), timers.next_due()), (false, None));
             }
         }
     }

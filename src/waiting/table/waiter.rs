@@ -1,6 +1,6 @@
 //! A waiter, from its place in a queue to its answer; and a session.
 
-use std::num::{NonZeroI64, NonZeroU64};
+use std::num::{NonZeroI64, NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use super::lock_id::{LockId, LockRef};
@@ -209,6 +209,21 @@ impl<C> Arrival<C> {
     }
 }
 
+/// What the indexes of waiters depend on.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct WaiterKeys {
+    pub(super) ends: Option<Ends>,
+    /// Whether the waiter is in its queues.
+    pub(super) queued: bool,
+    /// The connection of a place.
+    pub(super) place: Option<u64>,
+    /// The number of replicas that are to confirm the answer.
+    pub(super) awaits: Option<NonZeroU32>,
+}
+
+/// A time in ms. It is not 0, which saves 8 bytes.
+pub(super) type Ends = NonZeroI64;
+
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 pub(super) struct Waiter<C> {
     pub(super) locks: RequestedLocks,
@@ -220,29 +235,41 @@ pub(super) struct Waiter<C> {
     pub(super) since: Micros,
     pub(super) timeout: Millis,
     pub(super) confirm: Option<Confirm>,
-    /// When the waiter times out. After its grant, when the time to claim or confirm the grant is over. Never 0, which saves 8 bytes.
-    ends: Option<NonZeroI64>,
+    /// When the waiter times out. After its grant, when the time to claim or confirm the grant is over.
+    ends: Option<Ends>,
     /// The waiter was answered because its answer was due. Otherwise an operator had it answered, by `CLIENT UNBLOCK`.
     pub(super) unblocked: bool,
 }
 
 impl<C> Waiter<C> {
     pub(super) fn new(locks: RequestedLocks, arrival: Arrival<C>) -> Self {
-        let ends = arrival.gives_up().and_then(NonZeroI64::new);
+        let ends = arrival.gives_up().and_then(Ends::new);
         let Arrival { ask, way, client_id, since, timeout, confirm } = arrival;
         let (phase, unblocked) = (Phase::Queued, false);
         Self { locks, ask, phase, way, client_id, since, timeout, confirm, ends, unblocked }
     }
 
-    /// When the waiter times out; after its grant, when the time to claim or confirm that is over.
-    pub(super) fn ends(&self) -> Option<Millis> {
-        self.ends.map(NonZeroI64::get)
+    #[inline(always)]
+    pub(super) fn keys(&self) -> WaiterKeys {
+        WaiterKeys {
+            ends: self.ends,
+            queued: matches!(self.phase, Phase::Queued),
+            place: self.channel().map(|_| self.client_id),
+            awaits: match self.phase {
+                Phase::Unconfirmed(_) => self.confirm.map(|confirm| confirm.replicas),
+                _ => None,
+            },
+        }
     }
 
-    /// Sets when the waiter times out. Returns the earlier time.
-    pub(super) fn set_ends(&mut self, ends: Option<Millis>) -> Option<Millis> {
-        let earlier = std::mem::replace(&mut self.ends, ends.and_then(NonZeroI64::new));
-        earlier.map(NonZeroI64::get)
+    /// Sets when the waiter times out; after its grant, when the time to claim or confirm that is over.
+    pub(super) fn end_by(&mut self, ends: Option<Millis>) {
+        self.ends = ends.and_then(Ends::new);
+    }
+
+    /// Moves the waiter to its next phase, which has no end.
+    pub(super) fn go_on(&mut self, next: Phase) {
+        (self.phase, self.ends) = (next, None);
     }
 
     /// The channel for the waiter's answer, if it is not the reply to its command.

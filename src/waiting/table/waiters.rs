@@ -1,26 +1,137 @@
-//! All waiters, by the numbers of their requests, and their timers.
+//! All waiters, by the numbers of their requests, and their timers; and the only way to change a waiter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::ops::RangeBounds;
 
+use super::connections::Connections;
 use super::lock_id::{LockId, LockRef};
 use super::outgoing::Outgoing;
 use super::owners::Owners;
 use super::queue::RequestId;
+use super::replication::{Awaited, Replication};
 use super::request_timers::RequestTimers;
-use super::waiter::{Answer, Arrival, Phase, RequestedLock, RequestedLocks, WaitKind, Waiter};
+use super::waiter::{Answer, Phase, RequestedLock, RequestedLocks, WaitKind, Waiter, WaiterKeys};
 use crate::lock::{AcquireRequest, Millis, Owner};
 
 /// All waiters, from when each begins to wait until the server has freed it, which is some time after it left its queues. `C` is a blocked
 /// client, as the server knows it.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 pub(crate) struct Waiters<C> {
-    pub(super) by_request: BTreeMap<RequestId, Waiter<C>>,
+    by_request: BTreeMap<RequestId, Waiter<C>>,
     /// The waiters in queues.
     pub(super) owners: Owners,
     pub(crate) timers: RequestTimers,
     pub(super) last_request: NonZeroU64,
+}
+
+/// The waiters, to be changed, and the parts of the table with indexes of them.
+pub(crate) struct Waits<'a, C> {
+    by_request: &'a mut BTreeMap<RequestId, Waiter<C>>,
+    indexes: Indexes<'a>,
+}
+
+struct Indexes<'a> {
+    owners: &'a mut Owners,
+    timers: &'a mut RequestTimers,
+    connections: &'a mut Connections,
+    replication: &'a mut Replication,
+}
+
+impl Indexes<'_> {
+    /// Writes the difference between the keys of a waiter before and after a change.
+    #[inline(always)]
+    fn write<C>(&mut self, request: RequestId, waiter: &Waiter<C>, from: WaiterKeys, to: WaiterKeys) {
+        self.timers.timeouts.set(&request, from.ends, to.ends);
+        self.replication.set(|| Awaited::Answer(request), from.awaits, to.awaits);
+        if from.place != to.place {
+            self.connections.set_place(request, waiter.locks.weight(), from.place, to.place);
+        }
+        match (from.queued, to.queued) {
+            (false, true) => self.owners.set(request, waiter, true),
+            (true, false) => {
+                self.owners.set(request, waiter, false);
+                self.timers.cancel_try(request);
+            }
+            _ => (),
+        }
+    }
+}
+
+impl<'a, C: Copy> Waits<'a, C> {
+    #[inline(always)]
+    pub(super) fn new(
+        waiters: &'a mut Waiters<C>,
+        connections: &'a mut Connections,
+        replication: &'a mut Replication,
+    ) -> Self {
+        let Waiters { by_request, owners, timers, .. } = waiters;
+        Self { by_request, indexes: Indexes { owners, timers, connections, replication } }
+    }
+
+    pub(super) fn add(mut self, request: RequestId, waiter: Waiter<C>) {
+        self.index(request, &waiter);
+        self.by_request.insert(request, waiter);
+    }
+
+    pub(super) fn index(&mut self, request: RequestId, waiter: &Waiter<C>) {
+        self.indexes.write(request, waiter, WaiterKeys::default(), waiter.keys());
+    }
+
+    /// Changes a waiter. Nothing else changes what an index depends on.
+    #[inline(always)]
+    pub(super) fn change<R>(
+        mut self,
+        request: RequestId,
+        body: impl FnOnce(&mut Waiter<C>) -> R,
+    ) -> Option<R> {
+        let waiter = self.by_request.get_mut(&request)?;
+        let from = waiter.keys();
+        let result = body(waiter);
+        self.indexes.write(request, waiter, from, waiter.keys());
+        Some(result)
+    }
+
+    /// Changes what no index depends on, and so compares no keys.
+    #[inline(always)]
+    pub(super) fn edit<R>(self, request: RequestId, body: impl FnOnce(&mut Waiter<C>) -> R) -> Option<R> {
+        let waiter = self.by_request.get_mut(&request)?;
+        let keys = waiter.keys();
+        let result = body(waiter);
+        debug_assert!(waiter.keys() == keys, "{request:?}");
+        Some(result)
+    }
+
+    pub(super) fn remove(mut self, request: RequestId) -> Option<Waiter<C>> {
+        let waiter = self.by_request.remove(&request)?;
+        self.indexes.write(request, &waiter, waiter.keys(), WaiterKeys::default());
+        Some(waiter)
+    }
+
+    /// Moves a waiter to its next phase.
+    pub(super) fn go_on(self, request: RequestId, next: Phase) {
+        self.change(request, |waiter| waiter.go_on(next));
+    }
+
+    /// Notes the index of the lock that keeps the waiter waiting.
+    pub(crate) fn stuck_at(self, request: RequestId, number: usize) {
+        self.edit(request, |waiter| match &mut waiter.locks {
+            RequestedLocks::Several { stuck, .. } => *stuck = number,
+            RequestedLocks::One(_) => debug_assert!(false, "{request:?} is being tried"),
+        });
+    }
+
+    /// Sets `unblocked` if the waiter is still to be told. Returns what to send: a reply to a blocked client, or a message to a place.
+    pub(super) fn answer_due(self, request: RequestId) -> Option<Outgoing<C>> {
+        self.edit(request, |waiter| {
+            // A waiter that an operator has sent away in this step has been told already.
+            waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
+            match waiter.way {
+                WaitKind::Blocked(client) => Outgoing::Client(client),
+                WaitKind::Notified(_) => Outgoing::Place(request),
+            }
+        })
+    }
 }
 
 impl<C: Copy> Waiters<C> {
@@ -49,12 +160,13 @@ impl<C: Copy> Waiters<C> {
         self.owners.len()
     }
 
-    pub(super) fn get(&self, request: RequestId) -> Option<&Waiter<C>> {
-        self.by_request.get(&request)
+    /// Whether no waiter is left that the server has not freed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_request.is_empty()
     }
 
-    pub(super) fn get_mut(&mut self, request: RequestId) -> Option<&mut Waiter<C>> {
-        self.by_request.get_mut(&request)
+    pub(super) fn get(&self, request: RequestId) -> Option<&Waiter<C>> {
+        self.by_request.get(&request)
     }
 
     pub(super) fn phase(&self, request: RequestId) -> Option<Phase> {
@@ -71,76 +183,6 @@ impl<C: Copy> Waiters<C> {
         requests: impl RangeBounds<RequestId>,
     ) -> impl Iterator<Item = (RequestId, &Waiter<C>)> {
         self.by_request.range(requests).map(|(request, waiter)| (*request, waiter))
-    }
-
-    /// Adds a waiter that is in the queues of all its locks.
-    pub(super) fn join(&mut self, request: RequestId, waiter: Waiter<C>) {
-        let (owner, locks) = (&waiter.ask.owner, &waiter.locks);
-        self.owners.join(owner, request, locks, waiter.channel().is_some());
-        self.insert(request, waiter);
-    }
-
-    /// Adds a waiter, which may be in no queue.
-    pub(super) fn insert(&mut self, request: RequestId, waiter: Waiter<C>) {
-        self.timers.set_timeout(request, waiter.ends());
-        self.by_request.insert(request, waiter);
-    }
-
-    /// Moves a waiter out of its queues, to its next phase. Returns whether it was in them.
-    pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
-        let queued = self.by_request.get_mut(&request).filter(|waiter| waiter.phase == Phase::Queued);
-        let Some(waiter) = queued else { return false };
-        waiter.phase = next;
-        self.timers.cancel_timeout(request, waiter.set_ends(None));
-        self.timers.cancel_try(request);
-        self.owners.leave(&waiter.ask.owner, request, &waiter.locks, waiter.channel().is_some());
-        true
-    }
-
-    /// Moves a waiter that has left its queues to its next phase, and cancels its timeout.
-    pub(super) fn go_on(&mut self, request: RequestId, next: Phase) {
-        if let Some(waiter) = self.by_request.get_mut(&request) {
-            waiter.phase = next;
-            self.timers.cancel_timeout(request, waiter.set_ends(None));
-        }
-    }
-
-    /// Drops and returns a waiter that is in no queue.
-    pub(super) fn remove(&mut self, request: RequestId) -> Option<Waiter<C>> {
-        let waiter = self.by_request.remove(&request)?;
-        debug_assert!(waiter.phase != Phase::Queued);
-        self.timers.cancel_timeout(request, waiter.ends());
-        Some(waiter)
-    }
-
-    /// Updates a place whose owner asks again for the same locks: the place stays, and the new request's options replace the old ones.
-    /// Returns the connection on which the owner asked before, and the locks.
-    pub(super) fn ask_again(
-        &mut self,
-        request: RequestId,
-        arrival: Arrival<C>,
-    ) -> Option<(u64, &RequestedLocks)> {
-        let waiter = self.by_request.get_mut(&request).filter(|waiter| waiter.phase == Phase::Queued);
-        debug_assert!(waiter.is_some(), "{request:?} has a place");
-        let (waiter, ends) = (waiter?, arrival.gives_up());
-        self.timers.cancel_timeout(request, waiter.set_ends(ends));
-        self.timers.set_timeout(request, ends);
-        if waiter.locks.are_several() {
-            // The place may be able to have all its locks now.
-            self.timers.try_soon(request);
-        }
-        let Arrival { ask, way, client_id, timeout, .. } = arrival;
-        let earlier = std::mem::replace(&mut waiter.client_id, client_id);
-        (waiter.ask, waiter.way, waiter.timeout) = (ask, way, timeout);
-        Some((earlier, &waiter.locks))
-    }
-
-    /// Sets the time by which the owner has to claim its grant, or replicas have to confirm the grant.
-    pub(super) fn end_by(&mut self, request: RequestId, ends: Millis) {
-        if let Some(waiter) = self.by_request.get_mut(&request) {
-            waiter.set_ends(Some(ends));
-            self.timers.set_timeout(request, Some(ends));
-        }
     }
 
     /// Whether this request is a place.
@@ -206,26 +248,6 @@ impl<C: Copy> Waiters<C> {
         locks.map(|lock| lock.id.clone()).collect()
     }
 
-    /// Notes the index of the lock that keeps the waiter waiting.
-    pub(crate) fn stuck_at(&mut self, request: RequestId, number: usize) {
-        let waiter = self.by_request.get_mut(&request);
-        match waiter.map(|waiter| &mut waiter.locks) {
-            Some(RequestedLocks::Several { stuck, .. }) => *stuck = number,
-            other => debug_assert!(false, "{other:?} is being tried"),
-        }
-    }
-
-    /// Sets `unblocked` if the waiter is still to be told. Returns what to send: a reply to a blocked client, or a message to a place.
-    pub(super) fn answer_due(&mut self, request: RequestId) -> Option<Outgoing<C>> {
-        let waiter = self.by_request.get_mut(&request)?;
-        // A waiter that an operator has sent away in this step has been told already.
-        waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
-        Some(match waiter.way {
-            WaitKind::Blocked(client) => Outgoing::Client(client),
-            WaitKind::Notified(_) => Outgoing::Place(request),
-        })
-    }
-
     /// The connection of a waiter that has been told of its grant, and whether it was told because its answer was due.
     pub(crate) fn told_client(&self, request: RequestId) -> Option<(u64, bool)> {
         let waiter = self.get(request)?;
@@ -246,5 +268,20 @@ impl<C: Copy> Waiters<C> {
     /// Whether anybody waits for several locks.
     pub(crate) fn has_several(&self) -> bool {
         self.owners.has_several()
+    }
+}
+
+#[cfg(test)]
+impl<C> Waiters<C> {
+    /// Changes all waiters, but nothing on which an index of this part depends.
+    pub(super) fn change_all(&mut self, change: impl FnMut(&mut Waiter<C>)) {
+        self.by_request.values_mut().for_each(change);
+    }
+
+    pub(super) fn renumber_requests(&mut self, new: &BTreeMap<RequestId, RequestId>) {
+        let waiters = std::mem::take(&mut self.by_request).into_iter();
+        self.by_request = waiters.map(|(request, waiter)| (new[&request], waiter)).collect();
+        self.owners.renumber_requests(new);
+        self.timers.renumber_requests(new);
     }
 }

@@ -1,0 +1,69 @@
+//! Indexes: rows in the order of a key that follows from the row. A row without the key is not in the index.
+//!
+//! Nobody adds a row to an index, or takes it out. Each kind of row is changed by one function, which computes the keys of the row before
+//! and after the change, and has the difference written:
+//!
+//! | row | its keys | the function | what writes the difference |
+//! |---|---|---|---|
+//! | `Waiter` | `WaiterKeys` | `Waits::change` | `Indexes::write` in `waiters` |
+//! | `GrantRecord` | `SessionKeys` | `Sessions::change` | `Sessions::write` |
+//! | `LockTimers` | all of it | `Timers::change` | `Lanes::write` |
+//! | `Pending` | `target()` | `Replication::write` | the same |
+//! | `Since` of a lock | all of it | `HeldSince::note` | the same |
+//!
+//! A new index needs a key, and a line in the function that writes. `check` computes all indexes anew, and compares them.
+
+use std::collections::BTreeSet;
+use std::collections::btree_set::Range;
+use std::ops::RangeBounds;
+
+use super::queue::RequestId;
+
+#[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Clone, Hash))]
+pub(super) struct Index<K, Id>(BTreeSet<(K, Id)>);
+
+impl<K: Copy + Ord, Id: Clone + Ord> Index<K, Id> {
+    pub(super) const fn new() -> Self {
+        Self(BTreeSet::new())
+    }
+
+    /// Moves a row whose key has changed; `None`: no key.
+    #[inline(always)]
+    pub(super) fn set(&mut self, id: &Id, from: Option<K>, to: Option<K>) {
+        if from == to {
+            return;
+        }
+        if let Some(key) = from {
+            self.0.remove(&(key, id.clone()));
+        }
+        if let Some(key) = to {
+            self.0.insert((key, id.clone()));
+        }
+    }
+
+    pub(super) fn first(&self) -> Option<&(K, Id)> {
+        self.0.first()
+    }
+
+    pub(super) fn range(&self, range: impl RangeBounds<(K, Id)>) -> Range<'_, (K, Id)> {
+        self.0.range(range)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Gives all rows other keys and numbers.
+    #[cfg(test)]
+    pub(super) fn renumber(&mut self, change: impl Fn(K, Id) -> (K, Id)) {
+        self.0 = std::mem::take(&mut self.0).into_iter().map(|(key, id)| change(key, id)).collect();
+    }
+}
+
+impl<K: Copy + Ord> Index<K, RequestId> {
+    /// The requests with this key, in order of arrival.
+    pub(super) fn of(&self, key: K) -> impl DoubleEndedIterator<Item = RequestId> {
+        self.range((key, RequestId::MIN)..=(key, RequestId::MAX)).map(|(_, request)| *request)
+    }
+}
