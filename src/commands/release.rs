@@ -1,6 +1,6 @@
 //! `LOCK.RELEASE key owner [ALL] [FENCE fence]`
 //!
-//! Replies with the number of holds that are left. At 0, the grant ends, and the lock is handed over. The lease of the grant stays.
+//! Replies with the number of holds that are left. At 0, the grant ends, and the lock is handed over. Otherwise the lease stays as it is.
 
 use super::parse;
 use crate::error::Error;

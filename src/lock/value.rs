@@ -103,7 +103,7 @@ impl Value {
         self.several().map_or(until, |several| several.first_deadline(until))
     }
 
-    /// Whether one of several leases has no end, whatever the key's TTL is.
+    /// Whether there are several grants, and the stored end of one is `Never`, even if the key has got a TTL since.
     pub(crate) fn is_endless(&self) -> bool {
         self.several().is_some_and(|several| several.until() == Deadline::Never)
     }

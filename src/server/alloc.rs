@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// An allocator like that of a Redis built with musl: each block follows its size, so it starts 8 bytes after a multiple of 16.
+    /// Like the allocator of a Redis built with musl, which keeps a size of 8 bytes before each block, at a multiple of 16.
     #[derive(Default)]
     struct Prefixed(Mutex<HashMap<usize, Layout>>);
 

@@ -53,7 +53,7 @@ fn check_later() {
 
 /// Notes that somebody may listen from now on.
 pub(super) fn begin() {
-    // The swap is outside the guard, so that no effect is lost if something panics.
+    // The swap is outside the guard: even if something panics in there, effects are replicated from now on.
     if NOBODY.swap(false, Ordering::Relaxed) {
         guard(c"audience", check_later);
     }

@@ -70,7 +70,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         if kind == raw::REDISMODULE_KEYTYPE_EMPTY as i32 {
             return Ok(std::ptr::null_mut());
         }
-        // SAFETY: the key is open. For a value of another kind the server returns null.
+        // SAFETY: the key is open. If the value is not of a module's type, the server returns null.
         let native = unsafe { api!(RedisModule_ModuleTypeGetType(key)) };
         if native.is_null() || native != T::handle().raw() {
             return Err(WrongType);

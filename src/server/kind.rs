@@ -38,9 +38,9 @@ pub(super) enum GetKeys {
     Unsafe,
 }
 
-/// Returns how this server finds the keys of a command whose keys have no fixed places. Only clusters call the command, before they
-/// redirect a client: Valkey does, and Redis did before 8.5 (8.6 uses the description; 8.2 and 8.4 were not tried). Since Valkey 8, and
-/// after Redis 8.0, the call comes from threads that read from clients.
+/// Returns how this server finds the keys of a command whose keys have no fixed places. Without a cluster, it uses the description. In a
+/// cluster, Valkey and Redis before 8.5 call the command to ask for its keys, before they redirect a client (8.6 does not; 8.2 and 8.4 were
+/// not tried). Since Valkey 8, and after Redis 8.0, this call comes from threads that read from clients.
 pub(super) fn get_keys(ctx: &Ctx<'_>) -> GetKeys {
     let redis = REDIS.load(Ordering::Relaxed);
     if !ctx.is_cluster() || redis >= number((8, 5)) {

@@ -55,8 +55,8 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     }
 }
 
-/// Returns the address for messages on this channel to the client of the running command. Returns an error if the user may not use the
-/// channel, in a script, and on a replica, which hands no lock over.
+/// Returns where to publish messages to the client of the running command: its user and this channel, as one address. Returns an error if
+/// the user may not use the channel, in a script, and on a replica, which hands no lock over.
 pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>, Error> {
     if ctx.is_replica() {
         Err(Error::NotifyOnReplica)

@@ -59,9 +59,9 @@ pub(super) fn hold_answer<B: LocksAccess>(
     });
 }
 
-/// Checks what replicas have acknowledged. If enough replicas have confirmed a client's grants, has the client told. Also asks the replicas
-/// about new grants. The server calls this when a replica has acknowledged something, when there is something new to ask and no question is
-/// open, and from time to time. If there is more to do, returns in how many ms to call again. (An acknowledgement always leads to a call.)
+/// Checks what replicas have acknowledged. Notes answers to clients whose grants or extension enough replicas have confirmed, and asks the
+/// replicas about new changes. The server calls this after an acknowledgement, when there is something new to ask and no question is open,
+/// and from time to time. Returns in how many ms to call this again; `None` if there is nothing to do before the next acknowledgement.
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     if host.table(|table| table.replication.is_empty()) {
         return None;

@@ -35,8 +35,8 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
     Some(told)
 }
 
-/// Answers a place by a message. If nobody receives the message, its grant is taken back. Otherwise the owner still has to claim the grant,
-/// unless its work starts with the message (`START`).
+/// Answers a place by a message. If nobody receives a message about grants, the place gives them up. Otherwise the owner still has to claim
+/// them, unless its work starts with the message (`START`).
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     let Some(told) = host.table(|table| table.with_table_of(request, |table| table.tell(request))) else {
         return;

@@ -106,7 +106,7 @@ fn recheck_waits_of_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     }
 }
 
-/// Grants a waiter all its locks, and has the waiter told. Returns the grant of each lock; `None` if there are no more fences (locks can
+/// Grants a waiter all its locks; the waiter is told later. Returns the grant of each lock; `None` if there are no more fences (locks can
 /// still be released).
 pub(super) fn grant_to_waiter<B: LocksAccess>(
     locks: &mut B,

@@ -75,7 +75,7 @@ impl<C: Copy> WaitTable<C> {
             let Some(request) = self.locks.lock(at).head() else { break };
             self.answer(request, Answer::WrongType);
         }
-        // There may be more waiters.
+        // There may be more waiters than `AT_A_TIME`. If so, a timer goes on with them.
         self.locks.look_by(at, 0);
         let kept = self.locks.lock(at).grants.counts().expired;
         self.end_grants(at, AT_A_TIME, MessageKind::Lost);

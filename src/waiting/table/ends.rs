@@ -112,7 +112,7 @@ impl<C: Copy> WaitTable<C> {
         locks
     }
 
-    /// Drops what is known of a grant that has ended. If its holder listens, it is sent a message of this kind. Places need not claim the
+    /// Drops what is known of a grant that has ended. A holder that listens gets a message, if there is a `kind`. Places need not claim the
     /// grant any more, and a place that has nothing else to claim is dropped.
     pub(crate) fn end_grant(
         &mut self,

@@ -121,7 +121,7 @@ impl LockEntry {
         }
     }
 
-    /// Puts the upgrader's waiters back in their order of arrival.
+    /// Ends the upgrade: no waiter goes ahead of the queue any more, and all are served in order of arrival.
     pub(crate) fn end_upgrade(&mut self) {
         self.upgrader = None;
     }
@@ -157,8 +157,8 @@ impl LockEntry {
         }
     }
 
-    /// Notes that the holders are to be told that somebody waits, if they have not been told of this queue. Returns whether they are to be
-    /// told.
+    /// Notes that holders are to be told that somebody waits, unless this has been noted already, or no holder is left to be told. Returns
+    /// whether it was noted now.
     pub(super) fn want(&mut self) -> bool {
         let tell = !self.wanted && !self.queue.is_empty() && self.grants.counts().uninformed > 0;
         self.wanted |= tell;

@@ -238,7 +238,7 @@ impl GrantRecords {
     }
 }
 
-/// Counts, for tests, the records that are looked at by going through all of them.
+/// Counts, for tests, the records that `iter` and `after` visit.
 #[inline(always)]
 fn note_look() {
     #[cfg(test)]

@@ -1,4 +1,4 @@
-//! All waiters, by the numbers of their requests, and their timers; and the only way to change a waiter.
+//! All waiters, by the numbers of their requests; the requests' timers; and `Waits`, the only way to change a waiter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -25,7 +25,7 @@ pub(crate) struct Waiters<C> {
     pub(super) last_request: NonZeroU64,
 }
 
-/// The waiters, to be changed, and the parts of the table with indexes of them.
+/// Lends the waiters for changes, together with the parts of the table that have an index of the waiters.
 pub(crate) struct Waits<'a, C> {
     by_request: &'a mut BTreeMap<RequestId, Waiter<C>>,
     indexes: Indexes<'a>,
@@ -223,7 +223,7 @@ impl<C: Copy> Waiters<C> {
     pub(crate) fn next_try(&mut self) -> Option<(RequestId, Vec<LockId>)> {
         loop {
             let request = self.timers.take_try()?;
-            // The request may have ended while the requests were set aside.
+            // The request may have ended while it was set aside (see `set_tries_aside`).
             if self.get(request).is_some() {
                 return Some((request, self.locks_of(request)));
             }
