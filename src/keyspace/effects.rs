@@ -39,6 +39,9 @@ const NO_DEADLINE: Millis = -1;
 /// The bytes to reserve for a state: enough if the owner is a UUID.
 const TYPICAL_LEN: usize = 96;
 
+/// The fields that the short form of an effect has.
+const IN_SHORT: [&str; 3] = ["holds", "max-hold", "made"];
+
 /// The new state of a lock.
 pub(crate) enum Effect {
     Free,
@@ -206,6 +209,7 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut digits = itoa::Buffer::new();
     let is_plain = grant.room().is_exclusive() && grant.explicit_slot().is_none() && grant.label().is_empty();
     let in_short = alone && is_plain;
+    debug_assert!(!in_short || grant.unusual().all(|(_, field, _)| IN_SHORT.contains(&field.name)));
     if !in_short {
         state.push(if alone { b'@' } else { b'&' });
     }

@@ -1,5 +1,6 @@
-//! The fields of a grant, except its owner and its fence. Files, effects, digests and `LOCK.INFO` use this list: a new field needs a row
-//! here, and no code elsewhere.
+//! The fields of a grant, except its owner and its fence. Files, effects, digests and `LOCK.INFO` use this list. A new field needs a row
+//! here and a place in `Full`. One that a command changes also needs a place in `GrantChange`, and one that most grants do not have counts
+//! in `is_plain` in `effects`.
 
 use super::{Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Room, Slot};
 

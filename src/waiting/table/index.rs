@@ -11,7 +11,8 @@
 //! | `Pending` | `target()` | `Replication::write` | the same |
 //! | `Since` of a lock | all of it | `HeldSince::note` | the same |
 //!
-//! A new index needs a key, and a line in the function that writes. `check` computes all indexes anew, and compares them.
+//! A new index of waiters needs a key in `WaiterKeys` (for bytes, a hash: a key is `Copy`), a field in `Waiters` and in `Indexes`, a line in
+//! `Indexes::write`, and one in `check`, which computes all indexes anew and compares them.
 
 use std::collections::BTreeSet;
 use std::collections::btree_set::Range;
