@@ -35,6 +35,7 @@ type Held struct {
 	fences, slots []int64
 	left          []int64   // the grant of one that released it while this one waited
 	until, due    time.Time // when the lock may be gone, and when there is something to do for it
+	sets          time.Time // when the lease ends that the command on its way sets
 	atMost        time.Time // when it ends whatever the answer that is on its way says: one that shares it has set a shorter lease
 	lease         time.Duration
 	doubted       bool
@@ -188,7 +189,7 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 		return
 	}
 	left, _ := reply.(int64)
-	h.until, h.due, h.started = never(), never(), false
+	h.until, h.due, h.started, h.sets = never(), never(), false, never()
 	if left < 0 { // somebody said PERSIST: it never ends
 		return
 	}
@@ -209,12 +210,27 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 // extends is to be called with the mutex before the lease is set: the server may do so even if its answer does not come. Before the
 // claim, the length of the server's own lease is not known.
 func (l *Locks) extends(h *Held, began time.Time) {
-	if h.request.lease > 0 {
-		l.shorten(h, h.request.lease, began)
-	} else if !h.started {
-		l.shorten(h, h.lease, began)
+	lease := h.request.lease
+	if lease == 0 && !h.started {
+		lease = h.lease
 	}
+	if lease > 0 {
+		l.shorten(h, lease, began)
+		h.sets = began.Add(lease)
+	}
+	l.departs(h)
+}
+
+// departs is for each command whose answer tells the lease: of two that are on their way for one grant, either may come last. To be
+// called with the mutex.
+func (l *Locks) departs(h *Held) {
 	h.atMost = never()
+	for _, other := range l.entries[h.request.owner] {
+		shares := slices.Equal(other.fences, h.fences) || enters(h, other)
+		if other != h && other.state == held && shares && other.sets.Before(h.atMost) {
+			h.atMost = other.sets
+		}
+	}
 }
 
 // shorten is for all that share the grant, or are about to: they share its lease. What they have asked already may come, or have come,
@@ -223,7 +239,7 @@ func (l *Locks) shorten(h *Held, lease time.Duration, began time.Time) {
 	until := began.Add(lease)
 	for _, other := range l.entries[h.request.owner] {
 		shares := slices.Equal(other.fences, h.fences)
-		if (shares || other.state == waiting) && until.Before(other.atMost) {
+		if (shares || enters(other, h)) && until.Before(other.atMost) {
 			other.atMost = until
 		}
 		if other.state == held && shares && until.Before(other.until) {
@@ -234,6 +250,11 @@ func (l *Locks) shorten(h *Held, lease time.Duration, began time.Time) {
 			l.plan(other, other.due)
 		}
 	}
+}
+
+// enters tells whether one that waits may be about to share the grant of the other.
+func enters(h, other *Held) bool {
+	return h.state == waiting && sameKeys(h.request.keys, other.request.keys)
 }
 
 // renew, in doubt, asks as for a new grant, so that the server knows this channel and this connection again. The fence tells
@@ -252,7 +273,7 @@ func (l *Locks) renew(h *Held) {
 	lease, began := r.lease, time.Now()
 	words := r.extend(h.fences, lease)
 	if asks {
-		h.atMost = never()
+		l.departs(h)
 		if !r.kept && !h.started { // to ask never makes a lease shorter
 			lease = time.Millisecond
 		}

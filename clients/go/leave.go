@@ -67,8 +67,11 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 		answered := <-coming
 		l.mutex.Lock()
 		h.note(answered)
-		// Others may have left meanwhile, without this grant.
-		h.used = h.used && (l.partner(h, waiting, held) != nil || h.fences != nil && l.partner(h, leaving) != nil)
+		// Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
+		knows := func(other *Held) bool {
+			return other != h && !other.used && other.state == leaving && slices.Equal(other.fences, h.fences)
+		}
+		h.used = h.used && (l.partner(h, waiting, held) != nil || h.fences != nil && slices.ContainsFunc(l.entries[r.owner], knows))
 		l.mutex.Unlock()
 	}
 	until := time.Now().Add(h.lease)

@@ -119,7 +119,7 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...Option
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	h := &Held{locks: l, request: r, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), over: make(chan struct{}), until: never(), due: never(), atMost: never(), lease: noLease}
+	h := &Held{locks: l, request: r, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), over: make(chan struct{}), until: never(), due: never(), sets: never(), atMost: never(), lease: noLease}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	l.mutex.Lock()
 	if l.closed != nil {

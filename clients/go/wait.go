@@ -72,7 +72,8 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 			block = max(1, (time.Until(end) + time.Millisecond - 1).Milliseconds())
 		}
 		l.mutex.Lock()
-		h.asks, h.told, h.atMost = h.asks+1, nil, never()
+		h.asks, h.told = h.asks+1, nil
+		l.departs(h)
 		number := int64(0)
 		if r.starts && !l.claims && !once {
 			number = h.asks

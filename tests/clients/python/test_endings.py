@@ -113,7 +113,7 @@ def test_a_listener_may_close(client, locks, other):
     held, closed = locks.lock("door").acquire(), []
     held.on_lost(lambda lost: (client.close(), locks.close(), closed.append(lost)))
     other.execute_command("LOCK.BREAK", "door")
-    wait_for(lambda: closed and not ours(), "all has ended")
+    wait_for(lambda: closed and not ours() and not any("lock" in each["cmd"] for each in other.client_list()), "all has ended")
 
 
 def test_a_client_is_closed_though_its_server_stands_still(client, locks, other):

@@ -75,6 +75,7 @@ class Sent:
 
     began: float
     latest: float = math.inf  # the lease ends then at the latest, whatever the answer says
+    sets: float = math.inf  # the lease that it sets ends then
 
 
 class Handle:
@@ -305,9 +306,12 @@ class Core:
     # The grant
 
     @contextmanager
-    def _sends(self, handle: Handle) -> Iterator[Sent]:
-        sent = Sent(monotonic())
+    def _sends(self, handle: Handle, sets: float = math.inf) -> Iterator[Sent]:
+        """Of two commands that are on their way for one grant, either may come last."""
         with self.mutex:
+            sharers = [other for other in self.handles.get(handle.owner, []) if self._share(other, handle)]
+            latest = min((sent.sets for other in sharers for sent in other._sent), default=math.inf)
+            sent = Sent(monotonic(), latest, sets)
             handle._sent.append(sent)
         try:
             yield sent
@@ -321,7 +325,7 @@ class Core:
         lease = handle._lease if handle._request.lease is None else seconds("lease", handle._request.lease)
         now = monotonic()
         self._shorten(handle, now + lease, now + lease / 3)
-        with self._sends(handle) as sent:
+        with self._sends(handle, now + lease) as sent:
             yield sent
 
     def _renewed(self, handle: Handle, lease: int, sent: Sent) -> None:

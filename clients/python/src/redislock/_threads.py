@@ -314,23 +314,27 @@ class _Threads:
         return done
 
     def close(self) -> None:
-        run(self.core.end("the locks were closed"))
-        self._stop(monotonic() + SILENCE)
+        self._end("the locks were closed", SILENCE)
 
     def client_closed(self) -> None:
-        ends, parting = monotonic() + AT_EXIT, self.core.end("the client was closed")
-        if self.core.connected:
-            self.soon(parting).wait(AT_EXIT)
-        else:  # nothing was asked for yet
-            run(parting)
-        self._stop(ends)
+        self._end("the client was closed", AT_EXIT)
 
-    def _stop(self, ends: float) -> None:
+    def _end(self, why: str, patience: float) -> None:
+        if self.core.closed:
+            return
+        ends, parting, answered = monotonic() + patience, self.core.end(why), True
+        if self.core.connected and threading.current_thread() not in self.threads:
+            answered = self.soon(parting).wait(patience)  # a server that does not answer keeps it for no longer
+        else:  # nothing was asked for yet, or a listener closes
+            run(parting)
+        self._stop(ends, answered)
+
+    def _stop(self, ends: float, answered: bool) -> None:
         self.core.closed = True
         self.core.tick.set()
         self.reader.free.set()
         self.jobs.put(None)
-        if self.core.alive:
+        if self.core.alive and answered:
             with suppress(Exception):
                 self.pubsub.ping()  # wakes the thread that hears
         for thread in self.threads:
@@ -338,8 +342,11 @@ class _Threads:
                 thread.join(max(0, ends - monotonic()))
         self.silent = monotonic()  # what awaits an answer fails now, and so does what awaits its turn
         if self.commands is not self.client:
-            self.commands.close()
-            self.sessions.close()
+            with suppress(IndexError):
+                while True:
+                    self.commands.connection_pool.release(self.idle.pop()[0])
+            for client in (self.commands, self.sessions):
+                client.connection_pool.disconnect(inuse_connections=False)
 
 
 class Lock(Handle):

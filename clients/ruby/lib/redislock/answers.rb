@@ -44,8 +44,8 @@ module Redislock
         end
       when :leaving
         entry.fences = fences if fences
-        # Others may have left meanwhile, without this grant.
-        entry.used &&= partner(entry, :waiting, :held) || (fences && partner(entry, :leaving))
+        # Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
+        entry.used &&= partner(entry, :waiting, :held) || (fences && partner(entry, :leaving, fences: fences))
         entry.until, entry.due = now + entry.lease, 0
       else
         give_back(entry.request, fences) if fences

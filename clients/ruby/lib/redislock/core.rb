@@ -198,8 +198,10 @@ module Redislock
     end
 
     # Another one in the same grant, or that will be in it.
-    def partner(entry, *states)
-      @entries[entry.request.name]&.find { |other| !other.equal?(entry) && states.include?(other.state) && other.shares?(entry) }
+    def partner(entry, *states, fences: nil)
+      @entries[entry.request.name]&.find do |other|
+        states.include?(other.state) && other.shares?(entry) && (fences.nil? || other.fences == fences)
+      end
     end
 
     # Sends what is due.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use redis::{RedisResult, Value};
 
 use super::entry::{Entry, Granted, Sent, State};
-use super::{Core, Id, lease_of, numbers};
+use super::{Core, Id, lease_of, numbers, same};
 use crate::Error;
 use crate::error::{explained, is_gone};
 use crate::promise::Promise;
@@ -76,11 +76,11 @@ impl Core {
             return;
         };
         let Some(entry) = self.entries.get(&id) else { return };
-        let fences = entry.fences.clone();
-        for other in self.of_owner(&entry.request.owner) {
+        let (fences, request) = (entry.fences.clone(), entry.request.clone());
+        for other in self.of_owner(&request.owner) {
             let Some(entry) = self.entries.get_mut(&other) else { continue };
             let shares = entry.state == State::Held && entry.fences == fences;
-            if shares || entry.state == State::Waiting {
+            if shares || entry.state == State::Waiting && same(&entry.request, &request) {
                 entry.at_most = Some(entry.at_most.map_or(until, |before| before.min(until)));
             }
             if shares && entry.until.is_none_or(|before| until < before) {

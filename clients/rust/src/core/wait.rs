@@ -54,11 +54,12 @@ impl Core {
         self.note(id, &reply);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         if entry.state != State::Waiting {
-            // Others may have left meanwhile, without this grant.
+            // Others may have left meanwhile, without this grant: an acquire that leaves knows its own, or gives up no more than a place.
             if entry.used {
                 let (fences, alone) =
                     (!entry.fences.is_empty(), self.partner(id, &[State::Waiting, State::Held]).is_none());
-                let used = !alone || fences && self.partner(id, &[State::Leaving]).is_some();
+                let knows = |other| self.entries.get(&other).is_some_and(|other| !other.fences.is_empty());
+                let used = !alone || fences && self.partner(id, &[State::Leaving]).is_some_and(knows);
                 if let Some(entry) = self.entries.get_mut(&id) {
                     entry.used = used;
                 }

@@ -135,19 +135,24 @@ final class Core {
     Held partner(Held held, Held.State... states) {
         for (Held other : entries.getOrDefault(held.request.owner, List.of())) {
             boolean one = other.fences.isEmpty() || held.fences.isEmpty() || other.fences.equals(held.fences);
-            if (other != held && !other.used && one && Arrays.asList(states).contains(other.state)
-                && new HashSet<>(other.request.keys).equals(new HashSet<>(held.request.keys))) {
-                return other;
-            }
+            if (other != held && !other.used && one && Arrays.asList(states).contains(other.state) && sameKeys(other, held)) return other;
         }
         return null;
+    }
+
+    private static boolean sameKeys(Held one, Held other) {
+        return new HashSet<>(one.request.keys).equals(new HashSet<>(other.request.keys));
     }
 
     /** All in the same grant, itself too. */
     List<Held> sharers(Held held) {
         return entries.getOrDefault(held.request.owner, List.of()).stream()
-            .filter(other -> other.state == Held.State.WAITING || other.state == Held.State.HELD && other.fences.equals(held.fences))
+            .filter(other -> other.state == Held.State.HELD ? other.fences.equals(held.fences) : enters(other, held))
             .toList();
+    }
+
+    private static boolean enters(Held held, Held other) {
+        return held.state == Held.State.WAITING && sameKeys(held, other);
     }
 
     /** The server knows nothing of the grant: it is lost for all that share it. */

@@ -46,9 +46,10 @@ final class Leaving {
                 core.locked(() -> {
                     held.note(reply, error);
                     limit(held);
-                    // Others may have left meanwhile, without this grant.
+                    // Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
+                    Held leaver = held.fences.isEmpty() ? null : core.partner(held, Held.State.LEAVING);
                     held.used = held.used && (core.partner(held, Held.State.WAITING, Held.State.HELD) != null
-                        || !held.fences.isEmpty() && core.partner(held, Held.State.LEAVING) != null);
+                        || leaver != null && leaver.fences.equals(held.fences));
                     return null;
                 });
                 part(held);
