@@ -1,7 +1,6 @@
 """What ends locks besides their release: clients and locks that are closed, losses in nested blocks, Ctrl-C. All are told, once, and
 nothing is left behind."""
 
-import _thread
 import asyncio
 import linecache
 import multiprocessing
@@ -212,7 +211,7 @@ def test_ctrl_c_while_the_release_waits_for_its_answer(locks, other):
 
     def interrupt():
         wait_for(lambda: any(each["cmd"] == "lock.release" for each in other.client_list()), "it waits")
-        _thread.interrupt_main()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
