@@ -309,7 +309,7 @@ class Core:
     def _sends(self, handle: Handle, sets: float = math.inf) -> Iterator[Sent]:
         """Of two commands that are on their way for one grant, either may come last."""
         with self.mutex:
-            sharers = [other for other in self.handles.get(handle.owner, []) if self._share(other, handle)]
+            sharers = self._sharers(handle)
             latest = min((sent.sets for other in sharers for sent in other._sent), default=math.inf)
             sent = Sent(monotonic(), latest, sets)
             handle._sent.append(sent)
@@ -339,22 +339,34 @@ class Core:
 
     def _shorten(self, handle: Handle, until: float, due: float) -> None:
         """All that share the grant share its lease. What they have sent already may come, or have come, before what sets this lease."""
+        longer = []
         with self.mutex:
-            sharers = [other for other in self.handles.get(handle.owner, []) if self._share(handle, other)]
-            for other in sharers:
+            for other in self._sharers(handle):
                 for sent in other._sent:
                     sent.latest = min(sent.latest, until)
-            longer = [other for other in sharers if other._state == "held" and until < other._until]
-            for other in longer:
-                other._until = until
+                if other._state == "held" and until < other._until:
+                    other._until = until
+                    longer.append(other)
         for other in longer:
             self._plan(other, min(other._due, due) if other._request.renew or other._request.session else other._due)
 
+    # Lists that are made with the mutex are made by functions: from Python 3.12 on, Ctrl-C in a list comprehension may leave it locked.
+
+    def _sharers(self, handle: Handle) -> list[Handle]:
+        """All that have a grant in common with it, itself too, or may have, since one of both is yet to be told of its own."""
+        return [other for other in self.handles.get(handle.owner, []) if self._share(handle, other)]
+
     @staticmethod
     def _share(handle: Handle, other: Handle) -> bool:
-        """Whether they have a grant in common, or may have, since the other one is about to be told of its own."""
-        mine, its = (handle._fences, other._fences) if other._fences else (handle.keys, other.keys)
+        mine, its = (handle._fences, other._fences) if handle._fences and other._fences else (handle.keys, other.keys)
         return not set(mine).isdisjoint(its)
+
+    def _all(self) -> list[Handle]:
+        return [handle for those in self.handles.values() for handle in those]
+
+    @staticmethod
+    def _in_state(state: str, handles: list[Handle]) -> list[Handle]:
+        return [handle for handle in handles if handle._state == state]
 
     def _plan(self, handle: Handle, due: float, state: str = "held") -> None:
         if handle._state != state:  # a renewal that ends while the lock is being released plans nothing
@@ -380,7 +392,8 @@ class Core:
     def _look(self) -> None:
         with self.mutex:
             self.next_look, now = math.inf, monotonic()
-            handles = [handle for those in self.handles.values() for handle in those if handle._state != "waiting"]
+            handles = self._all()
+        handles = [handle for handle in handles if handle._state != "waiting"]
         for handle in handles:
             if now >= handle._until:
                 self._lose(handle, LEASE_OVER)
@@ -448,10 +461,10 @@ class Core:
     def _gone(self, handle: Handle, reason: str) -> None:
         """The server knows nothing of its grant: that is lost for all that share it."""
         with self.mutex:
-            mine = self.handles.get(handle.owner, [])
-            others = [other for other in mine if other is not handle and other._state == "held" and set(handle._fences) <= set(other._fences)]
-        for each in (handle, *others):
-            self._lose(each, reason)
+            held = self._in_state("held", self.handles.get(handle.owner, []))
+        for each in held:
+            if set(handle._fences) <= set(each._fences):
+                self._lose(each, reason)
 
     def _lose(self, handle: Handle, reason: str) -> None:
         with self.mutex:
@@ -529,7 +542,7 @@ class Core:
     def _over(self, handle: Handle) -> None:
         with self.mutex:
             handle._state = "over"
-            waiting = [other for other in self.handles.get(handle.owner, []) if other._state == "waiting"]
+            waiting = self._in_state("waiting", self.handles.get(handle.owner, []))
             self._forget(handle)
         if handle._ended is not None:
             handle._ended.set()
@@ -547,8 +560,8 @@ class Core:
         """What waits gives up, and holders are told. What remains to be done is to release what they held."""
         with self.mutex:
             self.closed = True
-            handles = [handle for those in self.handles.values() for handle in those]
-            waiting = [handle for handle in handles if handle._state == "waiting"]
+            handles = self._all()
+            waiting = self._in_state("waiting", handles)
             for handle in waiting:
                 handle._cancelled, handle._ended = why, self.io.signal()
         for handle in waiting:
@@ -569,7 +582,7 @@ class Core:
     async def give_back(self) -> None:
         """At the end of the program. What is not renewed was meant to last as long as its lease."""
         with self.mutex:
-            handles = [handle for those in self.handles.values() for handle in those]
+            handles = self._all()
         for handle in handles:
             kept = handle._request.renew or handle._request.session
             if handle._state in ("held", "parting") and kept and not handle._inside:
@@ -592,7 +605,7 @@ class Core:
                 await self.io.unsubscribe()
             self.io.stop()
             with self.mutex:
-                handles = [handle for those in self.handles.values() for handle in those]
+                handles = self._all()
             for handle in handles:
                 handle._unreachable = error
                 handle._woken.set()
@@ -650,7 +663,7 @@ class Core:
         """Messages were lost: all that wait ask again, all that is held is looked at. It may be another server, too."""
         self.start = True
         with self.mutex:
-            handles = [handle for those in self.handles.values() for handle in those]
+            handles = self._all()
         for handle in handles:
             self._doubtful(handle)
 

@@ -105,7 +105,7 @@ module Redislock
     rescue StandardError => error
       return [connection, nil, error, began] unless Refusal.passes?(error)
 
-      @error, @unanswered = error, Wires.now
+      @error, @unanswered = error, Wires.now if Wires.now > began + PATIENCE # a connection that is broken says so at once
       Wires.close_quietly(connection) # the server may be another one now
       [nil, nil, error, began]
     end
