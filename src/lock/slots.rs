@@ -152,6 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::server::allocated_by;
 
     fn slot(number: u32) -> Slot {
         Slot::new(number).unwrap()
@@ -168,6 +169,17 @@ mod tests {
         assert_eq!(SlotRequest::This(last).find(UsedSlots::Several(&slots)), None);
         slots.remove(last);
         assert_eq!(slots, Slots::default());
+    }
+
+    /// `MEMORY USAGE` counts them.
+    #[test]
+    fn each_run_takes_memory() {
+        let (slots, used) = allocated_by(|| {
+            let mut slots = Slots::default();
+            (1..20).step_by(2).for_each(|number| slots.add(slot(number)));
+            slots
+        });
+        assert!(slots.heap_size().abs_diff(used) <= used / 8, "{}, not {used}", slots.heap_size());
     }
 
     proptest! {

@@ -250,6 +250,21 @@ fn shared_by(holders: u64) -> Value {
     value.unwrap()
 }
 
+#[test]
+fn an_owner_has_one_grant_and_another_fence_changes_none() {
+    let (end, later) = (Deadline::At(NOW), Deadline::At(NOW + 1));
+    for holders in [1, 2] {
+        let value = shared_by(holders);
+        let mut changed = value.clone();
+        assert_eq!(changed.update(fence(9), GrantChange::holds(3), later, end), end);
+        assert_eq!(changed, value);
+        let first = value.all(end).next().unwrap().grant;
+        assert_eq!(changed.put(Grant::new(first.owner(), fence(9), 1, None, 0), later, end), later);
+        assert_eq!((changed.count(), changed.is_one()), (value.count(), value.is_one()));
+        assert!(changed.with_fence(first.fence(), || end).is_none());
+    }
+}
+
 /// `MEMORY USAGE` adds the memory of the holders to the server's own figure, without the allocator's rounding: to within an eighth, and for
 /// many holders to within a third.
 #[test]
@@ -322,7 +337,7 @@ proptest! {
         uuid in any::<bool>(),
         number in prop_oneof![1..=Fence::MAX.get(), Just(1), Just(Fence::MAX.get())],
         counts in vec(prop_oneof![1..u32::MAX, 1..20u32, Just(1), Just(u32::MAX)], 1..6),
-        max_hold in proptest::option::of(1..Millis::MAX),
+        max_hold in proptest::option::of(1..=LONGEST_LEASE),
         late in prop_oneof![Just(0), 1..1000i64],
     ) {
         let owner = if uuid { Owner::Uuid([7; 16]) } else { owner("a") };
@@ -346,6 +361,11 @@ proptest! {
             let less = GrantChange { room: Some(Room::ONE), label: Some(b""), ..GrantChange::NONE };
             permit.change(less);
             prop_assert_eq!((permit.room(), permit.slot(), permit.label()), (Room::ONE, Slot::new(2), &b""[..]));
+            // The same grant comes of its fields, if it was made after 1970.
+            let mut full = Full::new(owner.clone(), fence(number));
+            let set = permit.unusual().try_for_each(|(_, field, datum)| (field.set)(&mut full, datum));
+            let kept = set.and_then(|()| full.received(Millis::MAX));
+            prop_assert!(made <= 0 || kept.as_ref() == Some(&permit), "{kept:?}, not {permit:?}");
             prop_assert_eq!(&permit.without_slot(), &grant);
         }
     }

@@ -105,8 +105,8 @@ impl Graph {
         need: &Need,
         stays: impl Fn(&Other) -> bool,
     ) -> Result<Acquired, ReentryError> {
-        // A request for the least free slot gets one whenever there is room.
-        let asked = match wait.ask.slot {
+        // A request for the least free slot gets one whenever there is room, so only a slot that the request names matters.
+        let named = match wait.ask.slot {
             Some(SlotRequest::This(slot)) => Some(slot),
             Some(SlotRequest::Least) | None => None,
         };
@@ -114,14 +114,13 @@ impl Graph {
         let others = stay.fold(Others::NONE, |others, grant| Others {
             count: others.count + 1,
             room: others.room.min(grant.room()),
-            slots: match asked {
-                Some(slot) if grant.slot() == Some(slot) => UsedSlots::One(asked),
+            slots: match named {
+                Some(slot) if grant.slot() == Some(slot) => UsedSlots::One(named),
                 _ => others.slots,
             },
         });
         let own = need.own.as_ref().map(|own| Held { grant: &own.grant, deadline: own.deadline });
-        let (room, slot) = (wait.ask.room.min(need.room), asked.map(SlotRequest::This));
-        let ask = AcquireRequest { room, slot, ..wait.ask.clone() };
+        let ask = AcquireRequest { room: wait.ask.room.min(need.room), ..wait.ask.clone() };
         lock::decide_acquire(own, others, &ask, self.limits, self.now)
     }
 

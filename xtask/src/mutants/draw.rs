@@ -1,4 +1,5 @@
-//! Which mutants are tried: as many of each folder of src, drawn with a fixed seed from those that cargo-mutants knows.
+//! Which mutants are tried: drawn with a fixed seed from those that cargo-mutants knows, as many of each folder of src, or of the
+//! folders of the rules together.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,12 +40,37 @@ impl Mutant {
     }
 }
 
-/// The mutants of each folder, in the order in which they are drawn.
-pub(super) struct Lots(BTreeMap<String, Vec<Mutant>>);
+/// The folders whose code decides.
+const RULES: [&str; 3] = ["lock", "serving", "waiting"];
+
+/// What mutants are drawn from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// As many of each folder.
+    Folders,
+    /// The folders of the rules: all their mutants are as likely.
+    Rules,
+}
+
+impl From {
+    /// The lot that the mutant is in, if any.
+    fn lot(self, mutant: &Mutant) -> Option<&str> {
+        match self {
+            Self::Folders => Some(mutant.folder()),
+            Self::Rules => RULES.contains(&mutant.folder()).then_some("rules"),
+        }
+    }
+}
+
+/// The mutants of each lot, in the order in which they are drawn.
+pub(super) struct Lots {
+    from: From,
+    lots: BTreeMap<String, Vec<Mutant>>,
+}
 
 impl Lots {
     /// All mutants but those that .cargo/mutants.toml leaves out.
-    pub(super) fn new(root: &Path, seed: u64) -> Result<Self> {
+    pub(super) fn new(root: &Path, from: From, seed: u64) -> Result<Self> {
         let arguments = ["mutants", "--list", "--json", "--package", "redislock", "--file", "src/**"];
         let output = Command::new("cargo")
             .args(arguments)
@@ -63,18 +89,28 @@ impl Lots {
         // The last one of each is drawn first.
         let mut lots = BTreeMap::<String, Vec<Mutant>>::new();
         for mutant in all {
-            lots.entry(mutant.folder().to_owned()).or_default().push(mutant);
+            if let Some(lot) = from.lot(&mutant).map(str::to_owned) {
+                lots.entry(lot).or_default().push(mutant);
+            }
         }
-        Ok(Self(lots))
+        Ok(Self { from, lots })
     }
 
-    pub(super) fn folders(&self) -> Vec<String> {
-        self.0.keys().cloned().collect()
+    /// The lots of that many mutants.
+    pub(super) fn take(&self, count: usize) -> Vec<String> {
+        let mut lots: Vec<String> = self.lots.keys().cloned().cycle().take(count).collect();
+        lots.sort();
+        lots
     }
 
-    /// The next one of that folder.
-    pub(super) fn draw(&mut self, folder: &str) -> Option<Mutant> {
-        self.0.get_mut(folder)?.pop()
+    /// The lot that the mutant was drawn from.
+    pub(super) fn of(&self, mutant: &Mutant) -> String {
+        self.from.lot(mutant).unwrap_or_default().to_owned()
+    }
+
+    /// The next one of that lot.
+    pub(super) fn draw(&mut self, lot: &str) -> Option<Mutant> {
+        self.lots.get_mut(lot)?.pop()
     }
 }
 

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::available_parallelism;
 
-use super::draw::{Lots, Mutant};
+use super::draw::{From, Lots, Mutant};
 use super::record::{self, Finder, Found};
 use super::scratch::Scratch;
 use super::suite::{Results, Suite};
-use super::{COUNT, Result, SEED, root, told};
+use super::{Result, SEED, root, told};
 
 /// After so many failures, one knows.
 const ENOUGH: usize = 5;
@@ -23,8 +23,34 @@ const WITHOUT_LIB: [&str; 3] = ["worlds::promotion::", "worlds::wide::", "layout
 /// It asks for the module as it is released.
 const WITHOUT_INTEGRATION: [&str; 1] = ["faults::the_released_module"];
 
+/// Which mutants, and which tests are to find them.
+#[derive(Clone, Copy)]
+pub(super) enum Scope {
+    /// Of all folders; all tests.
+    All,
+    /// Of the folders of the rules; unit tests.
+    Rules,
+}
+
+impl Scope {
+    fn count(self) -> usize {
+        match self {
+            Self::All => 40,
+            Self::Rules => 100,
+        }
+    }
+
+    fn lots(self, root: &Path) -> Result<Lots> {
+        let from = match self {
+            Self::All => From::Folders,
+            Self::Rules => From::Rules,
+        };
+        Lots::new(root, from, SEED)
+    }
+}
+
 /// Whether nothing escapes.
-pub(super) fn main(result: &Path, earlier: Option<&Path>) -> Result<bool> {
+pub(super) fn main(result: &Path, scope: Scope, earlier: Option<&Path>) -> Result<bool> {
     let root = root()?;
     let folder =
         std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from).join("mutants");
@@ -37,7 +63,7 @@ pub(super) fn main(result: &Path, earlier: Option<&Path>) -> Result<bool> {
         (Some(begun), _) => begun,
         (None, Some(before)) => before.iter().map(|found| Found::new(found.mutant.clone())).collect(),
         (None, None) => {
-            let drawn = scratch.draw(&root, &mut Lots::new(&root, SEED)?, COUNT)?;
+            let drawn = scratch.draw(&root, &mut scope.lots(&root)?, scope.count())?;
             drawn.into_iter().map(Found::new).collect()
         }
     };
@@ -55,7 +81,9 @@ pub(super) fn main(result: &Path, earlier: Option<&Path>) -> Result<bool> {
     };
     hunt.with(|| lib_suite(&scratch, &logs), Finder::Lib, &of_lib, &mut all)?;
     let rest = vec![true; all.len()];
-    hunt.with(|| integration_suite(&root, &scratch, &logs), Finder::Integration, &rest, &mut all)?;
+    if let Scope::All = scope {
+        hunt.with(|| integration_suite(&root, &scratch, &logs), Finder::Integration, &rest, &mut all)?;
+    }
     if before.is_some() {
         hunt.with(|| lib_suite(&scratch, &logs), Finder::Lib, &rest, &mut all)?;
     }

@@ -1,9 +1,10 @@
 //! Which faults the tests find: mutants of src, drawn at random, and for each the tests that fail with it.
 //!
 //!     cargo run --package xtask --features mutants -- mutants RESULT.json                   draws 40, and tries them
+//!     cargo run --package xtask --features mutants -- mutants RESULT.json --rules           draws 100 of the rules: unit tests
 //!     cargo run --package xtask --features mutants -- mutants RESULT.json --after EARLIER.json    tries those again
 //!
-//! The second form is for a change of the tests: which of the mutants that were found escape now? It begins with the tests that
+//! The last form is for a change of the tests: which of the mutants that were found escape now? It begins with the tests that
 //! found them, and asks all others only where none of those is left, or none of them fails any more. The numbers of the mutants are
 //! those of the earlier run.
 //!
@@ -21,22 +22,22 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use hunt::Scope;
+
 type Result<T> = std::result::Result<T, String>;
 
-/// How many mutants.
-const COUNT: usize = 40;
 /// With which they are drawn.
 const SEED: u64 = 1;
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match *words {
-        [result] => hunt::main(Path::new(result), None),
-        [result, "--after", earlier] => hunt::main(Path::new(result), Some(Path::new(earlier))),
-        _ => {
-            Err("mutants wants RESULT.json, and --after EARLIER.json for another run with the same ones"
-                .into())
-        }
+        [result] => hunt::main(Path::new(result), Scope::All, None),
+        [result, "--rules"] => hunt::main(Path::new(result), Scope::Rules, None),
+        [result, "--after", earlier] => hunt::main(Path::new(result), Scope::All, Some(Path::new(earlier))),
+        _ => Err("mutants wants RESULT.json, and --rules for those of the rules, or --after EARLIER.json \
+                  for another run with the same ones"
+            .into()),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -45,9 +45,11 @@ pub(super) fn planting(number: usize, mutant: &Mutant, text: &str) -> Option<Pla
         finder.visit_file(&parsed);
     }
     let edit = finder.edit?;
-    let mut within = Within { place: edit.range.start, found: None };
+    let mut within = Within { place: edit.range.start, constness: None, opaque: false };
     within.visit_file(&parsed);
-    Some(Planting { number, edit, constness: within.found })
+    // Two values of one opaque type must be of one type.
+    let fits = mutant.genre != "FnValue" || !within.opaque;
+    fits.then_some(Planting { number, edit, constness: within.constness })
 }
 
 /// Writes the file with all of its mutants; says on which lines each of them is.
@@ -171,16 +173,21 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// Looks for the `const` of the function around a place.
+/// Looks for the signature of the function around a place.
 struct Within {
     place: usize,
-    found: Option<Range<usize>>,
+    /// Where its `const` is.
+    constness: Option<Range<usize>>,
+    /// Whether it returns an `impl Trait`.
+    opaque: bool,
 }
 
 impl Within {
     fn look(&mut self, signature: &syn::Signature, block: &syn::Block) {
         if bytes(block).contains(&self.place) {
-            self.found = signature.constness.as_ref().map(bytes);
+            self.constness = signature.constness.as_ref().map(bytes);
+            let syn::ReturnType::Type(_, returned) = &signature.output else { return };
+            self.opaque = matches!(**returned, syn::Type::ImplTrait(_));
         }
     }
 }
@@ -202,20 +209,26 @@ mod tests {
     use super::super::draw::Span;
     use super::*;
 
-    /// What becomes of the text, where `genre` changes what begins at `at`.
+    /// That `genre` changes what begins at `at`.
     #[track_caller]
-    fn planted(text: &str, genre: &str, at: &str, replacement: &str) -> String {
+    fn mutant(text: &str, genre: &str, at: &str, replacement: &str) -> Mutant {
         let start = text.find(at).unwrap();
         let before = &text[..start];
         let column = before.chars().rev().take_while(|&char| char != '\n').count() + 1;
         let place = Place { line: before.matches('\n').count() + 1, column };
-        let mutant = Mutant {
+        Mutant {
             name: String::new(),
             file: "src/lib.rs".into(),
             genre: genre.into(),
             replacement: replacement.into(),
             span: Span { start: place.clone(), end: place },
-        };
+        }
+    }
+
+    /// What becomes of the text with that mutant.
+    #[track_caller]
+    fn planted(text: &str, genre: &str, at: &str, replacement: &str) -> String {
+        let mutant = mutant(text, genre, at, replacement);
         let file = std::env::temp_dir().join(format!("redislock-planted-{}-{genre}.rs", std::process::id()));
         plant(&file, text, &[planting(7, &mutant, text).unwrap()]).unwrap();
         let result = fs::read_to_string(&file).unwrap();
@@ -227,6 +240,12 @@ mod tests {
     fn a_value_is_returned_at_the_beginning_and_no_longer_constant() {
         let text = "pub const fn f() -> u8 {\n    1\n}\n";
         assert_eq!(planted(text, "FnValue", "1", "0"), "pub  fn f() -> u8 {\n    if ON { return 0; } 1\n}\n");
+    }
+
+    #[test]
+    fn nothing_else_is_returned_as_an_opaque_type() {
+        let text = "fn f() -> impl Iterator<Item = u8> { Some(1).into_iter() }";
+        assert!(planting(7, &mutant(text, "FnValue", "Some", "::std::iter::empty()"), text).is_none());
     }
 
     #[test]

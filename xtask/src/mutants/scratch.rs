@@ -70,16 +70,14 @@ impl Scratch {
         Ok(Self { tree, target: folder.join("build"), lines: BTreeMap::new() })
     }
 
-    /// Draws mutants, as many of each folder as fit, until all of them compile.
+    /// Draws mutants, as many of each lot as fit, until all of them compile.
     pub(super) fn draw(&mut self, root: &Path, lots: &mut Lots, count: usize) -> Result<Vec<Mutant>> {
-        let mut folders: Vec<String> = lots.folders().into_iter().cycle().take(count).collect();
-        folders.sort();
-        let mut wanted: Vec<(usize, String)> = folders.into_iter().enumerate().collect();
+        let mut wanted: Vec<(usize, String)> = lots.take(count).into_iter().enumerate().collect();
         let mut drawn: Vec<(Mutant, Planting)> = Vec::new();
         loop {
-            for (number, folder) in std::mem::take(&mut wanted) {
+            for (number, lot) in std::mem::take(&mut wanted) {
                 let (mutant, planting) = loop {
-                    let mutant = lots.draw(&folder).ok_or(format!("{folder} has too few mutants"))?;
+                    let mutant = lots.draw(&lot).ok_or(format!("{lot} has too few mutants"))?;
                     let text = read(root, &mutant.file)?;
                     let Some(planting) = plant::planting(number, &mutant, &text) else { continue };
                     let beside = |(other, there): &(Mutant, Planting)| {
@@ -96,7 +94,7 @@ impl Scratch {
             for (mutant, planting) in drawn.extract_if(.., |(_, planting)| failing.contains(&planting.number))
             {
                 println!("does not compile: {}", mutant.name);
-                wanted.push((planting.number, mutant.folder().to_owned()));
+                wanted.push((planting.number, lots.of(&mutant)));
             }
             if wanted.is_empty() {
                 return Err("cargo check fails without the mutants, too".into());

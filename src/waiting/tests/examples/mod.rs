@@ -6,6 +6,8 @@ mod looks;
 mod notify;
 mod reentry;
 
+use std::collections::BTreeSet;
+
 use super::server::{Conn, Reply, Rules, Server, Writes};
 use crate::lock::{AcquireRequest, Deadline, Millis, Owner, Room};
 use crate::waiting::{Channel, WaitOptions};
@@ -152,6 +154,25 @@ fn a_turn_goes_on_where_the_last_one_stopped() {
         }
         assert_eq!(told, [(conn, Reply::Null)]);
     }
+}
+
+/// The time of two waits was up during a freeze. The lock of the second was free before, so it gets the lock, although the looks at two
+/// other locks come first.
+#[test]
+fn a_wait_whose_time_is_up_may_still_get_its_lock() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(5);
+    for (lock, lease) in [(2, 1), (0, 2), (1, 3)] {
+        server.acquire_on(rules, NOW, 0, lock, &ask("holder", lease, false), &WaitOptions::default());
+    }
+    for (conn, lock, owner, timeout) in [(1, 2, "a", 0), (2, 2, "b", 1), (3, 0, "a", 0), (4, 1, "a", 4)] {
+        let options = WaitOptions { timeout: Some(timeout), ..BLOCKED };
+        let reply = server.acquire_on(rules, NOW, conn, lock, &ask(owner, 1_000, false), &options);
+        assert_eq!(reply, Reply::Waits);
+    }
+    let told = run_due(&mut server, rules, NOW + 5);
+    assert!(told.contains(&(2, Reply::Null)), "{told:?}");
+    assert_eq!(granted(&told).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([1, 3, 4]), "{told:?}");
 }
 
 /// The lease ended during a freeze, and nobody has looked at the lock since. Either the database was flushed afterwards, or it was flushed

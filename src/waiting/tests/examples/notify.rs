@@ -28,6 +28,10 @@ fn all_holders_hear_that_somebody_waits() {
             assert_eq!(server.acquire(rules, NOW, conn, &ask("writer", 100, false), &BLOCKED), Reply::Waits);
             assert_eq!(wanted(&mut server), told);
         }
+        // One leaves, and comes again: the queue has not been empty since.
+        assert_eq!(server.unblock(rules, NOW, 3, true), [(3, Reply::Unblocked)]);
+        assert_eq!(server.acquire(rules, NOW, 3, &ask("writer", 100, false), &BLOCKED), Reply::Waits);
+        assert_eq!(wanted(&mut server), []);
         for conn in [3, 4] {
             assert_eq!(server.unblock(rules, NOW, conn, true), [(conn, Reply::Unblocked)]);
         }
