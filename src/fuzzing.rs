@@ -1,6 +1,7 @@
-//! The entry points for the fuzzers of `fuzz/`, which make up the bytes. A panic is a bug. Only builds for fuzzing have this file.
+//! The entry points for the fuzzers in `fuzz/`. A fuzzer makes up the input. If the input makes a function here panic, there is a bug. Only
+//! builds for fuzzing have this file.
 
-/// Splits the input at blanks into words, and gives them to the parser of each command.
+/// Splits the input at blanks into words, and gives the words to the parser of each command.
 pub fn command(bytes: &[u8]) {
     crate::commands::fuzzing::parse(bytes);
 }
@@ -10,7 +11,7 @@ pub fn grant(bytes: &[u8]) {
     crate::keyspace::fuzzing::grant(bytes);
 }
 
-/// Reads the input as the module's data in an RDB file that belongs to no key.
+/// Reads the input as the part of an RDB file that the module writes outside of any key.
 pub fn aux(bytes: &[u8]) {
     crate::keyspace::fuzzing::aux(bytes);
 }

@@ -1,11 +1,12 @@
-//! `INFO lock` shows counters since the server's start, and how many locks, waiters, sessions and places there are now.
+//! Writes `INFO lock`: counters since the server's start, and how many locks, waiters, sessions and places (positions in queues, taken with
+//! `NOTIFY`) there are now.
 
 use crate::keyspace;
 use crate::server::InfoWriter;
 use crate::serving;
 use crate::stats::{COUNTERS, WAITED, WAITS, WAITS_MS};
 
-/// Writes the section `stats`.
+/// Writes the section `stats`, the module's only section of `INFO`.
 pub(crate) fn write(info: &mut InfoWriter) {
     if !info.section(c"stats") {
         return;

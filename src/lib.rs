@@ -1,14 +1,16 @@
 //! Redislock: lock commands for Redis and Valkey, as a module of the server.
 //!
-//! This file is the table of contents, and connects events with listeners. Modules import only downwards, which a test checks:
+//! This file lists what the module adds to the server, and connects the server's events with their listeners. Each part of the source
+//! imports only from parts to its right, as a test checks:
 //!
 //! ```text
 //! lib -> info, commands -> serving -> keyspace, waiting -> lock
 //! ```
 //!
-//! `commands` parses commands and replies to them; `serving` runs the rules of `waiting` on real locks and clients; `keyspace` stores and
-//! replicates; `lock` decides what happens to one lock. `lock` and `waiting` know nothing about Redis. `server`, which all but `lock` and
-//! `waiting` may use, knows nothing about locks.
+//! `commands` parses commands and replies to them. `serving` runs the rules of `waiting` on real locks and clients. `keyspace` stores locks
+//! as keys, and replicates their changes. `waiting` decides about queues, sessions and timers, and `lock` about one lock. These two know
+//! nothing about Redis. `server` wraps the module API, and knows nothing about locks. All parts except `lock` and `waiting` may use
+//! `server`.
 
 mod commands;
 mod config;
@@ -74,7 +76,7 @@ static MODULE: Module = Module {
 server::define_on_load!(MODULE);
 
 /// The module allocates with the server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests and
-/// fuzzers run without a server, on the system's allocator; unit tests count their allocations.
+/// fuzzers run without a server, on the system's allocator. Unit tests also count their allocations.
 #[cfg(not(any(test, fuzzing)))]
 #[global_allocator]
 static ALLOCATOR: server::Aligning<redis_module::alloc::RedisAlloc> =

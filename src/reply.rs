@@ -3,7 +3,8 @@
 use crate::lock::{Got, Millis, Slot};
 use crate::server::Ctx;
 
-/// Replies with a grant, and its lease in ms. If the owner asked with `LIMIT`, the slot comes last.
+/// Replies with a grant, and the length of its lease in ms. If the owner asked with `LIMIT`, the slot (the number of its permit) comes
+/// last.
 pub(crate) fn reply_grant(ctx: &Ctx<'_>, owner: &[u8], got: Got, lease: Millis) {
     ctx.reply_array(if got.slot.is_some() { 5 } else { 4 });
     ctx.reply_bytes(owner);
@@ -15,7 +16,7 @@ pub(crate) fn reply_grant(ctx: &Ctx<'_>, owner: &[u8], got: Got, lease: Millis) 
     }
 }
 
-/// Replies with the grants of several locks, in the order of the keys, and with the lease in ms that ends first.
+/// Replies with the grants of several locks, in the order of the keys, and with the length in ms of the lease that ends first.
 pub(crate) fn reply_grants(ctx: &Ctx<'_>, owner: &[u8], all: &[Got], lease: Millis) {
     let slots: Vec<Slot> = all.iter().filter_map(|got| got.slot).collect();
     ctx.reply_array(if slots.is_empty() { 4 } else { 5 });

@@ -1,9 +1,9 @@
-//! Counters of what has happened since the server's start. `INFO lock` shows them.
+//! Counters of events since the server's start, which `INFO lock` shows.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that `INFO` shows.
+/// A counter that `INFO lock` shows.
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
@@ -11,13 +11,13 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds one. Only the server's main thread may call this.
+    /// Adds one. Only callbacks that the server runs may call this function.
     pub(crate) fn count(&self) {
         self.add(1);
     }
 
     pub(crate) fn add(&self, count: u64) {
-        // Callbacks of the module run one at a time, so a load and a store are enough. They are cheaper than an atomic addition.
+        // The server runs callbacks one at a time, so a load and a store are enough. Together they are cheaper than an atomic addition.
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 
@@ -26,7 +26,7 @@ impl Counter {
     }
 }
 
-/// Declares the counters, each with its field of `INFO lock`.
+/// Declares the counters, each with the name of its field in `INFO lock`.
 macro_rules! counters {
     ($($(#[$doc:meta])* $counter:ident = $field:literal;)*) => {
         $($(#[$doc])* pub(crate) static $counter: Counter = Counter::new();)*
@@ -36,7 +36,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// New grants, made at once or by a handover.
+    /// New grants, made at once or to a waiter.
     GRANTS = c"grants";
     /// Grants with room for several holders.
     GRANTS_SHARED = c"grants_shared";
@@ -44,9 +44,9 @@ counters! {
     REENTRIES = c"reentries";
     /// Re-entries with less room than the grant had before.
     UPGRADES = c"upgrades";
-    /// Waits that were refused or ended because they would never have been served.
+    /// Waits that the module refused or ended, because they would never have led to a grant.
     DEADLOCKS = c"deadlocks";
-    /// Acquires answered with null at once, or refused because of a grace or a full queue.
+    /// Acquires that got null at once, or an error because of a grace (`lock.failover-grace`) or a full queue.
     REFUSALS = c"refusals";
     /// Grants to waiters.
     HANDOVERS = c"handovers";
@@ -54,7 +54,7 @@ counters! {
     RELEASES = c"releases";
     /// Extensions by `LOCK.EXTEND`.
     EXTENSIONS = c"extensions";
-    /// Grants that lapsed.
+    /// Grants that ended because their leases were over.
     LAPSES = c"lapses";
     /// Grants whose key the server evicted.
     EVICTIONS = c"evictions";
@@ -74,8 +74,8 @@ counters! {
     MESSAGES_UNHEARD = c"messages_unheard";
 }
 
-/// The buckets for waits that ended in a grant, each with its longest wait in ms and its field. Each bucket also counts all shorter waits,
-/// as Prometheus expects.
+/// The buckets of a histogram of the waits that ended in a grant: the longest wait in ms that a bucket counts, and the bucket's field in
+/// `INFO lock`. Each bucket also counts all shorter waits, as Prometheus expects.
 pub(crate) const WAITS: [(i64, &CStr); 6] = [
     (1, c"waits_le_1ms"),
     (10, c"waits_le_10ms"),
@@ -90,7 +90,7 @@ pub(crate) static WAITS_MS: Counter = Counter::new();
 
 pub(crate) static WAITED: [Counter; WAITS.len()] = [const { Counter::new() }; WAITS.len()];
 
-/// Counts a wait of `time` ms that ended in a grant. It is not inlined, so that a grant without a wait does not pay for it.
+/// Counts a wait of `time` ms that ended in a grant. This function is not inlined, so that a grant without a wait does not pay for it.
 #[inline(never)]
 pub(crate) fn waited(time: i64) {
     WAITS_MS.add(time.max(0).unsigned_abs());

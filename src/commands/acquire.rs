@@ -1,8 +1,9 @@
 //! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders [SLOT slot]] [BLOCK milliseconds] [NOTIFY channel
 //! [START number] [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
 //!
-//! Replies with `[owner, fence, holds, lease in ms]`, and with `LIMIT` also the slot. The reply is null if the request does not fit (with
-//! `BLOCK`: if it still does not fit when the time is up). With `BLOCK` and `NOTIFY`, the reply is `QUEUED`.
+//! Replies with `[owner, fence, holds, lease in ms]`. With `LIMIT`, the reply ends with the slot (the number of the permit). The reply is
+//! null if the owner can't have the lock now, or, with `BLOCK`, if the owner still can't have it when the time is up. With `BLOCK` and
+//! `NOTIFY`, a request that has to wait gets the reply `QUEUED`.
 
 use super::ask::{self, AcquireArgs};
 use super::parse;

@@ -1,7 +1,7 @@
 //! `LOCK.APPLY key [state]`
 //!
-//! Carries a change from a primary to its replicas and its append-only file. Clients may not send it. `keyspace::Effect` lists the forms of
-//! `state`.
+//! Carries a change from a primary to its replicas and its append-only file. Clients may not send this command. `keyspace::Effect` lists
+//! the forms of `state`.
 
 use super::parse;
 use crate::error::Error;
@@ -47,7 +47,7 @@ impl<'a> Apply<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        // No key expires while effects are applied, so nothing disturbs this step.
+        // The server expires no key while it applies effects. So no other module can change keys while this command opens its key.
         let _step = Step::begin().ok_or(Error::Nested)?;
         let mut lock = LockKey::write(ctx, self.key, true)?;
         match self.effect {

@@ -23,7 +23,7 @@ pub(super) const MAX_HOLD: Argument = Argument::integer(c"milliseconds").after(c
 pub(super) const LABEL: Argument = Argument::text(c"text").after(c"LABEL").optional();
 
 pub(super) struct AcquireArgs<'a> {
-    /// The owner's name, if the client gave one.
+    /// The owner's name, if the client gave a name.
     pub(super) owner: Option<Arg<'a>>,
     pub(super) ask: AcquireRequest<'a>,
     pub(super) wait: WaitOptions,
@@ -76,7 +76,8 @@ impl<'a> AcquireArgs<'a> {
         if (wanted.is_some() || start.is_some()) && channel.is_none() {
             return Err(Error::Syntax);
         }
-        // Sessions begin with the claim, and replicas confirm the claim, but with `START` there is no such claim.
+        // With `NOTIFY`, the owner sends the acquire again to claim its grant. The session begins with this claim, and replicas confirm
+        // this claim. But with `START`, the owner does not claim the grant in this way.
         if start.is_some() && (session.is_some() || confirm.is_some()) {
             return Err(Error::Syntax);
         }
@@ -114,7 +115,7 @@ impl<'a> AcquireArgs<'a> {
     #[inline(always)]
     fn with_owner<R>(&self, body: impl FnOnce(&[u8]) -> R) -> R {
         match self.owner {
-            // The client's own bytes are used, so that no UUID is formatted again.
+            // With the client's own bytes, a UUID does not have to be formatted again.
             Some(owner) => body(owner.bytes()),
             None => body(self.ask.owner.text().as_ref()),
         }
@@ -127,7 +128,7 @@ impl<'a> AcquireArgs<'a> {
             Outcome::Granted(got) => self.with_owner(|owner| granted(owner, got)),
             Outcome::Taken => ctx.reply_null_array(),
             Outcome::Queued => ctx.reply_status(c"QUEUED"),
-            // The reply is sent when the wait is over.
+            // The module replies when the wait is over.
             Outcome::Waits => (),
         }
     }

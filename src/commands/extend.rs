@@ -1,6 +1,6 @@
 //! `LOCK.EXTEND key owner [EX seconds | PX milliseconds] [FENCE fence] [SYNC replicas milliseconds]`
 //!
-//! Sets the grant's lease to the given length, counted from now, and replies with the lease in ms.
+//! Sets the lease of the owner's grant to the given length, counted from now. Replies with the length of the lease in ms.
 
 use super::parse::{self, Unit};
 use crate::config;
@@ -83,7 +83,7 @@ impl<'a> ExtendRequest<'a> {
         })
     }
 
-    /// Returns the request, with the default lease if the client named none.
+    /// Returns the request, with the default lease if the client named no lease.
     pub(super) fn asked(&self) -> waiting::ExtendRequest<'_> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
         waiting::ExtendRequest { owner: &self.owner, fence: self.fence, lease, confirm: self.confirm }
@@ -92,7 +92,7 @@ impl<'a> ExtendRequest<'a> {
     pub(super) fn reply(ctx: &Ctx<'_>, outcome: Outcome<Deadline>, now: Now) {
         match outcome {
             Outcome::Granted(until) => ctx.reply_integer(until.left(now.start)),
-            // The reply is sent when replicas have confirmed the extension.
+            // The module replies when replicas have confirmed the extension, or when their time is up.
             Outcome::Waits => (),
             Outcome::Taken | Outcome::Queued => ctx.reply_null(),
         }

@@ -17,7 +17,7 @@ pub(super) fn count(ctx: &Ctx<'_>, name: &str, value: i64) {
 /// The number of fields that `waiter` writes.
 pub(super) const WAITER: usize = 8;
 
-/// Writes an owner's name, or an empty text if the user may not write to the key: whoever knows the name can release the lock.
+/// Writes an owner's name, or an empty text if the user may not write to the key, because whoever knows the name can release the lock.
 pub(super) fn owner(ctx: &Ctx<'_>, name: &str, owner: &Owner<'_>, may_write: bool) {
     let text = owner.text();
     field(ctx, name, if may_write { text.as_ref() } else { b"" });

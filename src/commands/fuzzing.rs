@@ -139,7 +139,8 @@ impl Input<'_> {
         assert!(most.is_none_or(|most| most <= greatest && self.number(most.into())));
     }
 
-    /// Checks that only a request with `LIMIT` asks for a slot: for the slot that `SLOT` names, or for the least free slot.
+    /// Checks that only a request with `LIMIT` asks for a slot, and that the request asks for the least free slot unless `SLOT` names a
+    /// slot.
     fn check_slot(&self, ask: &AcquireRequest<'_>) {
         assert!(ask.slot.is_none() || self.word("LIMIT"));
         let Some(SlotRequest::This(slot)) = ask.slot else { return };

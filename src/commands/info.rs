@@ -1,7 +1,8 @@
 //! `LOCK.INFO key [FULL]`
 //!
-//! Replies with a map (a flat array in RESP2) that says who holds the lock, for whom it is reserved, or how long a grace keeps it from its
-//! waiters. If the lock is free, the reply is null. `FULL` adds the first grants and the first waiters.
+//! Replies with a map (a flat array in RESP2) that says who holds the lock, for which waiter the lock is reserved, or how long a grace (the
+//! time after a start or promotion without new grants) keeps the lock from its waiters. If the lock is free, the reply is null. `FULL` adds
+//! the first grants and the first waiters.
 
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;
@@ -12,7 +13,8 @@ use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys}
 use crate::serving;
 use crate::waiting::{LockRef, WaiterInfo};
 
-/// The most grants that `FULL` shows, and the most waiters. The counts cover all of them, and `LOCK.WAITS KEY` shows all waiters.
+/// The most grants that `FULL` shows, and the most waiters. The fields `holders` and `waiters` count all of them, and `LOCK.WAITS KEY`
+/// shows all waiters.
 const SHOWN: usize = 1_000;
 
 pub(crate) struct Info;
@@ -108,7 +110,7 @@ fn held(ctx: &Ctx<'_>, at: LockRef<'_>, Held { grant, deadline }: Held<'_>, may_
     session_client(ctx, client);
 }
 
-/// Returns the fields that only some grants have, each with its name and its value.
+/// Returns the name of each field that only some grants have, and the function that returns its value.
 fn shown() -> impl Iterator<Item = (&'static str, fn(&Grant) -> Datum<'_>)> {
     FIELDS.iter().filter_map(|field| Some((field.name, field.shown?)))
 }

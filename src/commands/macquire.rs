@@ -1,8 +1,8 @@
 //! `LOCK.MACQUIRE numkeys key [key ...] [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders [SLOT slot]] [BLOCK
 //! milliseconds] [NOTIFY channel [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
 //!
-//! Acquires all locks that it names, or none. Replies with `[owner, fences, holds, lease in ms]`, with fences and holds in the order of the
-//! keys. In all else, the command is like `LOCK.ACQUIRE`.
+//! Acquires the locks of all named keys, or no lock. Replies with `[owner, fences, holds, lease in ms]`, where fences and holds are in the
+//! order of the keys. In all other respects, the command is like `LOCK.ACQUIRE`.
 
 use super::ask::{self, AcquireArgs};
 use super::parse;

@@ -1,7 +1,7 @@
 //! `LOCK.MEXTEND numkeys key [key ...] owner [EX seconds | PX milliseconds] [FENCE fence] [SYNC replicas milliseconds]`
 //!
-//! Sets the lease of each lock to the given length, counted from now. If one lease can't be set, none is. Replies with the lease in ms that
-//! ends first.
+//! Sets the lease of each lock to the given length, counted from now. If the command can't set one of the leases, it sets none. Replies
+//! with the length in ms of the lease that ends first.
 
 use super::extend::ExtendRequest;
 use super::parse;

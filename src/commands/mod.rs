@@ -1,4 +1,4 @@
-//! Each command has a file with its syntax, parser and reply. `serving` does the work.
+//! The module's commands. Each command has a file with its syntax, its parser and its reply. `serving` does the work of the commands.
 
 mod acquire;
 mod apply;

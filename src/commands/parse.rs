@@ -22,7 +22,7 @@ pub(super) const LEASE: Argument = Argument::one_of(
 )
 .optional();
 
-/// The room of the request: how many owners may hold the lock, including its own.
+/// The room of the request: how many owners may hold the lock at the same time, including the owner that asks.
 pub(super) const ROOM: Argument = Argument::one_of(
     c"room",
     &[
@@ -36,10 +36,11 @@ pub(super) const ROOM: Argument = Argument::one_of(
 )
 .optional();
 
-/// The command concerns only the grant with this fence.
+/// With this option, the command acts only on the grant with this fence.
 pub(super) const FENCE: Argument = Argument::integer(c"fence").after(c"FENCE").optional();
 
-/// Returns the argument at this place. The check is needed because Redis does not check the arity of commands from an append-only file.
+/// Returns the argument at this place, or an error if there is no such argument. This check is needed because Redis does not check the
+/// number of arguments of commands from an append-only file.
 pub(super) fn required<'a>(args: Args<'a>, place: usize) -> Result<Arg<'a>, Error> {
     args.get(place).ok_or(Error::Syntax)
 }
@@ -81,7 +82,7 @@ pub(super) fn value<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Arg
     words.next().ok_or(Error::Syntax)
 }
 
-/// Stores an option. Returns an error if it is already set: by the same option, or by another that excludes it.
+/// Stores an option. Returns an error if `option` already has a value, from the same option or from another option that excludes this one.
 pub(super) fn set<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
     match option.replace(value) {
         None => Ok(()),
@@ -111,7 +112,7 @@ pub(super) fn confirm<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<C
     Ok(Confirm { replicas: NonZeroU32::new(replicas).ok_or(Error::NotPositive)?, within })
 }
 
-/// The longest name of a channel, in bytes. It is limited because each place keeps the name.
+/// The longest name of a channel, in bytes. The name is limited because each place in a queue keeps the name in memory.
 const LONGEST_CHANNEL: usize = 512;
 
 /// Returns the channel on which a client is notified.
@@ -133,7 +134,7 @@ fn start(arg: Arg<'_>) -> Result<NonZeroU64, Error> {
     }
 }
 
-/// Reads a cursor from the previous page's reply; 0 is the first page.
+/// Reads a cursor, which the client has from the reply with the previous page. 0 stands for the first page.
 pub(super) fn cursor(arg: Arg<'_>) -> Result<u64, Error> {
     arg.integer().and_then(|cursor| u64::try_from(cursor).ok()).ok_or(Error::InvalidCursor)
 }
@@ -145,7 +146,7 @@ pub(super) fn count(arg: Arg<'_>, max: usize) -> Result<usize, Error> {
     count.ok_or(Error::CountOutOfRange { max })
 }
 
-/// Reads a fence to compare with the grant's. It may be greater than any fence that is ever given.
+/// Reads a fence, to compare it with the fence of a grant. Any positive integer is accepted, even above the greatest possible fence.
 pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
@@ -166,7 +167,7 @@ fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
     }
 }
 
-/// Reads the number that follows `SLOT`, which may not be above the limit.
+/// Reads the number that follows `SLOT`, which must not be above `LIMIT`.
 fn slot(arg: Arg<'_>, limit: Room) -> Result<Slot, Error> {
     let slot = arg.integer().ok_or(Error::NotAnInteger)?;
     if slot <= 0 {
@@ -177,7 +178,7 @@ fn slot(arg: Arg<'_>, limit: Room) -> Result<Slot, Error> {
     slot.ok_or(Error::SlotTooGreat { max })
 }
 
-/// Returns the room of a request with `SHARED` (`limit` is `None`) or `LIMIT`; with `LIMIT`, also the requested slot.
+/// Returns the room of a request with `SHARED` (`limit` is `None`) or `LIMIT`. With `LIMIT`, also returns the requested slot.
 #[inline(never)]
 pub(super) fn permit(
     limit: Option<Arg<'_>>,
@@ -206,7 +207,7 @@ fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
     Some(arg.bytes()).filter(|label| label.len() <= MAX_LABEL_LEN).ok_or(Error::LabelLength)
 }
 
-/// Reads `MAXHOLD` and `LABEL`, which few requests have. It is not inlined, so that other requests do not pay for it.
+/// Reads `MAXHOLD` and `LABEL`, which few requests have. This function is not inlined, so that other requests do not pay for it.
 #[inline(never)]
 pub(super) fn extras(
     max_hold: Option<Arg<'_>>,

@@ -1,6 +1,7 @@
 //! `LOCK.RELEASE key owner [ALL] [FENCE fence]`
 //!
-//! Replies with the number of holds that are left. At 0, the grant ends, and the lock is handed over. Otherwise the lease stays as it is.
+//! Replies with the number of holds that are left. At 0, the grant has ended, and the next waiters get the lock. Otherwise the lease stays
+//! as it is.
 
 use super::parse;
 use crate::error::Error;

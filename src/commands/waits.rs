@@ -1,7 +1,7 @@
 //! `LOCK.WAITS [KEY key | TOP] [CURSOR cursor] [COUNT count]`
 //!
 //! For operators: shows the waiters for all locks in all databases, or for one lock, and the holders of each lock. The longest wait comes
-//! first. The reply is one page, as for `SCAN`: `[cursor of the next page, [map, ...]]`; the cursor is the request number of the last
+//! first. The reply is one page, as for `SCAN`: `[cursor of the next page, [map, ...]]`. The cursor is the request number of the last
 //! waiter on the page. With `TOP`, the reply shows the locks with the most waits since the start, and the cursor is the number of locks
 //! that earlier pages have shown.
 
@@ -18,13 +18,13 @@ use crate::waiting::{LockRef, Page, RequestId, WaitInfo};
 /// The number of entries on a page if the client gives no `COUNT`.
 pub(super) const COUNT: usize = 10;
 
-/// The most entries on a page. The limit bounds the cost, because the holders of each waiter's lock are looked up.
+/// The most entries on a page. This limit bounds the cost, because the command looks up the holders of each waiter's lock.
 const MOST: usize = 1_000;
 
 /// The most holders that the reply shows of each lock.
 const HOLDERS: usize = 10;
 
-/// Which waits `LOCK.WAITS` shows.
+/// What `LOCK.WAITS` shows instead of the waiters for all locks.
 enum Of<'a> {
     Lock(Arg<'a>),
     Top,
@@ -101,7 +101,7 @@ impl<'a> Waits<'a> {
                 table.shown().page_of(at, after, self.count, now)
             }
         });
-        // The holders are looked up first, because this opens keys, which is not to happen in the middle of a reply.
+        // The holders are looked up before the reply begins, because this opens keys, and no key is to be opened in the middle of a reply.
         let shown: Vec<_> = waits.into_iter().map(|waits| (holders_of(ctx, &waits, now), waits)).collect();
         begin(ctx, last.map_or(0, |last| last.0.get()), shown.len());
         for (holders, waits) in shown {

@@ -6,27 +6,29 @@ use crate::lock::Owner;
 use crate::server::Ctx;
 use crate::waiting::{Cycle, Link};
 
-/// The error is one line for people, so it describes at most this many links, and shows at most this many bytes of each name.
+/// The error is one line for people to read. So it describes at most `LINKS` links of the cycle, and shows at most `NAME` bytes of each
+/// name.
 const LINKS: usize = 8;
 const NAME: usize = 64;
 
-/// A link, and the user's rights to its lock. A user who may read the lock may know its name; a user who may write to it may also know its
-/// holders and waiters.
+/// A link of the cycle (one owner waits for another), and the user's rights to the link's lock. A user who may read the lock may know the
+/// lock's name. A user who may write to the lock may also know its holders and waiters.
 struct Seen<'a> {
     link: &'a Link,
     readable: bool,
     writable: bool,
 }
 
-/// Tells the client why its wait would never end. Only keys that the user may read are named, and only
-/// owners that hold or wait for a key that the user may write to.
+/// Tells the client why its wait would never end. Names only keys that the user may read, and only owners that hold, or wait for, a key
+/// that the user may write to.
 pub(super) fn send<'a>(ctx: &Ctx<'_>, cycle: &'a Cycle) {
     let mut text = String::from("DEADLOCK this wait would never end: ");
     let see = |link: &'a Link| {
         let key = &link.id.key;
         Seen { link, readable: ctx.may_read(key), writable: ctx.may_write(key) }
     };
-    // The first link that is not shown is looked at too: it may allow naming the owner that the last shown link waits for.
+    // `seen` has one link more than the error shows. The user's rights to this link may allow the error to name the owner for which the
+    // last shown link waits.
     let seen: Vec<Seen<'_>> = cycle.iter().take(LINKS + 1).map(see).collect();
     let Some(first) = seen.first() else { return };
     let mut before = first;
@@ -43,8 +45,8 @@ pub(super) fn send<'a>(ctx: &Ctx<'_>, cycle: &'a Cycle) {
     ctx.reply_error_text(&text);
 }
 
-/// Writes the text of link `this`. The client knows its own name (`asker`). Any other owner is part of two neighbouring links, and may be
-/// named if the user may write to the lock of either link.
+/// Writes the text of link `this`. The client already knows its own owner's name (`asker`). Any other owner is part of two neighbouring
+/// links, and may be named if the user may write to the lock of either link.
 fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this, next]: [&Seen<'_>; 3]) {
     let link = this.link;
     let name = |owner: &Owner<'_>, may_know| match may_know || owner == asker {
@@ -63,14 +65,15 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this,
     };
     let how = if link.behind { "behind" } else { "held by" };
     _ = write!(text, "{waits} waits for {lock}{elsewhere} {how} {other}");
-    // The holder's session is on the connection on which the next link's owner waits, so the holder waits too, under that name.
+    // If the names differ, the holder has a session on the connection on which the next link's owner waits. So the holder waits, too, under
+    // the name of the next link's owner.
     if next.link.waits != link.other {
         _ = write!(text, " on the connection of {}", name(&next.link.waits, next.writable));
     }
     text.push_str(", ");
 }
 
-/// Returns a name, cut off after `NAME` bytes, and escaped so that it can't break the line.
+/// Returns a name, cut off after `NAME` bytes, and escaped so that the name can't break the line.
 fn shown(name: &[u8]) -> String {
     let more = if name.len() > NAME { "..." } else { "" };
     format!("{}{more}", name.get(..NAME).unwrap_or(name).escape_ascii())

@@ -7,10 +7,10 @@ use crate::lock::ReentryError;
 use crate::server::{self, Ctx, ErrorReply, WrongType};
 use crate::waiting::Refusal;
 
-/// Why a command was refused. A refused command has changed nothing.
+/// Why a command failed. A failed command has changed nothing, unless too few replicas confirmed its change (`SYNC`).
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The rules refused the command.
+    /// The rules of `waiting` refused the command.
     Refused(Refusal),
     /// The command has an unknown option, an option twice, two options that exclude each other, or an option without its value.
     Syntax,
@@ -80,7 +80,7 @@ pub(crate) enum Error {
     SessionInScript,
     /// A client used `SESSION` on a writable replica, but a replica ends no grant by itself.
     SessionOnReplica,
-    /// Another module ran the command from a keyspace event, during a step that has locks open.
+    /// Another module ran this command from a keyspace event while this module had locks open for an earlier command or a timer.
     Nested,
     /// Another module changed keys during this command, so the state of the command's locks is not certain.
     Disturbed,
@@ -181,7 +181,8 @@ impl From<WrongType> for Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            // A disturbed step gets no fence, so this error does not mean that the fences are used up.
+            // If another module changes keys in the middle of a command, the command gets no fence. So this error does not mean that the
+            // fences are used up.
             Refusal::NoMoreFences if server::is_disturbed() => Self::Disturbed,
             refusal => Self::Refused(refusal),
         }

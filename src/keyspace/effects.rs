@@ -10,14 +10,14 @@
 //! | `LOCK.APPLY key ~fence` | no longer held by the grant with this fence |
 //! | `LOCK.APPLY key <time` | no longer held by the grants whose leases ended before this time; does nothing to a single grant |
 //!
-//! `deadline` and `time` are in ms since 1970; a deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
-//! If the time at which the grant was made does not follow from the fence, `max-hold/made` has this time, in ms since 1970. `fields` are
-//! the fields of `lock::FIELDS` whose values are unusual, each as `name:number`. If a field is bytes, the number is their length, and the
-//! bytes come right before the owner. The owner comes last, because it may have any bytes, as the label may. The state is one argument,
-//! because each further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). If a lock has many grants, an
-//! effect has only the grant that has changed.
+//! `deadline` and `time` are in ms since 1970. A deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
+//! If the fence does not say when the grant was made, `max-hold/made` takes the place of `max-hold`, and says this in ms since 1970.
+//! `fields` are the fields of `lock::FIELDS` whose values are unusual, each as `name:number`. If a field is bytes, the number is their
+//! length, and the bytes come right before the owner. The owner comes last, because the name may have any bytes, as the label may. The
+//! state is one argument, because each further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). If a
+//! lock has many grants, an effect has only the grant that has changed.
 //!
-//! Earlier versions wrote a grant that was not plain as `=` (alone) or `+` (beside others), and then
+//! Earlier versions wrote a grant with more room, a slot or a label as `=` (alone) or `+` (beside others), and then
 //! `deadline,fence,holds,max-hold,room,owner`. The room was `room/slot` for a grant with a slot, and `room/slot/length` if a label of this
 //! length preceded the owner.
 
@@ -36,10 +36,10 @@ pub(crate) const APPLY: &CStr = c"lock.apply";
 /// The number that stands for the deadline of a lease that never ends, as in replies of `PTTL`.
 const NO_DEADLINE: Millis = -1;
 
-/// The bytes to reserve for a state: enough if the owner is a UUID.
+/// The number of bytes to reserve for the text of a state. The bytes are enough if the owner is a UUID.
 const TYPICAL_LEN: usize = 96;
 
-/// The fields that the short form of an effect has.
+/// The fields that the short form of an effect (`deadline,fence,holds,max-hold,owner`) has.
 const IN_SHORT: [&str; 3] = ["holds", "max-hold", "made"];
 
 /// The new state of a lock.
@@ -63,7 +63,7 @@ pub(crate) enum Malformed {
 }
 
 impl Effect {
-    /// Reads the argument of `LOCK.APPLY` after the key, if there is one. `now` is called only if the argument has a grant.
+    /// Reads the argument of `LOCK.APPLY` after the key, which is absent if the lock is free. Calls `now` only if the argument has a grant.
     pub(crate) fn parse(state: Option<&[u8]>, now: impl FnOnce() -> Micros) -> Result<Self, Malformed> {
         match state {
             None => Ok(Self::Free),
@@ -126,7 +126,7 @@ fn any_grant(state: &[u8], now: impl FnOnce() -> Micros) -> Result<(Grant, Deadl
     Ok((grant, deadline))
 }
 
-/// Returns the text before the first comma, and the text after it; an error without a comma.
+/// Returns the text before the first comma and the text after this comma, or an error if there is no comma.
 fn part(text: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let mut parts = text.splitn(2, |&byte| byte == b',');
     parts.next().zip(parts.next()).ok_or(Malformed::Syntax)
@@ -160,7 +160,7 @@ fn grant(
     Ok(Some((grant.with_slot(slot), deadline)))
 }
 
-/// Reads `room`, `room/slot` or `room/slot/length`; `length` is the number of bytes of the label.
+/// Reads `room`, `room/slot` or `room/slot/length`, where `length` is the number of bytes of the label.
 fn permit(text: &[u8]) -> Result<(Room, Option<Slot>, usize), Malformed> {
     let mut parts = text.splitn(3, |&byte| byte == b'/').map(number);
     let mut next = || parts.next().transpose();
@@ -181,7 +181,8 @@ fn fence(text: &[u8]) -> Result<Fence, Malformed> {
     u64::try_from(number(text)?).ok().and_then(Fence::new).ok_or(Malformed::NotAnInteger)
 }
 
-/// Returns the room that a number stands for; 0 stands for any room. Returns `None` if the number is too great or negative.
+/// Returns the room that a number stands for. 0 stands for room for any number of holders. Returns `None` if the number is too great or
+/// negative.
 pub(super) fn room(number: i64) -> Option<Room> {
     match number {
         0 => Some(Room::ANY),
@@ -189,7 +190,7 @@ pub(super) fn room(number: i64) -> Option<Room> {
     }
 }
 
-/// Returns the slot that a number stands for; 0 means that no slot was written. Returns `None` if the room has no such slot.
+/// Returns the slot that a number stands for. 0 means that no slot was written. Returns `None` if the room has no such slot.
 pub(super) fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
     if number == 0 {
         return Some(None);
@@ -203,7 +204,7 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
     text.and_then(|text| text.parse().ok()).ok_or(Malformed::NotAnInteger)
 }
 
-/// Returns the argument after the key for a lock that is held by `grant`, alone or among others.
+/// Returns the argument of `LOCK.APPLY` after the key, for a lock that is held by `grant`, alone or beside other grants.
 pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
@@ -293,7 +294,8 @@ pub(super) fn free(ctx: &Ctx<'_>, key: Arg<'_>) {
     check(ctx, ctx.replicate_key(APPLY, key));
 }
 
-/// Logs that an effect could not be replicated. An operator must know, because the replicas now differ, and the module can't repair them.
+/// Logs it if the server did not accept an effect for replication. An operator must know, because the replicas now differ from this server,
+/// and the module can't repair them.
 fn check(ctx: &Ctx<'_>, sent: bool) {
     if !sent {
         ctx.log(LogLevel::Warning, "an effect could not be replicated: was LOCK.APPLY renamed?");

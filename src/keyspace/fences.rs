@@ -1,8 +1,9 @@
 //! The clock that gives fences, and the fences that come from files and other servers.
 //!
-//! Files, a primary, and a node that moves a hash slot here contain fences of grants that were really made. So each such fence counts at
-//! once, however far it is ahead of the clock. A payload that a client sends (`RESTORE`, `MIGRATE`) may contain anything. Its fence may be
-//! ahead of the clock only as far as clocks may differ, and counts only once the key exists, because a refused command must change nothing.
+//! Fences from files, from a primary, or from a node that moves a hash slot to this server belong to grants that were really made. So later
+//! fences of this server are greater than any such fence, however far the fence is ahead of the clock. A payload that a client sends
+//! (`RESTORE`, `MIGRATE`) may contain any fence. So its fence may be ahead of the clock only as far as clocks may differ, and counts only
+//! once the key exists, because a refused command must change nothing.
 
 use super::LockKey;
 use crate::lock::{Deadline, Fence, FenceClock, Micros, Value};
@@ -15,7 +16,7 @@ pub(super) const CLOCKS_DIFFER: Micros = 600_000_000;
 
 static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());
 
-/// Returns the fence for a grant that is made now; `None` if the greatest fence has been given.
+/// Returns the fence for a grant that is made now; `None` if the greatest possible fence has already been given.
 pub(crate) fn next_fence(now: Micros) -> Option<Fence> {
     FENCES.with(|clock| clock.next(now))
 }
@@ -31,7 +32,7 @@ pub(super) fn forget_fences() {
     FENCES.with(|clock| *clock = FenceClock::new());
 }
 
-/// Notes a fence that another server gave: later fences will be greater.
+/// Notes a fence that another server gave, so that later fences are greater.
 pub(crate) fn observe_fence(fence: Fence) {
     FENCES.with(|clock| clock.observe(fence));
 }
@@ -48,7 +49,7 @@ pub(super) fn loaded(value: &Value, from_client: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Notes the greatest fence of a key, in the selected database, that was made from a client's payload.
+/// A client's payload has become this key of the selected database. Notes the greatest fence of the key's value.
 pub(crate) fn restored(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Ok(lock) = LockKey::peek(ctx, key) else { return };
     if let Some(fence) = lock.value().and_then(latest) {

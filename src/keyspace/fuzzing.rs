@@ -1,5 +1,5 @@
-//! Fuzzes the native type. Any file or payload is refused, or becomes a lock whose numbers are in range. Saving and reading this lock again
-//! gives the same lock.
+//! Fuzzes the reading of locks. Any file or payload is refused, or becomes a lock whose numbers are in range. Saving and reading this lock
+//! again gives the same lock.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ fn from_value(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
     value.all(Deadline::Never).map(parts).collect()
 }
 
-/// Returns what `from_value` returns, but from the stream: each owner is a string, followed by three numbers.
+/// Returns the same data as `from_value`, but from the stream, in which each owner is a string that three numbers follow.
 fn from_stream(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
     let parts = |window: &[Item]| match window {
         [Item::Bytes(owner), Item::Number(fence), Item::Number(holds), Item::Number(max_hold)] => {

@@ -1,8 +1,7 @@
-//! Finds out which keys that the server expires or evicts are locks. Counts, logs and publishes lapses; counts evictions, and warns of
-//! them.
+//! Notices when the server expires or evicts a lock. Counts, logs and publishes lapses. Counts evictions, and warns of them in the log.
 //!
-//! The server reports an expired or evicted key when its value is already gone. Right before, it calls the `unlink` callback of the value's
-//! type. So this file keeps the last value that was unlinked until the report.
+//! The server reports an expired or evicted key when the value is already gone. But right before the value goes, the server calls the
+//! `unlink` callback of the value's type. So this file keeps the last unlinked value until the report.
 
 use crate::lock::{Deadline, Fence, Grant, Micros, Value};
 use crate::server::{self, Arg, Ctx, LogLevel, LoopIteration, ServerCell, Unlinked};
@@ -12,7 +11,7 @@ struct Lapses {
     last: Option<Last>,
     /// When an eviction was last logged, in µs since 1970.
     warned: Option<Micros>,
-    /// Whether the server is set to evict locks, which has been logged.
+    /// Whether the setting `maxmemory-policy` lets the server evict locks. If so, the log has a warning.
     may_evict: bool,
 }
 
@@ -20,16 +19,16 @@ struct Lapses {
 struct Last {
     db: i32,
     key: Vec<u8>,
-    /// The number of its holders.
+    /// The number of holders of the lock.
     count: usize,
-    /// The grants that may outlive a lapse.
+    /// The grants that the module may keep although the key has lapsed, because their sessions outlive the lapse.
     may_outlive: Vec<Grant>,
-    /// The oldest of the other grants, if there is one. The others are only counted, because many locks with many holders may lapse at
-    /// once.
+    /// The oldest of the grants that can't outlive a lapse. Of the rest, only the number is kept, because many locks with many holders may
+    /// lapse at once.
     oldest: Option<Grant>,
     at: Micros,
-    /// The iteration of the event loop, if somebody depends on the lock. It shows that a report belongs to this lock even if the process
-    /// had to wait for a processor for longer than `REPORTED_WITHIN`.
+    /// The iteration of the event loop in which the lock was unlinked; `None` if nobody depends on the lock. A report in the same iteration
+    /// belongs to this lock, even if the process had to wait for a processor for longer than `REPORTED_WITHIN` in between.
     iteration: Option<LoopIteration>,
 }
 
@@ -37,13 +36,14 @@ struct Last {
 /// overwritten by a value that expires within this time, the lock counts as lapsed.)
 const REPORTED_WITHIN: Micros = 1_000;
 
-/// The shortest time in µs between two warnings of evictions: a server may evict thousands of locks a second.
+/// The shortest time in µs between two warnings of evictions. Without this pause, a server that evicts thousands of locks a second would
+/// fill its log.
 const WARNING_EVERY: Micros = 10_000_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
-/// Notes a lock that the server unlinks by itself. `must_track` returns the fences of the grants that may outlive a lapse, the oldest
-/// first, or `None` if nobody depends on the lock.
+/// Notes a lock whose value the server removes from the keyspace by itself. `must_track` returns the fences of the grants that may outlive
+/// a lapse, the oldest first, or `None` if nobody depends on the lock.
 pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce() -> Option<Vec<Fence>>) {
     let key = from.key().bytes().to_vec();
     let must_track = must_track();
@@ -69,7 +69,7 @@ pub(crate) struct Lapse(Last);
 
 impl Lapse {
     /// Counts the grants that have lapsed, without the grants for which `outlives` is true. Returns the oldest of the counted grants, and
-    /// their number; `None` if it is 0.
+    /// their number; `None` if no grant has lapsed.
     pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
         let Last { count, may_outlive, oldest, .. } = &self.0;
         let (mut first, mut outliving) = (oldest.as_ref(), 0);
@@ -83,7 +83,7 @@ impl Lapse {
     }
 }
 
-/// Logs, publishes and counts that `count` grants have lapsed together. The oldest of them is `oldest`.
+/// Logs and publishes that `count` grants of one lock have lapsed together, and counts these lapses. `oldest` is the oldest of the grants.
 pub(crate) fn publish_lapse(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
@@ -102,8 +102,8 @@ pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usi
     ctx.log(level, &shown("lock lapsed: ", grant, 0, waiters, key.bytes()));
 }
 
-/// Handles the report that a key of the selected database has been evicted. If the key was a lock, its owners lost it without knowing, so
-/// an operator is warned.
+/// Handles the report that a key of the selected database has been evicted. If the key was a lock, its owners have lost the lock without
+/// knowing, so the log warns an operator.
 pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Some(last) = take(ctx, key) else { return };
     stats::EVICTIONS.add(last.count as u64);
@@ -118,7 +118,8 @@ pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     }
 }
 
-/// Warns when the server is set to evict keys if memory is short. All locks have a TTL, so all policies except `noeviction` may evict them.
+/// Warns when the server is set to evict keys if memory is short. All locks have a TTL, so all policies except `noeviction` may evict
+/// locks.
 pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
     let policy = ctx.maxmemory_policy();
     let may_evict = policy != "noeviction";
@@ -129,18 +130,19 @@ pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
     LAPSES.with(|lapses| lapses.may_evict = may_evict);
 }
 
-/// Returns the last value that was unlinked, if it was the value of this key, and was unlinked just now.
+/// Takes the lock that was unlinked last, and returns it if it had this key and was unlinked just now.
 fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     let db = ctx.db();
     let last = LAPSES.with(|lapses| lapses.last.take())?;
-    // An earlier lock of this name may have been overwritten by a value that has now expired. Such a lock was unlinked at another time.
+    // An earlier lock of this name may have been overwritten by a value that has now expired. Such a lock was not unlinked just now, so the
+    // report is not about a lock.
     let just_now = server::now() - last.at <= REPORTED_WITHIN
         || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
     (last.db == db && last.key == key.bytes() && just_now).then_some(last)
 }
 
-/// Makes a line for the log. It is put together by hand, because `format!` took longer than all other work when thousands of locks lapsed
-/// together.
+/// Makes a line for the log. The code does without `format!`, because `format!` took longer than all other work when thousands of locks
+/// lapsed together.
 fn shown(what: &str, grant: &Grant, others: usize, waiters: usize, key: &[u8]) -> String {
     let mut line = String::with_capacity(192);
     line.push_str(what);

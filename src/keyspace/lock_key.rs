@@ -1,5 +1,5 @@
-//! One lock in the keyspace. Every change of a lock is made here: it is stored, replicated, and signalled to clients that `WATCH` the key.
-//! If something else has removed an open key, nothing is stored or replicated.
+//! One lock in the keyspace. This file makes every change of a lock: it stores the change, replicates it, and signals it to clients that
+//! `WATCH` the key. If something else has removed the key while it was open, this file stores and replicates nothing.
 
 use super::effects;
 use crate::lock::{Deadline, Fence, Grant, GrantChange, Millis, Value};
@@ -30,8 +30,8 @@ impl Drop for Signal<'_> {
 }
 
 impl<'a> LockKey<'a> {
-    /// Opens a lock for a command that may change it. If the lock has lapsed, the server first deletes the key. `only` may be true for at
-    /// most one of the keys that are open at the same time.
+    /// Opens a lock for a command that may change it. If the lock has lapsed, the server first deletes the key. `only` saves some time, but
+    /// may be true for at most one of the keys that are open at the same time.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Key::write(ctx, name, only).map(|key| Self::of(ctx, key))
@@ -41,7 +41,7 @@ impl<'a> LockKey<'a> {
         Key::read(ctx, name).map(|key| Self::of(ctx, key))
     }
 
-    /// Opens a lock for reading beside other locks, without counting as a use of the key.
+    /// Opens a lock for reading, also while other locks are open. The server does not count this as a use of the key.
     pub(crate) fn peek(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
         Key::peek(ctx, name).map(|key| Self::of(ctx, key))
     }
@@ -61,7 +61,7 @@ impl<'a> LockKey<'a> {
         self.key.name()
     }
 
-    /// Returns the grants of the lock; `None` if it is free.
+    /// Returns the grants of the lock; `None` if the lock is free.
     pub(crate) fn value(&self) -> Option<&Value> {
         self.key.value()
     }
@@ -71,13 +71,14 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Whether a change of this lock has to be replicated. This is called once for each change: see `Ctx::must_replicate`.
+    /// Whether a change of this lock has to be replicated. Must be called exactly once for each change, because `Ctx::must_replicate` may
+    /// count a change.
     #[inline(always)]
     fn must_replicate(&self, ctx: &Ctx<'_>) -> bool {
         ctx.must_replicate() && !self.key.is_lost()
     }
 
-    /// Makes this the only grant of the lock, stores it, and replicates it.
+    /// Makes `grant` the only grant of the lock, and replicates the change.
     #[inline(always)]
     pub(crate) fn give(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
         if self.must_replicate(ctx) {
@@ -86,7 +87,7 @@ impl<'a> LockKey<'a> {
         self.store(grant, until);
     }
 
-    /// Makes this the only grant of the lock, and replicates nothing. `LOCK.APPLY` uses this directly.
+    /// Makes `grant` the only grant of the lock, and replicates nothing. `LOCK.APPLY` calls this method directly.
     #[inline(always)]
     pub(crate) fn store(&mut self, grant: Grant, until: Deadline) {
         match self.key.value_mut() {
@@ -98,7 +99,7 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Adds a grant, stores it, and replicates it.
+    /// Adds `grant` beside the other grants, and replicates the change.
     pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
         if self.must_replicate(ctx) {
             effects::among(ctx, self.key.name(), &grant, deadline);
@@ -106,7 +107,7 @@ impl<'a> LockKey<'a> {
         self.store_among(grant, deadline);
     }
 
-    /// Stores a grant beside the other grants, and replicates nothing. `LOCK.APPLY` uses this directly.
+    /// Adds `grant` beside the other grants, and replicates nothing. `LOCK.APPLY` calls this method directly.
     pub(crate) fn store_among(&mut self, grant: Grant, deadline: Deadline) {
         let until = self.deadline();
         let Some(value) = self.key.value_mut() else { return self.store(grant, deadline) };
@@ -115,8 +116,8 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Changes the grant with this fence, and its lease. Does nothing if neither changes, for example after an extension to the same
-    /// millisecond.
+    /// Changes the grant with this fence and its lease, and replicates the change. Does nothing if both stay the same, for example after an
+    /// extension to the same millisecond.
     pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: GrantChange<'_>, to: Deadline) {
         let (name, until) = (self.key.name(), self.deadline());
         let Some(value) = self.key.value_mut() else { return };
@@ -138,7 +139,7 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Sets the latest lease as a primary says, and replicates nothing. Does nothing if the lock is free.
+    /// Sets the end of the latest lease, as `LOCK.APPLY` says, and replicates nothing. Does nothing if the lock is free.
     pub(crate) fn store_lease(&mut self, deadline: Deadline) {
         if self.key.value().is_some() {
             self.set_deadline(deadline);
@@ -146,7 +147,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// Ends the grant with this fence, and replicates this.
+    /// Ends the grant with this fence, and replicates the change.
     pub(crate) fn end(&mut self, ctx: &Ctx<'_>, fence: Fence) {
         if self.must_replicate(ctx) {
             effects::end(ctx, self.key.name(), fence);
@@ -167,7 +168,8 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// If the lock has several grants, ends at most `most` grants whose leases ended before `now`. Returns the ended grants.
+    /// If the lock has several grants, ends at most `most` grants whose leases ended before `now`, and replicates the change. Returns the
+    /// ended grants.
     pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis, most: usize) -> Vec<Grant> {
         let lapsed = self.lapsed(now, most);
         let is_all =
@@ -184,7 +186,7 @@ impl<'a> LockKey<'a> {
         lapsed
     }
 
-    /// Ends the grants whose leases ended before `now`, as a primary says, and replicates nothing.
+    /// Ends the grants whose leases ended before `now`, as `LOCK.APPLY` says, and replicates nothing.
     pub(crate) fn remove_lapsed(&mut self, now: Millis) {
         for grant in self.lapsed(now, usize::MAX) {
             self.remove_one(grant.fence());
@@ -199,7 +201,7 @@ impl<'a> LockKey<'a> {
         fences.filter_map(|fence| Some(value.with_fence(fence, || until)?.grant.clone())).collect()
     }
 
-    /// Ends all grants, and replicates this.
+    /// Ends all grants, and replicates the change.
     #[inline(always)]
     pub(crate) fn free(&mut self, ctx: &Ctx<'_>) {
         if self.must_replicate(ctx) {

@@ -1,7 +1,7 @@
 //! Locks as keys: the native type `lockstate`, whose TTL is the lease, and the effects that carry changes to replicas and files.
 //!
-//! An effect has the state after a change, never the request: the owner, the fence, the holds and the absolute deadline. So a replica needs
-//! no clock and decides nothing, and applying an effect twice does no harm.
+//! An effect has the state of a lock after a change (the owner, the fence, the holds and the absolute deadline), never the request. So a
+//! replica needs no clock and decides nothing, and applying an effect twice does no harm.
 
 mod effects;
 mod encoding;
@@ -19,8 +19,8 @@ pub(crate) use lock_key::{LockKey, Signal};
 use crate::lock::Value;
 use crate::server::NativeType;
 
-/// Returns the number of locks in memory. It includes lapsed locks that the server has not deleted yet, and locks of a data set that is
-/// being loaded beside the present one, or freed in the background.
+/// Returns the number of locks in memory. The number includes lapsed locks that the server has not deleted yet, and locks of a data set
+/// that is being loaded beside the present one, or freed in the background.
 pub(crate) fn locks() -> u64 {
     Value::handle().values()
 }

@@ -2,8 +2,8 @@
 
 use super::Fence;
 
-/// A fence and a number of holds. The fence takes 53 of the 56 bits, the holds take 3 bits. An enum that contains this type has its tag in
-/// the eighth byte.
+/// A fence and a number of holds. The fence takes 53 of the 56 bits, the holds take 3 bits. So an enum that contains this type has room for
+/// its tag in the eighth byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Counts([u8; 7]);
@@ -11,7 +11,7 @@ pub(super) struct Counts([u8; 7]);
 impl Counts {
     const MOST_HOLDS: u32 = (1 << (u64::BITS - 8 - Fence::BITS)) - 1;
 
-    /// Stands for no grant: no grant has the fence 0.
+    /// Stands for no grant, because no grant has the fence 0.
     pub(super) const NONE: Self = Self([0; 7]);
 
     /// Packs a fence and a number of holds. Returns `None` if there are more than 7 holds.
@@ -33,7 +33,7 @@ impl Counts {
     }
 
     pub(super) fn holds(self) -> u32 {
-        // The shift leaves at most 3 bits.
+        // The shift leaves at most 3 bits, so the cast loses nothing.
         (self.both() >> Fence::BITS) as u32
     }
 }

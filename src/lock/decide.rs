@@ -11,7 +11,7 @@ pub(crate) struct Held<'a> {
     pub(crate) deadline: Deadline,
 }
 
-/// An owner's grant of one lock, after an acquire.
+/// The owner's grant of one lock, after an acquire that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Got {
@@ -21,14 +21,14 @@ pub(crate) struct Got {
     pub(crate) slot: Option<Slot>,
 }
 
-/// The request of an acquire.
+/// The request of an acquire: the owner, and what it asks for.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct AcquireRequest<'a> {
     pub(crate) owner: Owner<'a>,
     /// The length of the lease in ms.
     pub(crate) lease: Millis,
-    /// Whether an owner that already holds the lock wants its present grant, without a further hold (`ONCE`).
+    /// Whether the owner, if it already holds the lock, gets no further hold (`ONCE`).
     pub(crate) once: bool,
     /// Whether the grant ends with the client's connection (`SESSION`).
     pub(crate) session: bool,
@@ -69,7 +69,8 @@ impl<'a> AcquireRequest<'a> {
         self.rare_grant(fence, slot, now)
     }
 
-    /// Makes a grant with room for others, or with extras. It is not inlined, so that other grants do not pay for it.
+    /// Makes a grant with room for other holders, or with extras (rare options). This function is not inlined, so that other grants do not
+    /// pay for it.
     #[inline(never)]
     fn rare_grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
         let extras = Extras::granted(&self.extras);
@@ -80,8 +81,8 @@ impl<'a> AcquireRequest<'a> {
         grant.with_room(self.room).with_slot(slot)
     }
 
-    /// Checks whether the owner of `grant`, which re-enters, can have the slot that it asks for. It can't if its grant has another slot, or
-    /// if the room of its grant does not allow the slot.
+    /// Checks whether the owner of `grant` can re-enter with this request. Returns an error if the grant has another slot than the
+    /// requested slot or a slot above `LIMIT`, or if the grant's room does not allow the requested slot.
     fn check_slot(&self, grant: &Grant) -> Result<(), ReentryError> {
         let is_another = match (self.slot, grant.slot()) {
             (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
@@ -91,8 +92,8 @@ impl<'a> AcquireRequest<'a> {
                 }
                 _ => false,
             },
-            // The grant has no slot because an earlier version of the module made it, or because it is `SHARED`. In the first case it keeps
-            // its room, in the second it gets the room of the request.
+            // A grant has no slot if an earlier version of the module made the grant, or if the grant is `SHARED`. The former grant keeps
+            // its own room, the latter gets the room of the request. So the slot has to fit the smaller of the two rooms.
             (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
         };
@@ -110,38 +111,39 @@ impl<'a> AcquireRequest<'a> {
 /// The limits that apply to all grants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The longest lease in ms. It may be shorter than when a waiter or a session asked for its lease.
+    /// The longest lease in ms. An operator may have lowered this limit after a waiter or a session asked for its lease.
     pub(crate) max_lease: Millis,
     /// The greatest age in ms that any grant may reach; `None`: no limit.
     pub(crate) max_hold: Option<Millis>,
-    /// How many ms the server may keep a lock after its lease has ended by the module's clock. The start of a lease is rounded up by at
-    /// most this much.
+    /// How many ms the server may keep a lock's key after the lease has ended by the module's clock. The module rounds the start of a lease
+    /// up by at most this much.
     pub(crate) expiry_slack: Millis,
-    /// The most holders of one lock; 0: any number.
+    /// The most holders of one lock. 0 means any number.
     pub(crate) max_holders: u32,
-    /// Whether running leases may be made longer. They may not if this server may have been replaced as the primary without knowing it.
+    /// Whether the module may make running leases longer. It may not while another server may have become the primary without the knowledge
+    /// of this server.
     pub(crate) may_lengthen: bool,
 }
 
 impl Limits {
-    /// Returns the lease, or the longest allowed lease if this is shorter.
+    /// Returns `lease` (in ms), or the longest allowed lease if `lease` is longer.
     pub(crate) fn allowed(self, lease: Millis) -> Millis {
         lease.min(self.max_lease)
     }
 }
 
-/// The result of an acquire. `slot` is the grant's slot, if the request asks for one.
+/// The result of an acquire. `slot` is the grant's slot, if the request asks for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     /// The request fits: the owner gets a new grant with one hold, until the deadline.
     Granted { slot: Option<Slot>, deadline: Deadline },
-    /// The owner re-enters: its grant now has `holds` holds, and lasts until the deadline. With `ONCE`, both may be unchanged.
+    /// The owner re-enters: its grant now has `holds` holds, and lasts until the deadline. With `ONCE`, the number of holds stays the same.
     Reentered { holds: u32, slot: Option<Slot>, deadline: Deadline },
-    /// The owner re-enters, and its grant now has less room, which is enough for the other holders, or gets its first slot.
+    /// The owner re-enters. Its grant gets its first slot, or less room than before, in which the other holders still fit.
     Upgraded { holds: u32, slot: Option<Slot>, deadline: Deadline },
     /// The owner holds nothing, and its request does not fit beside the other holders.
     Refused,
-    /// The owner re-enters, but asks for less room than the present holders need, or for a slot that another holder has.
+    /// The owner holds the lock, but asks for less room than the present holders need, or for a slot that another holder has.
     UpgradeRefused,
 }
 
@@ -151,13 +153,13 @@ pub(crate) enum Acquired {
 pub(crate) enum ReentryError {
     /// The grant has the greatest number of holds, 2^32 - 1.
     TooManyHolds,
-    /// The owner's grant has another slot than the requested slot, or its room does not allow the requested slot.
+    /// The owner's grant has another slot than the requested slot, or the grant's room does not allow the requested slot.
     OtherSlot,
     /// The owner's grant has a slot above the `LIMIT` of the request.
     SlotAboveLimit { slot: Slot, limit: u32 },
 }
 
-/// Decides an acquire, from the owner's own grant (`held`), if it has one, and the grants of others.
+/// Decides what an acquire does, from the grant that the owner already has (`held`), if any, and the grants of other owners.
 #[inline(always)]
 pub(crate) fn decide_acquire(
     held: Option<Held<'_>>,
@@ -173,7 +175,7 @@ pub(crate) fn decide_acquire(
     acquire_held(held, others, ask, limits, now)
 }
 
-/// Decides an acquire of a lock that somebody holds. It is not inlined, so that a free lock does not pay for it.
+/// Decides what an acquire does to a lock that somebody holds. This function is not inlined, so that a free lock does not pay for it.
 #[inline(never)]
 fn acquire_held(
     held: Option<Held<'_>>,
@@ -193,7 +195,7 @@ fn acquire_held(
     ask.check_slot(held.grant)?;
     let its_own = held.grant.slot();
     let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
-    // Getting a first slot counts as an upgrade: the other holders must leave room for the slot.
+    // A re-entry with which the grant gets its first slot counts as an upgrade, because the other holders must leave room for the slot.
     let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
     if upgrade && (slot == Some(None) || !others.have_room_for(ask.room.min(held.grant.room()))) {
         return Ok(Acquired::UpgradeRefused);
@@ -218,7 +220,7 @@ pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Milli
     held.deadline.max(lease_from(now, lease, held.grant, limits))
 }
 
-/// Returns the end of a lease that begins now, within the grant's limits.
+/// Returns the end of a lease of `lease` ms that begins now, within the grant's limits.
 fn lease_from(now: Millis, lease: Millis, grant: &Grant, limits: Limits) -> Deadline {
     Deadline::after(now, limits.allowed(lease)).min(grant.limit(limits.max_hold))
 }
@@ -232,13 +234,14 @@ pub(crate) enum Released {
     Ended,
 }
 
-/// Decides a release of one hold, or of all holds. Returns `None` if the owner does not hold the lock, or `fence` is not its grant's.
+/// Decides a release of one hold, or of all holds. Returns `None` if the owner does not hold the lock, or if its grant has another fence
+/// than `fence`.
 pub(crate) fn decide_release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
     let grant = grant.filter(|grant| matches_fence(grant, fence))?;
     Some(if all { Released::Ended } else { take_back(grant, 1) })
 }
 
-/// Returns whether a grant ends, or how many holds are left, if `holds` holds are released.
+/// Decides what happens to a grant when `holds` of its holds are released.
 pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     match grant.holds().saturating_sub(holds) {
         0 => Released::Ended,
@@ -246,11 +249,11 @@ pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     }
 }
 
-/// Decides an extension, and returns the new deadline; `None` if the owner does not hold the lock, `fence` is not its grant's, or the grant
-/// has reached its maximum age.
+/// Decides an extension, and returns the new deadline. Returns `None` if the owner does not hold the lock, if its grant has another fence
+/// than `fence`, or if the grant has reached its maximum age.
 ///
-/// The server may keep the key of a grant that has reached its maximum age for another millisecond. Meanwhile the owner still holds the
-/// lock, so an extension that does not shorten the lease succeeds.
+/// When a grant reaches its maximum age, the server may keep the key for another millisecond. During this millisecond, the owner still
+/// holds the lock, so an extension that does not shorten the lease succeeds.
 pub(crate) fn decide_extend(
     held: Option<Held<'_>>,
     fence: Option<u64>,
@@ -263,8 +266,8 @@ pub(crate) fn decide_extend(
     within_age(held.grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
 }
 
-/// Returns the end of a lease that begins now; `None` if the grant has reached its maximum age. The last millisecond of this age still
-/// counts, like the last millisecond of a key's TTL.
+/// Returns the end of a lease that begins now; `None` if the grant has reached its maximum age. The maximum age includes its last
+/// millisecond, as a key's TTL does.
 pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Millis) -> Option<Deadline> {
     Some(lease_from(now, lease, grant, limits))
         .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.expiry_slack)))

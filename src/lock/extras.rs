@@ -1,4 +1,4 @@
-//! Options that few grants have.
+//! Options that few grants have: `MAXHOLD` and `LABEL`.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use super::Millis;
 /// The longest label, in bytes.
 pub(crate) const MAX_LABEL_LEN: usize = 128;
 
-/// Options that few requests and few grants have. They are behind one pointer, so that other grants pay only for the pointer. A waiter's
-/// request shares the options with its grant.
+/// Options that few requests and few grants have. All of them are behind one pointer, so that a grant without options takes only the memory
+/// of the pointer. A waiter's request and the grant made for it share the options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Extras {
     /// The greatest age in ms that the grant may reach.
     pub(crate) max_hold: Option<Millis>,
-    /// The label, which says who the owner is. A request without a label leaves the grant's label. A request with an empty label removes
-    /// it, so no grant has an empty label.
+    /// The label, which says who the owner is. A request without a label leaves the grant's label as it is. A request with an empty label
+    /// removes the grant's label, so no grant has an empty label.
     pub(crate) label: Option<Box<[u8]>>,
 }
 
@@ -24,17 +24,17 @@ impl Extras {
         Self { max_hold, label: label.map(Into::into) }.shared()
     }
 
-    /// Puts the extras behind a pointer; `None` if there are none.
+    /// Puts the extras behind a pointer. Returns `None` if no option is set.
     pub(super) fn shared(self) -> Option<Arc<Self>> {
         (self != Self::default()).then(|| Arc::new(self))
     }
 
-    /// Makes the extras of a grant from a primary or a file. A maximum age of 0 ms means no limit.
+    /// Makes the extras of a grant from a primary or a file. A maximum age of 0 ms means no limit, and an empty label means no label.
     pub(crate) fn of_grant(max_hold: Millis, label: &[u8]) -> Option<Arc<Self>> {
         Self::new(Some(max_hold).filter(|age| *age > 0), Some(label).filter(|label| !label.is_empty()))
     }
 
-    /// Returns the extras of a new grant, which are those of its request, without an empty label.
+    /// Returns the extras of a new grant: the extras of its request (`asked`), without an empty label.
     pub(super) fn granted(asked: &Option<Arc<Self>>) -> Option<Arc<Self>> {
         match asked.as_deref() {
             Some(Self { max_hold, label: Some(label) }) if label.is_empty() => Self::new(*max_hold, None),

@@ -1,8 +1,8 @@
-//! Fencing tokens: each grant gets one, and tokens strictly rise over all locks of a server.
+//! Fencing tokens, called fences. Each grant gets a fence that is greater than all earlier fences of any lock on the server.
 
 use super::{Micros, Millis};
 
-/// A fencing token, from 1 to 2^53 - 1. A client whose only number is a double reads it exactly.
+/// A fencing token, from 1 to 2^53 - 1. In this range, even a client whose numbers are all doubles reads the token exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Fence(pub(super) u64);
@@ -10,7 +10,7 @@ pub(crate) struct Fence(pub(super) u64);
 impl Fence {
     pub(super) const BITS: u32 = 53;
     pub(crate) const MIN: Self = Self(1);
-    /// The greatest fence, 2^53 - 1. The clock reaches it in the year 2255.
+    /// The greatest fence, 2^53 - 1. In microseconds since 1970, this is in the year 2255.
     pub(crate) const MAX: Self = Self((1 << Self::BITS) - 1);
 
     pub(crate) fn new(value: u64) -> Option<Self> {
@@ -21,8 +21,8 @@ impl Fence {
         self.0
     }
 
-    /// Returns when the grant was made, in microseconds since 1970. The fence is this time, unless many grants in one microsecond, or a
-    /// clock that was set back, pushed the fence ahead.
+    /// Returns when the grant was made, in microseconds since 1970, as the fence says. The fence is later than the grant if the server made
+    /// several grants in one microsecond, or if its clock was set back.
     pub(crate) fn granted_at(self) -> Micros {
         // The cast is exact, because the fence is below 2^53 (see `new`).
         self.0 as Micros
@@ -34,9 +34,9 @@ impl Fence {
     }
 }
 
-/// Gives fences: it is the hybrid logical clock (Kulkarni et al., 2014) of one server, `max(last + 1, now)`.
+/// The clock that gives fences. This is the hybrid logical clock (Kulkarni et al., 2014) of one server, `max(last + 1, now)`.
 ///
-/// The clock needs no key for a free lock, and no saved state: after a restart, the time is later than every earlier fence, unless somebody
+/// The clock needs no key for a free lock, and no saved state. After a restart, the time is later than every earlier fence, unless somebody
 /// set the machine's clock back by more than the time for which the server was down.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
@@ -49,14 +49,14 @@ impl FenceClock {
         Self { last: 0 }
     }
 
-    /// Returns the fence for a grant that is made now; `None` if 2^53 - 1 has been given.
+    /// Returns the fence for a grant that is made now; `None` if the greatest fence has already been given.
     pub(crate) fn next(&mut self, now: Micros) -> Option<Fence> {
         let fence = Fence::new((self.last + 1).max(now.max(0).unsigned_abs()))?;
         self.last = fence.0;
         Some(fence)
     }
 
-    /// Returns the greatest fence that was given or seen; `None` if there was none.
+    /// Returns the greatest fence that this clock has given or observed; `None` if there is no such fence.
     pub(crate) fn last(&self) -> Option<Fence> {
         Fence::new(self.last)
     }

@@ -1,6 +1,6 @@
-//! The fields of a grant, except its owner and its fence. Files, effects, digests and `LOCK.INFO` use this list. A new field needs a row
-//! here and a place in `Full`. One that a command changes also needs a place in `GrantChange`, and one that most grants do not have counts
-//! in `is_plain` in `effects`.
+//! The fields of a grant, except its owner and its fence. Files, effects (commands that carry changes to replicas), digests and `LOCK.INFO`
+//! use the list `FIELDS`. A new field needs a row in this list and a place in `Full`. If a command can change the field, it also needs a
+//! place in `GrantChange`. If most grants do not have the field, `is_plain` in `effects` must check it.
 
 use super::{Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Room, Slot};
 
@@ -15,14 +15,14 @@ pub(crate) enum Datum<'a> {
 pub(crate) struct Field {
     /// The name of the field in `LOCK.APPLY` and `LOCK.INFO`.
     pub(crate) name: &'static str,
-    /// The value that most grants have. Files and effects leave it out.
+    /// The value that most grants have. Files and effects leave this value out.
     pub(crate) usual: Datum<'static>,
     get: fn(&Grant) -> Datum<'_>,
     /// Sets the field of a grant that is being made. Returns `None` if the value is out of range.
     pub(crate) set: fn(&mut Full, Datum<'_>) -> Option<()>,
-    /// Whether digests include the value. They do if all servers have the same value for a grant.
+    /// Whether digests (`DEBUG DIGEST`) include the value. They must include it only if all servers have the same value for a grant.
     is_agreed: bool,
-    /// Returns the value that `LOCK.INFO` shows; `None` if it does not show the field.
+    /// Returns the value that `LOCK.INFO` shows. `None` means that `LOCK.INFO` does not show the field.
     pub(crate) shown: Option<fn(&Grant) -> Datum<'_>>,
 }
 
@@ -38,7 +38,7 @@ impl Field {
     };
 }
 
-/// All fields, in their order in files. A new field is added at the end.
+/// All fields, in their order in files. A new field must come last, because files refer to a field by its index in this list.
 pub(crate) const FIELDS: [Field; 6] = [
     Field {
         name: "holds",
@@ -60,7 +60,7 @@ pub(crate) const FIELDS: [Field; 6] = [
         },
         ..Field::NUMBER
     },
-    // The room; 0: any number of holders.
+    // How many holders the grant allows. 0 means any number.
     Field {
         name: "room",
         usual: Datum::Number(1),
@@ -74,7 +74,7 @@ pub(crate) const FIELDS: [Field; 6] = [
         },
         ..Field::NUMBER
     },
-    // When the grant was made, in ms since 1970, if the fence does not say this.
+    // When the grant was made, in ms since 1970. 0 means that the fence says this time.
     Field {
         name: "made",
         get: |grant| Datum::Number(grant.explicit_made().unwrap_or(0).unsigned_abs()),
@@ -126,7 +126,7 @@ fn millis(datum: Datum<'_>) -> Option<Millis> {
 }
 
 impl Grant {
-    /// Returns the fields of the grant with unusual values, each with its number in `FIELDS`.
+    /// Returns the fields in which the grant has unusual values, each with its index in `FIELDS`.
     pub(crate) fn unusual(&self) -> impl Iterator<Item = (usize, &'static Field, Datum<'_>)> {
         const { &FIELDS }.iter().enumerate().filter_map(|(number, field)| {
             let datum = (field.get)(self);
@@ -134,7 +134,7 @@ impl Grant {
         })
     }
 
-    /// Returns the fields with unusual values that belong in digests, because all servers agree about them.
+    /// Returns the unusual values that digests include, each with the index of its field. All servers have the same values in these fields.
     pub(crate) fn agreed(&self) -> impl Iterator<Item = (usize, Datum<'_>)> {
         let unusual = self.unusual().filter(|(_, field, _)| field.is_agreed);
         unusual.map(|(number, _, datum)| (number, datum))

@@ -1,4 +1,4 @@
-//! Fuzzes the decisions about a lock: whatever the numbers are, no decision breaks a rule.
+//! Fuzzes the decisions about a lock: whatever numbers the fuzzer makes up, no decision breaks a rule.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use super::{
     decide_acquire, decide_extend, decide_release, lengthen,
 };
 
-/// The input, from which numbers are read until its end.
+/// The part of the input from which no numbers have been read yet.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -19,7 +19,7 @@ impl Numbers<'_> {
         Some(i64::from_le_bytes(*first))
     }
 
-    /// Reads an age that the parser would accept: it is not negative.
+    /// Reads a length of time in ms, from 0 to the longest that the parsers of commands accept.
     fn age(&mut self) -> Option<i64> {
         Some(self.next()? & ((1 << 53) - 1))
     }
@@ -54,7 +54,7 @@ fn act(
         Some(slot) => SlotRequest::This(slot),
         None => SlotRequest::Least,
     };
-    // The parser accepts `SLOT` only with `LIMIT`, and not above the limit.
+    // The parsers of commands accept `SLOT` only with `LIMIT`, and only up to the limit.
     let slot = room.most().map(|most| match slot {
         SlotRequest::This(slot) if slot.get() > most => SlotRequest::Least,
         slot => slot,

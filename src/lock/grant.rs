@@ -9,9 +9,9 @@ use super::{Deadline, Fence, Millis, Owner, Room, Slot};
 
 /// A grant: who holds the lock, how often, with which fence, and how many owners may hold the lock at the same time.
 ///
-/// The lease is not here: see `Value`. A grant is plain if it has no option, at most 7 holds, and a fence that says when it was made. A
-/// plain grant takes 24 bytes, and also the bytes of its owner's name, unless the name is a UUID. So a held lock takes hardly more memory
-/// than a string with the same token. All other grants are boxed.
+/// The lease is not in this type, but in `Value`. A grant is plain if it has no option and at most 7 holds, and its fence says when the
+/// grant was made. A plain grant takes 24 bytes, and also the bytes of its owner's name, unless the name is a UUID. So a held lock takes
+/// hardly more memory than a key with the owner's name as a string. All other grants are boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Grant(Repr);
@@ -41,7 +41,7 @@ pub(crate) struct Full {
     fence: Fence,
     pub(super) holds: u32,
     pub(super) room: Room,
-    /// The slot; `None` if there is none, or if the grant is exclusive and has the first slot.
+    /// The slot (the number of the permit). `None` if the grant has no slot, or is exclusive and has the first slot.
     pub(super) slot: Option<Slot>,
     pub(super) made: Millis,
     extras: Option<Arc<Extras>>,
@@ -75,8 +75,8 @@ impl Full {
         })
     }
 
-    /// Makes the grant that a primary or a file describes; `None` if its room does not allow its slot. If the grant was made more than
-    /// `SKEW` after `now` (in ms), it counts as made at `now`.
+    /// Makes the grant that a primary or a file describes; `None` if its room does not allow its slot. If the other server's clock is fast,
+    /// so that the grant seems to be made more than `SKEW` after `now` (both in ms), the grant counts as made at `now`.
     pub(crate) fn received(mut self, now: Millis) -> Option<Grant> {
         if self.made > now.saturating_add(SKEW) {
             self.made = now;
@@ -104,7 +104,7 @@ impl GrantChange<'_> {
     }
 }
 
-/// Moves boxed values to another place in memory.
+/// Moves boxed values to another place in memory, against fragmentation.
 pub(crate) trait Mover {
     fn moved<T>(&mut self, value: Box<T>) -> Box<T>;
 
@@ -117,8 +117,8 @@ const SKEW: Millis = 1000;
 const _: () = assert!(size_of::<Grant>() == 24);
 
 impl Grant {
-    /// Makes a grant with `holds` holds (at least 1), which was made at `made`, in ms since 1970. The fence usually says this time, too,
-    /// unless fences run ahead of the clock.
+    /// Makes a grant with `holds` holds (at least 1), which was made at `made`, in ms since 1970. The fence says the same time, unless
+    /// fences run ahead of the clock.
     #[inline]
     pub(crate) fn new(
         owner: Owner<'_>,
@@ -168,8 +168,9 @@ impl Grant {
         self.with(|full| full.slot = None)
     }
 
-    /// Makes the grant that a primary or a file describes. `made` is `None` if the fence says when the grant was made. If this time is more
-    /// than `SKEW` after `now` (both in ms), the grant counts as made at `now`.
+    /// Makes the grant that a primary or a file describes. `made` is `None` if the fence says when the grant was made. If the other
+    /// server's clock is fast, so that the grant seems to be made more than `SKEW` after `now` (both in ms), the grant counts as made at
+    /// `now`.
     pub(crate) fn received(
         owner: Owner<'_>,
         fence: Fence,
@@ -182,7 +183,7 @@ impl Grant {
         Self::new(owner, fence, holds, extras, if made > now.saturating_add(SKEW) { now } else { made })
     }
 
-    /// Returns this grant. If `earlier` has the same fence, the grant counts as made at the same time as `earlier`.
+    /// Returns this grant. If `earlier` has the same fence, the returned grant counts as made when `earlier` was made.
     pub(crate) fn with_age_of(self, earlier: &Self) -> Self {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
@@ -190,14 +191,14 @@ impl Grant {
         self.made_at(earlier.made())
     }
 
-    /// Sets when the grant was made. It is not inlined, so that grants that don't need it do not pay for it.
+    /// Sets when the grant was made, in ms since 1970. This function is not inlined, so that grants that don't need it do not pay for it.
     #[cold]
     #[inline(never)]
     fn made_at(self, made: Millis) -> Self {
         self.with(|full| full.made = made)
     }
 
-    /// Returns the fence and the holds of a plain grant, or, as the error, the data of another grant.
+    /// Returns the fence and the holds of a plain grant. For a grant that is not plain, returns all its data as the error.
     #[inline(always)]
     fn counts(&self) -> Result<Counts, &Full> {
         match &self.0 {
@@ -251,7 +252,7 @@ impl Grant {
         });
     }
 
-    /// Takes the grant, and leaves a stand-in that owns no memory.
+    /// Returns the grant, and leaves in its place a stand-in that owns no memory.
     fn take(&mut self) -> Self {
         let stand_in = Repr::Uuid { counts: Counts::NONE, uuid: [0; 16] };
         Self(std::mem::replace(&mut self.0, stand_in))
@@ -262,13 +263,13 @@ impl Grant {
         self.full().map_or(Room::ONE, |full| full.room)
     }
 
-    /// Returns the slot, if the grant has one; no other holder has it. An exclusive grant has the first slot, unless it had another slot
-    /// before.
+    /// Returns the slot, which no other holder has; `None` if the grant has no slot. An exclusive grant has the first slot, unless the
+    /// grant had another slot before it became exclusive.
     pub(crate) fn slot(&self) -> Option<Slot> {
         self.explicit_slot().or(self.room().is_exclusive().then_some(Slot::FIRST))
     }
 
-    /// Returns the slot; `None` if there is none, or if the grant is exclusive and has the first slot.
+    /// Returns the slot; `None` if the grant has no slot, or is exclusive and has the first slot.
     pub(crate) fn explicit_slot(&self) -> Option<Slot> {
         self.full()?.slot
     }
@@ -282,7 +283,7 @@ impl Grant {
         self.extras()?.max_hold
     }
 
-    /// Returns the label, which says who the owner is; empty if there is none.
+    /// Returns the label, which says who the owner is. The result is empty if the grant has no label.
     pub(crate) fn label(&self) -> &[u8] {
         self.extras().and_then(|extras| extras.label.as_deref()).unwrap_or_default()
     }
@@ -292,13 +293,13 @@ impl Grant {
         self.counts().map_or_else(|full| full.made, |counts| counts.fence().millis())
     }
 
-    /// Returns when the grant was made, in ms since 1970; `None` if the fence says this.
+    /// Returns when the grant was made, in ms since 1970; `None` if the fence says this time.
     pub(crate) fn explicit_made(&self) -> Option<Millis> {
         Some(self.made()).filter(|&made| made != self.fence().millis())
     }
 
-    /// Returns the latest deadline that an extension, a re-entry or a session may set: when the grant reaches its own maximum age, or
-    /// `max_hold`, the maximum age of all grants.
+    /// Returns the latest deadline that an extension, a re-entry or a session may set. This is when the grant reaches its own maximum age
+    /// or `max_hold`, the maximum age of all grants in ms, whichever is first.
     pub(super) fn limit(&self, max_hold: Option<Millis>) -> Deadline {
         match self.max_hold().into_iter().chain(max_hold).min() {
             Some(age) => Deadline::after(self.made(), age),

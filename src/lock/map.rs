@@ -14,7 +14,7 @@ const FEW: usize = 32;
 
 #[derive(Clone, Debug)]
 pub(super) enum Map<K, V> {
-    /// An array in the order of the keys, each of which is there once.
+    /// An array in the order of the keys, in which no key occurs twice.
     Few(Vec<(K, V)>),
     #[expect(
         clippy::box_collection,
@@ -55,7 +55,7 @@ impl<K, V> Map<K, V> {
         match self {
             Self::Few(few) => few.capacity() * size_of::<(K, V)>(),
             Self::Many(many) => {
-                // A tree does not say how many nodes it has. It has about one node for each seven entries, and the root.
+                // A `BTreeMap` does not say how many nodes it has. This is an estimate: one node for each seven entries, and the root.
                 let node = 11 * size_of::<(K, V)>() + 2 * size_of::<usize>();
                 size_of::<BTreeMap<K, V>>() + node * (1 + many.len().div_ceil(7))
             }
@@ -125,7 +125,7 @@ impl<K: Ord, V> Map<K, V> {
                 }
                 Err(at) if few.len() < FEW => {
                     if few.len() == few.capacity() {
-                        // `Vec` would double the capacity.
+                        // By itself, the `Vec` would double its capacity, and so waste memory.
                         few.reserve_exact((1 + few.len() / 4).min(FEW - few.len()));
                     }
                     few.insert(at, (key, value));
@@ -142,7 +142,8 @@ impl<K: Ord, V> Map<K, V> {
         match self {
             Self::Few(few) => {
                 let (_, value) = few.remove(find(few, key).ok()?);
-                // There stays room for one more entry, because a removed entry often comes back, changed.
+                // The array shrinks only if more than half of it is unused, because the caller often removes an entry to change it and
+                // insert it again.
                 if few.capacity() > 2 * few.len() + 1 {
                     few.shrink_to_fit();
                 }
@@ -160,7 +161,7 @@ impl<K: Ord, V> Map<K, V> {
     }
 }
 
-/// Returns the index of the key, or, as the error, the index at which it would be inserted.
+/// Returns the index of the key, or, as the error, the index at which the key would be inserted.
 fn find<K: Ord, V>(few: &[(K, V)], key: &K) -> Result<usize, usize> {
     few.binary_search_by(|(other, _)| other.cmp(key))
 }
@@ -177,7 +178,7 @@ impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
     }
 }
 
-/// Two maps are equal if they have the same entries, whatever their form.
+/// Two maps are equal if they have the same entries, even if one is an array and the other is a tree.
 impl<K: PartialEq, V: PartialEq> PartialEq for Map<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -211,7 +212,7 @@ mod tests {
     }
 
     proptest! {
-        /// The map behaves like the tree of the standard library, while it changes its form and changes it back.
+        /// The map behaves like the tree of the standard library, also while the array becomes a tree and the tree becomes an array again.
         #[test]
         fn it_is_a_map(up_and_down in vec((any::<bool>(), vec((0..80_u32, any::<u8>()), 0..120)), 1..8)) {
             let (mut map, mut tree) = (Map::default(), BTreeMap::new());
@@ -280,7 +281,7 @@ mod tests {
         assert_eq!(room(&map), 2);
     }
 
-    /// The estimate for a tree is close, in whatever order its entries were inserted.
+    /// The estimate of a tree's memory is close, in whatever order the entries were inserted.
     #[test]
     fn it_tells_how_much_memory_it_takes() {
         for len in [33_u64, 40, 50, 64, 100, 1_000, 10_000] {

@@ -1,4 +1,4 @@
-//! The name of an owner: a byte string, kept in 16 bytes if it is a UUID in its canonical form.
+//! The names of owners. A name is a byte string, and takes 16 bytes if it spells a UUID in the canonical form.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ const UUID_LEN: usize = uuid::fmt::Hyphenated::LENGTH;
 /// An owner, borrowed from a command or kept with its grant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner<'a> {
-    /// A UUID that is spelled in 36 lower-case characters. Any other spelling is a `Name`, because it is another byte string, and so
-    /// another owner.
+    /// A UUID that is spelled in 36 lower-case characters. A UUID in any other spelling is a `Name`, because another byte string is another
+    /// owner.
     Uuid([u8; 16]),
     Name(Cow<'a, [u8]>),
 }
@@ -27,7 +27,7 @@ impl<'a> Owner<'a> {
         (1..=MAX_OWNER_LEN).contains(&name.len()).then_some(Self::Name(Cow::Borrowed(name)))
     }
 
-    /// Makes a new owner that nobody can guess: 122 random bits (UUID version 4).
+    /// Makes a new owner whose name nobody can guess, because the name has 122 random bits (UUID version 4).
     pub(crate) fn random() -> Self {
         Self::Uuid(Uuid::new_v4().into_bytes())
     }
@@ -83,8 +83,8 @@ impl AsRef<[u8]> for OwnerText<'_> {
     }
 }
 
-/// Parses a UUID that is spelled exactly as `text` writes it: 36 characters, with hyphens, in lower case. Returns `None` for any other
-/// name.
+/// Parses a UUID that is spelled exactly as `text` writes UUIDs: in 36 characters, with hyphens, in lower case. Returns `None` for any
+/// other name.
 fn canonical_uuid(name: &[u8]) -> Option<[u8; 16]> {
     let name: &[u8; UUID_LEN] = name.try_into().ok()?;
     if [name[8], name[13], name[18], name[23]] != *b"----" {
@@ -112,5 +112,5 @@ fn canonical_uuid(name: &[u8]) -> Option<[u8; 16]> {
     Some(uuid)
 }
 
-/// A value above all digits. Its only bit is set in no digit.
+/// Stands for a character that is no digit. The one bit of this value is set in no digit's value.
 const NO_DIGIT: u8 = 0x10;

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 pub(crate) struct Room(NonZeroU32);
 
 impl Room {
-    /// The room of a request without options: only for its own owner.
+    /// The room of a request without options, which allows only its own owner.
     pub(crate) const ONE: Self = Self(NonZeroU32::MIN);
     /// The room of `SHARED`: any number of holders.
     pub(crate) const ANY: Self = Self(NonZeroU32::MAX);

@@ -1,13 +1,13 @@
-//! Several grants of one lock at the same time.
+//! The grants of a lock that several owners hold at the same time.
 
 use super::map::Map;
 use super::slots::Slots;
 use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room, UsedSlots};
 
-/// The grants of one lock. Adding, finding or ending a grant takes logarithmic time, unless the TTL of the key has been moved (see
-/// `align`).
+/// The grants of one lock. Adding, finding or ending a grant takes logarithmic time, unless a command such as `PEXPIRE` has moved the key's
+/// TTL since the last change (see `align`).
 ///
-/// The ends of leases are stored relative to one another: the latest stored end stands for the end of the key's TTL (see `deadline_by`).
+/// A stored end of a lease counts only relative to the latest stored end, which stands for the end of the key's TTL (see `deadline_by`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Several {
@@ -28,14 +28,14 @@ fn moved(deadline: Deadline, latest: Deadline, until: Deadline) -> Deadline {
         (Deadline::At(at), Deadline::At(latest), Deadline::At(until)) => {
             Deadline::At(at.saturating_add(until.saturating_sub(latest)))
         }
-        // Either the latest lease or this lease had no end, and now has one.
+        // Either the latest lease or this lease had no end before, and now has an end.
         (deadline, Deadline::Never, until) => deadline.min(until),
         (Deadline::Never, ..) => until,
     }
 }
 
 impl Several {
-    /// Makes the state with one grant. A second grant fits without an allocation.
+    /// Makes a `Several` with one grant, and with memory for a second grant.
     pub(super) fn of(grant: Grant, deadline: Deadline) -> Self {
         let (grants, owners, deadlines) = (Map::for_two(), Map::for_two(), Map::for_two());
         let mut several = Self { grants, owners, deadlines, ..Self::default() };
@@ -47,24 +47,25 @@ impl Several {
         self.grants.len()
     }
 
-    /// Returns the latest stored end of all leases, to which the key's TTL is to be set.
+    /// Returns the latest stored end of all leases. After a change, the key's TTL is to be set to this end.
     pub(super) fn until(&self) -> Deadline {
         self.deadlines.last().map_or(Deadline::Never, |((deadline, _), ())| *deadline)
     }
 
-    /// Returns the end of a lease, from its stored end and the end of the key's TTL, which is `until`.
+    /// Returns the real end of a lease, from its stored end (`deadline`) and the end of the key's TTL (`until`).
     fn deadline_by(&self, deadline: Deadline, until: Deadline) -> Deadline {
         moved(deadline, self.until(), until)
     }
 
-    /// Moves all stored ends by as much as something else has moved the TTL of the key.
+    /// Moves all stored ends by as much as a command such as `PEXPIRE` has moved the key's TTL, which now ends at `until`.
     pub(super) fn align(&mut self, until: Deadline) {
         let latest = self.until();
         if latest == until {
             return;
         }
         self.grants.change_all(|(_, deadline)| *deadline = moved(*deadline, latest, until));
-        // The order of the ends does not change, so the whole index is rebuilt, in a fraction of the time of single insertions.
+        // The moved ends have the same order as before. So rebuilding the whole index takes only a fraction of the time of single
+        // insertions.
         let deadlines =
             self.deadlines.iter().map(|((at, fence), ())| ((moved(*at, latest, until), *fence), ()));
         self.deadlines = deadlines.collect();
@@ -82,7 +83,7 @@ impl Several {
         };
         let mut rooms = self.rooms.iter().filter(|(room, count)| **room != held.grant.room() || **count > 1);
         let room = rooms.next().map_or(Room::ANY, |(room, _)| *room);
-        // `slots` includes the owner's own slot, which does no harm: an owner with a slot never looks for another.
+        // `slots` includes the owner's own slot, which does no harm, because an owner with a slot never looks for another slot.
         (Some(held), Others { count: self.count() - 1, room, slots })
     }
 
@@ -124,8 +125,8 @@ impl Several {
         };
         // No two grants may have the same fence, whatever a file says.
         self.end(grant.fence());
-        // Nor may two grants have the same slot. Slot 1, which an exclusive grant has by its room, is not noted: in an altered file, an
-        // exclusive grant may not be alone, and its end must not free another grant's slot 1.
+        // No two grants may have the same slot, either. `slots` does not have the slot 1 of exclusive grants: in an altered file, an
+        // exclusive grant may have other grants beside it, and when it ends, the slot 1 of another grant must not become free.
         let grant = match grant.explicit_slot() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {
@@ -151,7 +152,7 @@ impl Several {
         }
     }
 
-    /// Removes the grant with this fence, and returns it; `None` if there is none.
+    /// Removes the grant with this fence, and returns it; `None` if there is no such grant.
     pub(super) fn end(&mut self, fence: Fence) -> Option<Grant> {
         let (grant, deadline) = self.grants.remove(&fence)?;
         self.deadlines.remove(&(deadline, fence));
@@ -177,7 +178,7 @@ impl Several {
         self.grants.remove(&fence).map(|(grant, _)| grant)
     }
 
-    /// Whether each grant is in every map, and nothing else is. An owner that stayed in a map without a grant would take memory forever.
+    /// Whether every map has all grants, and nothing else. If an owner without a grant stayed in a map, it would take memory forever.
     #[cfg(fuzzing)]
     pub(super) fn maps_agree(&self) -> bool {
         let with_a_room = self.rooms.values().sum();

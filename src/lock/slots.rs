@@ -1,5 +1,5 @@
 //! The numbers of permits, called slots. Each holder with `LIMIT n` has a slot from 1 to n, and no two holders have the same slot. An
-//! exclusive grant has slot 1, unless it had another slot before.
+//! exclusive grant has slot 1, unless the grant had another slot before it became exclusive.
 
 use std::num::NonZeroU32;
 
@@ -23,7 +23,8 @@ impl Slot {
         self.0.get()
     }
 
-    /// Whether a grant with this room may have this slot. A grant that has become exclusive keeps its slot.
+    /// Whether a grant with this room may have this slot. An exclusive grant may have any slot, because a grant that becomes exclusive
+    /// keeps its slot.
     pub(crate) fn fits(self, room: Room) -> bool {
         room.is_exclusive() || room.most().is_some_and(|most| self.get() <= most)
     }
@@ -92,8 +93,8 @@ impl UsedSlots<'_> {
     }
 }
 
-/// The slots of several holders, as runs of successive numbers: the first slot of each run is the key, the last slot the value. So the
-/// least free slot is found at once, however many slots are used.
+/// The slots of several holders, stored as runs of successive numbers. In the map, the key is the first slot of a run, and the value is the
+/// last slot. So the least free slot is found at once, however many slots are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Slots(Map<Slot, Slot>);

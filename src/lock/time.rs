@@ -9,11 +9,11 @@ pub(crate) type Micros = i64;
 /// The longest lease in ms: 2^53 - 1, about 285,000 years. Every client can read this number exactly.
 pub(crate) const LONGEST_LEASE: Millis = (1 << 53) - 1;
 
-/// The time of a step, which is read once, so that all decisions of the step agree.
+/// The time of a step (the work of one command or timer), read once so that all decisions of the step use the same time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) micros: Micros,
-    /// The first millisecond of a lease that begins in this step.
+    /// The first millisecond, since 1970, of a lease that begins in this step.
     pub(crate) start: Millis,
 }
 
@@ -29,7 +29,7 @@ impl Now {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Deadline {
-    /// The last millisecond of the lease. The grant lapses after it, like a Redis key expires after its TTL.
+    /// The last millisecond of the lease, since 1970. The grant lapses after this millisecond, as a Redis key expires after its TTL.
     At(Millis),
     /// The lease has no end, because `PERSIST` removed the TTL.
     Never,

@@ -5,8 +5,8 @@ use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Mover, Others, Ow
 
 /// The value of a held lock's key: one grant, whose lease is the TTL of the key, or several grants.
 ///
-/// With several grants, the TTL is the latest lease, and the other leases are stored relative to it. So a command that moves the TTL
-/// (`PEXPIRE`, `PERSIST`, `RESTORE`) moves all leases by the same amount. In the methods here, `until` is the end of the present TTL.
+/// With several grants, the TTL is the latest lease, and the other leases are stored relative to the latest. So a command that moves the
+/// TTL (`PEXPIRE`, `PERSIST`, `RESTORE`) moves all leases by the same amount. In the methods here, `until` is the end of the present TTL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Value {
@@ -51,7 +51,7 @@ impl Value {
         self.all(until).filter(move |held| one || held.deadline >= Deadline::At(now))
     }
 
-    /// Returns the grant of an owner, if it has one, and the other holders. `until` is called only if it is needed.
+    /// Returns the owner's grant, if the owner has one, and the other holders. Calls `until` only if the end of the TTL is needed.
     #[inline(always)]
     pub(crate) fn seen_by(
         &self,
@@ -103,13 +103,13 @@ impl Value {
         self.several().map_or(until, |several| several.first_deadline(until))
     }
 
-    /// Whether there are several grants, and the stored end of one is `Never`, even if the key has got a TTL since.
+    /// Whether the lock has several grants, and at least one stored end of a lease is `Never`. The key may have got a TTL since.
     pub(crate) fn is_endless(&self) -> bool {
         self.several().is_some_and(|several| several.until() == Deadline::Never)
     }
 
-    /// If there are several grants, returns the fences of those whose leases ended before `now`, in the order of their ends. (The server
-    /// itself ends the lease of a single grant.)
+    /// If there are several grants, returns the fences of the grants whose leases ended before `now`, in the order of these ends. (The
+    /// server itself ends the lease of a single grant.)
     pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
         self.several().into_iter().flat_map(move |several| several.lapsed(until, now))
     }
@@ -174,7 +174,7 @@ impl Value {
         }
     }
 
-    /// Ends the grant with this fence. Returns the end to which the TTL is to be set; `None` if it was the only grant.
+    /// Ends the grant with this fence. Returns the end to which the TTL is to be set; `None` if this was the only grant.
     pub(crate) fn end(&mut self, fence: Fence, until: Deadline) -> Option<Deadline> {
         match self {
             Self::One(grant) => Some(until).filter(|_| grant.fence() != fence),

@@ -1,7 +1,7 @@
 //! Makes the server's allocator align blocks as Rust asks.
 //!
-//! The server's allocator may align to 8 bytes only: if it can't ask the C library for a block's size, as with musl, it stores the size in
-//! front of the block. Hash tables need an alignment of 16 bytes.
+//! Some servers' allocators align blocks to 8 bytes only. If such an allocator can't ask the C library for a block's size, as with musl, it
+//! stores the size in front of the block. Hash tables need an alignment of 16 bytes.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -56,7 +56,7 @@ impl<A: GlobalAlloc> Aligning<A> {
         let skip = layout.align() - start.addr() % layout.align();
         // SAFETY: `outer` is larger than `layout` by the alignment, and `skip` is at most the alignment, so the whole layout fits after it.
         let block = unsafe { start.add(skip) };
-        // SAFETY: before the block are at least `ALIGNED` bytes, enough for an address, and aligned for one.
+        // SAFETY: before the block are at least `ALIGNED` bytes, enough for an address, and aligned for an address.
         unsafe { block.cast::<*mut u8>().wrapping_sub(1).write(start) };
         block
     }
@@ -81,7 +81,8 @@ mod tests {
 
     use super::*;
 
-    /// Like the allocator of a Redis built with musl, which keeps a size of 8 bytes before each block, at a multiple of 16.
+    /// An allocator like that of a Redis built with musl, which stores a size of 8 bytes before each block. The size is at a multiple of
+    /// 16.
     #[derive(Default)]
     struct Prefixed(Mutex<HashMap<usize, Layout>>);
 

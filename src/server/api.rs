@@ -1,8 +1,9 @@
 //! The macro `api!`, which calls a function of the module API.
 
-/// Calls a function of the module API that is in the list of `required`. Must be used inside `unsafe`.
+/// Calls a function of the module API that is in the list `required!`. The macro must be used inside `unsafe`.
 ///
-/// There is no check that the server has the function, because an acquire and a release make some thirty such calls.
+/// There is no check that the server has the function, because an acquire and a release together make some thirty calls, and each check
+/// would take time.
 #[cfg(not(fuzzing))]
 macro_rules! api {
     ($function:ident($($argument:expr),* $(,)?)) => {{

@@ -67,7 +67,7 @@ impl<'a> Arg<'a> {
         unsafe { slice::from_raw_parts(start.cast(), len) }
     }
 
-    /// Returns the integer that the argument spells by the server's rules; `None` if it spells none.
+    /// Returns the integer that the argument spells by the server's rules; `None` if the argument spells no integer.
     pub(crate) fn integer(self) -> Option<i64> {
         let mut value = 0;
         // SAFETY: the string is valid (see `new`), and `value` is ours to write to.
@@ -76,7 +76,7 @@ impl<'a> Arg<'a> {
     }
 }
 
-/// A server's string that belongs to the module, and is freed when dropped.
+/// A server's string that belongs to the module. Dropping this value frees the string.
 pub(crate) struct OwnString(*mut raw::RedisModuleString);
 
 impl OwnString {

@@ -1,17 +1,17 @@
 //! Finds out whether anybody receives what this server replicates: a replica, a backlog for a replica that comes back, an append-only file,
 //! or another node of the cluster.
 //!
-//! Preparing an effect takes about a third of the instructions of an acquire and a release, and if nobody listens, the server drops the
-//! effect. The module API does not say whether anybody listens. The result "nobody" must be right, because an effect that is not replicated
-//! is lost. Somebody begins to listen
+//! Preparing an effect (a command that carries a change) takes about a third of the instructions of an acquire and a release, and if nobody
+//! listens, the server drops the effect. So the module saves this work while nobody listens. The module API does not say whether anybody
+//! listens. The result "nobody" must be right, because an effect that is not replicated is lost. Somebody begins to listen
 //!
 //! - with a fork: a first replica, or an append-only file that is turned on, gets a snapshot from a forked child, and needs all effects
 //!   after the fork. (A replica that needs no snapshot uses a backlog, so somebody listened already.)
 //! - when a replica is promoted.
 //!
-//! The server reports both as events before the next command runs (the promotion to `events`, because a module has one callback for each
-//! event). From time to time, the cron checks whether anybody still listens. In a cluster somebody always counts as listening, because hash
-//! slots may be moving.
+//! The server reports both as events before the next command runs. (`events` receives the promotion, because a module has only one callback
+//! for each event.) From time to time, the server's cron checks whether anybody still listens. In a cluster, somebody always counts as
+//! listening, because hash slots may be moving.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -53,7 +53,7 @@ fn check_later() {
 
 /// Notes that somebody may listen from now on.
 pub(super) fn begin() {
-    // The swap is outside the guard: even if something panics in there, effects are replicated from now on.
+    // The swap is outside of `guard`, so that effects are replicated from now on even if the code in the guard panics.
     if NOBODY.swap(false, Ordering::Relaxed) {
         guard(c"audience", check_later);
     }
@@ -70,7 +70,7 @@ unsafe extern "C" fn forked(
     begin();
 }
 
-/// The server's cron calls this. If a check is due, checks whether somebody listens.
+/// The server's cron calls this function. If a check is due, checks whether somebody listens.
 pub(super) fn on_cron(ctx: &Ctx<'_>) {
     if listens() && NEXT_CHECK.load(Ordering::Relaxed) <= since_boot() {
         guard(c"look", || {
@@ -87,8 +87,8 @@ impl Ctx<'_> {
     pub(crate) fn must_replicate(&self) -> bool {
         let listens = listens();
         if !listens {
-            // This replicates the request instead of the effect, but nobody receives it. It also counts a change, for which the module API
-            // has no other cheap call.
+            // This call replicates the request instead of the effect, which does no harm, because nobody receives it. The call is there
+            // because it also counts a change, for which the module API has no other cheap call.
             self.replicate_verbatim();
         }
         listens

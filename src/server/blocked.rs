@@ -18,11 +18,11 @@ const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
 /// Callbacks for blocked clients. Each client has a number, which the caller of `BlockedClient::new` chose.
 pub(crate) trait BlockedEvents {
-    /// Replies to a client that was unblocked: by `BlockedClient::unblock`, or by an operator as if its time were up (`CLIENT UNBLOCK ...
-    /// TIMEOUT`).
+    /// Replies to a client that `BlockedClient::unblock` has unblocked, or that an operator has unblocked as if the client's time were up
+    /// (`CLIENT UNBLOCK ... TIMEOUT`).
     fn reply(ctx: &Ctx<'_>, number: NonZeroU64);
 
-    /// The client disconnected, or the server has sent it away with an error. No reply can reach it.
+    /// The client disconnected, or the server has sent it away with an error. No reply can reach the client any more.
     fn departed(number: NonZeroU64);
 
     /// The server is done with this client. `gone` says that the client had disconnected, or been sent away, before.
@@ -40,7 +40,8 @@ pub(crate) struct BlockedClient(NonNull<raw::RedisModuleBlockedClient>);
 unsafe impl Send for BlockedClient {}
 
 impl BlockedClient {
-    /// Blocks the client of the running command on a key of this name until it is unblocked. Returns `None` if the server refuses.
+    /// Blocks the client of the running command on a key of this name until the client is unblocked. Returns `None` if the server refuses
+    /// to block the client.
     ///
     /// The caller must check `Ctx::may_block` first: inside a transaction, the server would send an error and leak the handle.
     pub(crate) fn new<E: BlockedEvents>(ctx: &Ctx<'_>, key: &[u8], number: NonZeroU64) -> Option<Self> {
@@ -89,13 +90,15 @@ unsafe fn number_in(ctx: *mut raw::RedisModuleCtx) -> Option<NonZeroU64> {
     number(unsafe { api!(RedisModule_GetBlockedClientPrivateData(ctx)) })
 }
 
-/// The server calls this when the key on which the client is blocked is written. The result says that this does not serve the client.
+/// The server calls this function when somebody writes to the key on which a client is blocked. The result says that the client stays
+/// blocked.
 unsafe extern "C" fn key_ready(
     _ctx: *mut raw::RedisModuleCtx,
     _argv: *mut *mut raw::RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    // There is nothing to do. Tests count the calls: a write to the key would cost one call for each waiter.
+    // There is nothing to do. The guard is for tests, which notice calls of this function, because a write to the key costs one call for
+    // each waiter.
     guard(c"key-ready", || ());
     raw::REDISMODULE_ERR as c_int
 }
@@ -150,8 +153,8 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
     guard(c"free-client", || number(private).map(E::freed));
 }
 
-/// Whether a reply has certainly reached a client, when the server is done with the client. `unblocked` says that `BlockedClient::unblock`
-/// made the reply.
+/// When the server is done with a blocked client, says whether the reply has certainly reached this client. `unblocked` says that the reply
+/// was made because of `BlockedClient::unblock`.
 pub(crate) fn reply_arrived(client: u64, unblocked: bool) -> bool {
     client_exists(client) && !(unblocked && kind::keeps_replies())
 }

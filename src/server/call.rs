@@ -19,7 +19,8 @@ pub(crate) enum Called {
     Refused,
 }
 
-/// A part of the server's error for a key that is elsewhere. The error has no code of its own.
+/// A part of the text of the server's error for a key that another server has. The module has to search the text, because the error has no
+/// code of its own.
 const NOT_HERE: &[u8] = b"non local key";
 
 /// The reply to a command that the module ran.
@@ -83,9 +84,10 @@ impl Ctx<'_> {
     pub(crate) fn call_write(&self, command: &CStr, words: &[&[u8]]) -> Called {
         let strings: Vec<_> = words.iter().map(|word| OwnString::new(word)).collect();
         let raw: Vec<_> = strings.iter().map(|string| string.arg().raw()).collect();
-        // "!": sends what the command replicates; "S": checks as for a script; "E": a refusal is an error reply (instead of null, with
-        // which Valkey 9 crashes); "v": the arguments are an array of strings and its length. SAFETY: the context is valid (see `new`); the
-        // format names one array, and the array and its length follow. The server takes references of its own to the strings that it keeps.
+        // "!" sends on what the command replicates. "S" makes the server check the command as in a script. "E" turns a refusal into an
+        // error reply (instead of null, with which Valkey 9 crashes). "v" says that an array of strings and its length follow. SAFETY: the
+        // context is valid (see `new`); the format names one array, and the array and its length follow. The server takes references of its
+        // own to the strings that it keeps.
         let reply = unsafe {
             api!(RedisModule_Call(self.raw(), command.as_ptr(), c"!SEv".as_ptr(), raw.as_ptr(), raw.len()))
         };
@@ -109,8 +111,8 @@ impl Ctx<'_> {
         reply.text_at(1).map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Whether the running command has a user, even in a script. To find out, calls a command without arguments, which can't run: if there
-    /// is no user, the server says so before it checks the arguments.
+    /// Whether the running command has a user, even in a script. To find out, calls a command without its arguments, so that the command
+    /// can't run. If there is no user, the server says so before it checks the number of arguments.
     pub(super) fn has_user(&self) -> bool {
         // "C": runs the command as the user of the context. SAFETY: the context is valid (see `new`); the format names no words.
         let reply = unsafe { api!(RedisModule_Call(self.raw(), c"LOCK.INFO".as_ptr(), c"EC".as_ptr())) };
@@ -118,7 +120,7 @@ impl Ctx<'_> {
     }
 
     /// Whether the key's hash slot is moving to this server of the cluster, which then already has the locks that clients have taken with
-    /// `ASKING`. This costs as much as `CLUSTER NODES`.
+    /// `ASKING`. The call costs as much as `CLUSTER NODES`.
     pub(crate) fn hash_slot_arrives(&self, key: &[u8]) -> bool {
         let (cluster, format) = (c"CLUSTER".as_ptr(), c"Ecb".as_ptr());
         let keyslot = c"KEYSLOT".as_ptr();

@@ -2,16 +2,16 @@
 
 use std::cell::RefCell;
 
-/// A global value that only callbacks of the server use.
+/// A global value that only callbacks, which the server runs, use.
 ///
-/// A `Mutex` would not do, because callbacks nest (deleting a key calls the type's `unlink`): a second lock would hang the server, while a
-/// second borrow panics, and the guard turns the panic into an error. A `thread_local!` would not do, because another module may call our
-/// commands from its own thread, under the server's lock, and must find the same state.
+/// A `Mutex` would not do, because callbacks nest (deleting a key calls the type's `unlink`). A second lock by the same thread would hang
+/// the server, while a second borrow of a `RefCell` panics, and `guard` turns the panic into an error. A `thread_local!` would not do,
+/// because another module may call our commands from its own thread, under the server's lock, and must find the same state.
 pub(crate) struct ServerCell<T>(RefCell<T>);
 
 // SAFETY: the server runs callbacks one at a time under its global lock, on whichever thread, and only callbacks call `with`, the only
-// access to the state. A type's `free` is the one callback that may run on a background thread, beside others; it gets nothing but the
-// value to drop.
+// access to the state. Only a type's `free` may run on a background thread at the same time as other callbacks, but `free` only drops a
+// value, and does not call `with`.
 unsafe impl<T: Send> Sync for ServerCell<T> {}
 
 impl<T> ServerCell<T> {

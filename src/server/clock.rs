@@ -7,9 +7,9 @@ use super::kind;
 
 /// Returns the time in microseconds since 1970.
 ///
-/// With Redis 7.2 and later, this is the time that the server read when the command began, by which it also decides whether a key has
-/// expired. This saves reading the clock again. (Valkey 9 counts the processor's ticks, and reads the clock only about once a millisecond,
-/// so it notices a changed clock only then.)
+/// With Redis 7.2 and later, this is the time that the server read when the command began. The server also decides by this time whether a
+/// key has expired. Using this time saves reading the clock again. (Valkey 9 counts the processor's ticks, and reads the clock only about
+/// once a millisecond, so it notices a changed clock only then.)
 pub(crate) fn now() -> i64 {
     // SAFETY: the table of functions is only written while the module loads; the function takes nothing.
     if let Some(cached) = unsafe { raw::RedisModule_CachedMicroseconds } {
@@ -27,12 +27,12 @@ pub(crate) fn lease_start(now: i64) -> i64 {
     now.saturating_add(up) / 1000
 }
 
-/// Returns the milliseconds since the machine was booted, including the time for which it slept. Nobody sets this clock.
+/// Returns the milliseconds since the machine was booted, including the time for which it slept. Nobody can set this clock.
 pub(crate) fn since_boot() -> i64 {
     millis(clock_gettime(ClockId::Boottime))
 }
 
-/// Returns the milliseconds for which the calling thread has run.
+/// Returns the milliseconds for which the calling thread has run on a processor.
 pub(crate) fn ran() -> i64 {
     millis(clock_gettime(ClockId::ThreadCPUTime))
 }

@@ -9,7 +9,7 @@ use super::definition::Keys;
 use super::guard::guard;
 use super::{Args, Ctx, Definition};
 
-/// An error that can be sent to the client: a code in capitals, a space, a text.
+/// An error that can be sent to the client: a code in capitals, a space and a text.
 pub(crate) trait ErrorReply {
     fn send(&self, ctx: &Ctx<'_>);
 }
@@ -35,7 +35,7 @@ impl CommandSpec {
     }
 }
 
-/// Runs a command, or tells the server its keys.
+/// Runs a command, or, if the server asks for the places of the command's keys, tells the server these places.
 ///
 /// # Safety
 /// Only the server calls this function, with a context and `argc` strings that are valid until it returns.
@@ -64,7 +64,7 @@ unsafe extern "C" fn call<C: Command>(
     raw::REDISMODULE_OK as i32
 }
 
-/// Tells the server which arguments are keys. If there are fewer arguments than keys, it names none.
+/// Tells the server which arguments are keys. If there are fewer arguments than keys, names no key.
 fn tell_keys(ctx: &Ctx<'_>, args: Args<'_>, definition: &Definition) {
     let keys = match definition.key.keys {
         Keys::After(word) => key_after(args, word),
@@ -75,13 +75,13 @@ fn tell_keys(ctx: &Ctx<'_>, args: Args<'_>, definition: &Definition) {
     }
 }
 
-/// Returns the places of the keys of a command whose first argument is their number; `None` if that many are not there.
+/// Returns the places of the keys of a command whose first argument is their number; `None` if there are fewer arguments.
 fn counted_keys(args: Args<'_>) -> Option<RangeInclusive<usize>> {
     let last = usize::try_from(args.get(1)?.integer()?).ok()?.checked_add(1)?;
     args.get(last).map(|_| 2..=last)
 }
 
-/// Returns the place after the first occurrence of this word: the server finds a key after a word in this way, too.
+/// Returns the place after the first occurrence of this word, which is where the server itself looks for a key after a word.
 fn key_after(args: Args<'_>, word: &CStr) -> Option<RangeInclusive<usize>> {
     let before = args.skip(1).position(|arg| arg.bytes().eq_ignore_ascii_case(word.to_bytes()))?;
     let place = before.checked_add(2)?;

@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::guard::guard;
 
-/// A setting whose value is an integer. The server checks its range.
+/// A setting whose value is an integer. The server checks that the value is in the setting's range.
 pub(crate) struct NumericConfig {
     /// The name without the module's name, which the server puts in front.
     pub(super) name: &'static CStr,
@@ -54,7 +54,7 @@ impl NumericConfig {
 unsafe extern "C" fn get(_name: *const c_char, setting: *mut c_void) -> c_longlong {
     // SAFETY: the caller promises this.
     let setting = unsafe { &*setting.cast::<NumericConfig>() };
-    // There is no guard, because nothing here can panic, and there is no value for an error.
+    // There is no guard, because nothing here can panic, and no return value could stand for an error.
     setting.get()
 }
 

@@ -1,4 +1,4 @@
-//! The context of a callback: what the callback can ask the server, and tell it.
+//! The context of a callback, through which the callback asks the server, replies to the client, and replicates.
 
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ pub(crate) struct Ctx<'a> {
     life: PhantomData<&'a ()>,
 }
 
-/// The flags of a context for which effects may arrive, from a primary or a file.
+/// The flags of a context in which effects (commands that carry changes) may arrive from a primary or a file.
 pub(super) const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
     | raw::REDISMODULE_CTX_FLAGS_LOADING
     | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
@@ -82,7 +82,7 @@ impl Ctx<'_> {
         self.reply_error(&text);
     }
 
-    /// Tells clients that `WATCH` or cache a key that it has changed.
+    /// Tells clients that `WATCH` or cache this key that the key has changed.
     pub(crate) fn signal_modified(&self, key: Arg<'_>) {
         // SAFETY: context and string are valid (see their `new`).
         unsafe { api!(RedisModule_SignalModifiedKey(self.ctx, key.raw())) };
@@ -101,7 +101,7 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplicateVerbatim(self.ctx)) };
     }
 
-    /// Sends `command key` to the replicas and the append-only file. Returns whether the server accepted it.
+    /// Sends `command key` to the replicas and the append-only file. Returns whether the server accepted the command.
     pub(crate) fn replicate_key(&self, command: &CStr, key: Arg<'_>) -> bool {
         // SAFETY: context and string are valid (see their `new`); the format says that a server string follows.
         let status =
@@ -109,7 +109,7 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Sends `command key bytes` to the replicas and the append-only file. Returns whether the server accepted it.
+    /// Sends `command key bytes` to the replicas and the append-only file. Returns whether the server accepted the command.
     pub(crate) fn replicate_bytes(&self, command: &CStr, key: Arg<'_>, bytes: &[u8]) -> bool {
         // SAFETY: context and string are valid (see their `new`); the format says that a server string and a buffer with its length (a
         // `usize`) follow.
@@ -176,8 +176,8 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_GetContextFlags(self.ctx)) }.cast_unsigned()
     }
 
-    /// Whether the client may be blocked. It may not in a transaction, a script or a function, if its connection must not block, or on a
-    /// replica, which hands no lock over.
+    /// Whether the client may be blocked. A client may not be blocked in a transaction, a script or a function, if its connection must not
+    /// block, or on a replica, which hands no lock over.
     pub(crate) fn may_block(&self) -> bool {
         const NO_WAITING: u32 = raw::REDISMODULE_CTX_FLAGS_MULTI
             | raw::REDISMODULE_CTX_FLAGS_LUA
@@ -197,7 +197,7 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        /// A server is part of a cluster from its start to its end, or never.
+        /// Whether the server is part of a cluster, which does not change while the server runs.
         static CLUSTER: OnceLock<bool> = OnceLock::new();
         *CLUSTER.get_or_init(|| self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0)
     }
@@ -220,7 +220,7 @@ impl Ctx<'_> {
         self.flags() & SENDERS != 0
     }
 
-    /// Whether a client with a connection sent the running command. A script or another module may run commands without one.
+    /// Whether a client with a connection sent the running command. A script or another module may run commands without a connection.
     /// (`client_exists` is not used: on Valkey 9, any client that runs a command exists, and the server crashes when asked for the address
     /// of a client without a connection.)
     pub(crate) fn is_connected(&self) -> bool {

@@ -1,4 +1,4 @@
-//! An allocator for unit tests: it counts the bytes that each thread has allocated.
+//! An allocator for unit tests, which counts the bytes that each thread has allocated.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -11,7 +11,7 @@ thread_local! {
     static USED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `body`. Returns its result, and how many bytes this thread has allocated and not freed meanwhile.
+/// Runs `body`. Returns the result of `body`, and how many bytes this thread has allocated and not freed meanwhile.
 pub(crate) fn allocated_by<R>(body: impl FnOnce() -> R) -> (R, usize) {
     let before = USED.get();
     let result = body();

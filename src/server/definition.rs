@@ -6,7 +6,7 @@ use redis_module::raw;
 
 /// The definition of a command.
 pub(crate) struct Definition {
-    /// The name that `COMMAND INFO` shows. Its case is ignored.
+    /// The name that `COMMAND INFO` shows. Clients may write the name in any case.
     pub(crate) name: &'static CStr,
     pub(crate) summary: &'static CStr,
     pub(crate) complexity: &'static CStr,

@@ -1,4 +1,4 @@
-//! The module's own context, for starting and stopping timers outside of callbacks.
+//! The module's own context of the module API, for calls to the server (such as starting a timer) where no callback has a context.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -6,7 +6,7 @@ use redis_module::raw;
 
 static CONTEXT: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Gets the context from the server, once, when the module is loaded.
+/// Gets the module's own context from the server, once, when the module is loaded.
 pub(super) fn open(ctx: *mut raw::RedisModuleCtx) {
     // SAFETY: the server gave us the context for the time of loading; the new one lives as long as the module.
     let own = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx)) };

@@ -21,7 +21,8 @@ pub(crate) trait KeyspaceEvents {
     /// event comes only after `listen_to_keys`.
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// `RESTORE` has made a key of the selected database, which is complete, and may be read. This event comes only after `listen_to_keys`.
+    /// `RESTORE` has made a key of the selected database. The key is complete, and may be read. This event comes only after
+    /// `listen_to_keys`.
     fn restored(ctx: &Ctx<'_>, key: Arg<'_>);
 
     /// This database was emptied, or, if `db` is `None`, all databases were.
@@ -32,7 +33,8 @@ pub(crate) trait KeyspaceEvents {
     /// The module is loaded, and timers can be started.
     fn loaded(ctx: &Ctx<'_>);
 
-    /// The server's cron runs, about ten times a second (its setting `hz`), whatever the wall clock says. It runs again in `again` ms.
+    /// The server's cron runs, about ten times a second (its setting `hz`), whatever the wall clock says. The cron runs again in `again`
+    /// ms.
     fn on_cron(ctx: &Ctx<'_>, again: i64);
 
     /// Some of the server's settings have changed.
@@ -137,8 +139,8 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
             E::restored(&ctx, key);
         }
         // Before their last releases, Valkey 8.1 and 9.0 run this callback on the client that sent the command, and leave the client in the
-        // database of the last event (valkey-io/valkey#4024). After a `MOVE` this is the wrong database, so the earlier one is selected
-        // again.
+        // database of the last event (valkey-io/valkey#4024). After a `MOVE`, this is the wrong database, so this code selects the earlier
+        // database again.
         if event == c"move_from" {
             MOVED_FROM.store(ctx.db(), Ordering::Relaxed);
         } else if event == c"move_to" {

@@ -1,7 +1,7 @@
 //! `LOCK.FAULT [callback]`, which only debug builds have, for tests.
 //!
 //! Makes the next call of the callback with this name panic before it does anything: `lock.release`, `reply`, `due-work`, `rdb-save`, ...
-//! The reply is the name of the callback that has yet to panic, or empty.
+//! Replies with the name of the callback that has yet to panic, or with an empty text if there is no such callback.
 
 use super::faults::armed;
 use super::{Arg, Args, Argument, Command, Ctx, Definition, ErrorReply, KeyUse, Keys};

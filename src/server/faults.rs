@@ -1,4 +1,4 @@
-//! Deliberate faults for tests: in a debug build, a callback panics if its name has been set here.
+//! Deliberate faults for tests: in a debug build, a callback panics if a test has asked for a panic in the callback of this name.
 
 // The purpose of this file is to panic.
 #![allow(clippy::panic)]

@@ -1,5 +1,5 @@
-//! Stands in for the server in fuzzers: it has the few functions of the module API that parsing and loading call, for strings and for a
-//! stream of numbers and byte strings.
+//! Stands in for the server in fuzzers. This file has the few functions of the module API that parsers and loaders call, which read
+//! arguments, and read and write a stream of numbers and byte strings.
 
 use std::ffi::{c_char, c_int, c_longlong, c_void};
 use std::sync::Once;
@@ -16,11 +16,11 @@ pub(crate) enum Item {
     Bytes(Vec<u8>),
 }
 
-/// A stream from which a value is read, or to which it is written.
+/// A stream from which a value is read, or to which a value is written.
 #[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) items: Vec<Item>,
-    /// Whether a client sends the stream (`RESTORE`); otherwise it is a file.
+    /// Whether a client sends the stream (`RESTORE`). Otherwise the stream is a file.
     pub(crate) is_from_client: bool,
     next: usize,
     failed: bool,

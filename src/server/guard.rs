@@ -1,4 +1,4 @@
-//! Keeps panics away from the server: a panic that crossed the C boundary would end the process.
+//! Keeps panics away from the server, because a panic that crossed the C boundary would end the process.
 
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -12,7 +12,7 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs the body of a callback. Returns `None` if the body panicked; the log then has the callback's name and the panic's message.
+/// Runs the body of a callback. If the body panicked, returns `None`, and logs the callback's name and the panic's message.
 ///
 /// Later callbacks see the state that a panic left behind, so callbacks change state last.
 pub(super) fn guard<R>(callback: &'static CStr, body: impl FnOnce() -> R) -> Option<R> {
@@ -21,11 +21,11 @@ pub(super) fn guard<R>(callback: &'static CStr, body: impl FnOnce() -> R) -> Opt
         super::faults::strike(callback);
         body()
     }));
-    // The report calls the server and may panic, too: if the server has no log, the panic can't be reported.
+    // The report calls the server, and may panic, too, in a fuzzer without a log. Then nothing can report the panic.
     result.map_err(|_| catch_unwind(AssertUnwindSafe(|| report(callback)))).ok()
 }
 
-/// Keeps the messages of panics for the server's log, because the server's standard error often goes nowhere. This is called before the
+/// Keeps the messages of panics for the server's log, because the server's standard error often goes nowhere. Must be called before the
 /// first callback, but after the module got the server's allocator.
 pub(super) fn note_panics() {
     set_hook(Box::new(|panic| LAST_PANIC.set(panic.to_string())));

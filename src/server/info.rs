@@ -15,14 +15,14 @@ pub(crate) type WriteInfo = fn(&mut InfoWriter);
 pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);
 
 impl InfoWriter {
-    /// Begins a section. Returns whether the client asked for it; otherwise its fields must be left out.
+    /// Begins a section. Returns whether the client asked for this section. If not, the caller must leave the section's fields out.
     pub(crate) fn section(&mut self, name: &CStr) -> bool {
         // SAFETY: `write` made the writer from the server's pointer, and `self` does not outlive the callback; the server copies the name.
         let status = unsafe { api!(RedisModule_InfoAddSection(self.0, name.as_ptr())) };
         status == raw::REDISMODULE_OK as c_int
     }
 
-    /// Returns a context for looking up keys, because this callback gets none from the server.
+    /// Returns a context for looking up keys, because the server gives no context to the callback for `INFO`.
     pub(crate) fn ctx(&self) -> Ctx<'static> {
         // SAFETY: the context is the module's own, which lives as long as the module.
         unsafe { Ctx::new(detached::context()) }

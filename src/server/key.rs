@@ -7,15 +7,16 @@ use redis_module::raw;
 use super::open_key::OpenKey;
 use super::{Arg, Ctx, NativeType, step};
 
-/// The key has a value of another type.
+/// The error for a key that has a value of another type.
 #[derive(Debug)]
 pub(crate) struct WrongType;
 
-/// An open key that has a value of type `T`, or does not exist. It is closed when dropped.
+/// An open key that has a value of type `T`, or does not exist. Dropping this value closes the key.
 ///
 /// At most one `Key` with the same name may be open for writing at a time. So nothing else refers to the value while `value_mut` lends it.
 ///
-/// If something else removes the value from the keyspace meanwhile, the key is lost: it looks absent, and is not changed.
+/// If something else removes the key's value from the keyspace while the key is open, the key is lost. A lost key looks absent, and its
+/// methods change nothing.
 pub(crate) struct Key<'a, T: NativeType> {
     name: Arg<'a>,
     /// The handle, which is null if the key is lost, and the value in the keyspace, which is null if the key is absent or lost. The value
@@ -30,8 +31,8 @@ impl<'a, T: NativeType> Key<'a, T> {
         Self::open(ctx, name, raw::REDISMODULE_READ, false)
     }
 
-    /// Opens a key for writing. If the key has expired, the server first deletes it, with an event and replication. `only` may be true for
-    /// at most one of the keys that are open at the same time.
+    /// Opens a key for writing. If the key has expired, the server first deletes it, with an event and replication. `only` saves some time,
+    /// but may be true for at most one of the keys that are open at the same time.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE, only)
@@ -83,7 +84,8 @@ impl<'a, T: NativeType> Key<'a, T> {
         self.name
     }
 
-    /// Whether something else has removed the value from the keyspace. (Also true for an absent key that is open for reading.)
+    /// Whether the key is lost: something else has removed the value from the keyspace. (Also true for an absent key that is open for
+    /// reading.)
     #[inline(always)]
     pub(crate) fn is_lost(&self) -> bool {
         self.open.key.get().is_null()

@@ -15,13 +15,14 @@ static VALKEY: AtomicBool = AtomicBool::new(false);
 static REDIS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the server keeps the reply to an unblocked client until it is done with the client, and drops the reply if the client was sent
-/// away in between. Valkey does. Redis sends the reply at once, or asks the module for it only when it is done with the client.
+/// away in between. Valkey does this. Redis sends the reply at once, or asks the module for the reply only when Redis is done with the
+/// client.
 pub(super) fn keeps_replies() -> bool {
     VALKEY.load(Ordering::Relaxed)
 }
 
-/// Whether the server may delete a key when the last millisecond of its TTL begins, instead of when this millisecond ends. (Redis may since
-/// 8.0: in `activeExpireCycleTryExpire`, `now < t` keeps the key, where it was `now <= t` before.)
+/// Whether the server may delete a key when the last millisecond of its TTL begins, instead of when this millisecond ends. (Redis may do
+/// this since 8.0. There, `activeExpireCycleTryExpire` keeps a key only if `now < t`, and before 8.0 if `now <= t`.)
 pub(super) fn expires_early() -> bool {
     // Previews of 8.0 have the version 7.9.
     REDIS.load(Ordering::Relaxed) >= number((7, 9))
@@ -38,9 +39,9 @@ pub(super) enum GetKeys {
     Unsafe,
 }
 
-/// Returns how this server finds the keys of a command whose keys have no fixed places. Without a cluster, it uses the description. In a
-/// cluster, Valkey and Redis before 8.5 call the command to ask for its keys, before they redirect a client (8.6 does not; 8.2 and 8.4 were
-/// not tried). Since Valkey 8, and after Redis 8.0, this call comes from threads that read from clients.
+/// Returns how this server finds the keys of a command whose keys have no fixed places. Without a cluster, the server uses the description
+/// of the command. In a cluster, Valkey and Redis before 8.5 call the command to ask for its keys, before they redirect a client (8.6 does
+/// not; 8.2 and 8.4 were not tried). Since Valkey 8, and after Redis 8.0, this call comes from threads that read from clients.
 pub(super) fn get_keys(ctx: &Ctx<'_>) -> GetKeys {
     let redis = REDIS.load(Ordering::Relaxed);
     if !ctx.is_cluster() || redis >= number((8, 5)) {

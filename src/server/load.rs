@@ -9,7 +9,7 @@ use super::log::log;
 use super::{Arg, Args, Ctx, LogLevel, Module, NumericConfig};
 use super::{audience, detached, info, kind, register, required};
 
-/// Defines the function `RedisModule_OnLoad`, which the server calls to load a module, for this `static` of type `Module`. It is a macro
+/// Defines the function `RedisModule_OnLoad`, which the server calls to load a module, for this `static` of type `Module`. This is a macro
 /// because the server finds the function by its name, and passes no pointer to the `static`.
 macro_rules! define_on_load {
     ($module:path) => {
@@ -71,8 +71,8 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
             "this server lacks {function}; Redis 7.0 or Valkey 8.0 is the oldest that will do"
         ));
     }
-    // The options mean: keys are signalled as changed by the module itself, not when they are opened; a short read is an error that does
-    // not end the process; and the module can handle a data set that is loaded beside the present one.
+    // These options tell the server that the module itself signals keys as changed (opening a key does not), that a short read is an error
+    // that does not end the process, and that the module can handle a data set that is loaded beside the present data set.
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 pub(crate) struct LoopIteration(i64);
 
 impl LoopIteration {
-    /// Returns the present iteration. (A busy event loop may run many iterations without sleeping, which are then equal.)
+    /// Returns the present iteration. (A busy event loop may run many iterations without sleeping. These iterations count as one.)
     pub(crate) fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the kernel writes to this place, which is ours and large enough.

@@ -30,8 +30,8 @@ pub(crate) trait NativeType: Sized + Send + 'static {
 
     fn digest(&self, digest: &mut Digest);
 
-    /// Saves data that belongs to no key. If this writes nothing, the file can be loaded without the module. Servers before 7.2 don't call
-    /// this.
+    /// Saves data that belongs to no key. If this function writes nothing, the file can be loaded without the module. Servers before 7.2
+    /// don't call this function.
     fn save_aux(rdb: &mut RdbWriter);
 
     /// Reads what `save_aux` wrote. An error is handled as in `load`.
@@ -49,8 +49,8 @@ pub(crate) trait NativeType: Sized + Send + 'static {
 
 /// Callbacks for values of a type. The module's table connects them with the type, so that the type does not need to know its listener.
 pub(crate) trait ValueEvents<T: NativeType> {
-    /// The value is being removed from the keyspace, to be dropped or moved (`RENAME`, `MOVE`). This is not called when a database is
-    /// flushed, or when the module itself deletes the key. The server may be in the middle of a change of keys, so the callback may note
+    /// The value is being removed from the keyspace, to be dropped or moved (`RENAME`, `MOVE`). This callback is not called when a database
+    /// is flushed, or when the module itself deletes the key. The server may be in the middle of a change of keys, so the callback may note
     /// the event, but not touch any key.
     fn unlinked(value: &T, from: &Unlinked);
 
@@ -87,7 +87,7 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         aux_load: Some(load_aux::<T>),
         aux_save_triggers: raw::REDISMODULE_AUX_BEFORE_RDB as c_int,
         aux_save2: Some(save_aux::<T>),
-        // `aux_save` is left out, because it always writes something: the file would always need the module.
+        // `aux_save` is left out, because it always writes something, so the file could never be loaded without the module.
         aux_save: None,
         free_effort: Some(free_effort::<T>),
         // `free_effort` is enough: `free_effort2` would only get the database, too.
@@ -95,7 +95,7 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         unlink2: Some(unlinked::<T, E>),
         // `unlink2` replaces this callback.
         unlink: None,
-        // Without `copy`, the server refuses `COPY`, which would give one grant two holders.
+        // Without `copy`, the server refuses `COPY`, which would put the same grant, with the same fence, into two locks.
         copy: None,
         copy2: None,
         defrag: Some(defrag::<T>),
@@ -218,7 +218,8 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     }
 }
 
-/// Reports a value that something other than the module removed. It is not inlined, so that the module's own deletions do not pay for it.
+/// Reports a value that something other than the module removed. This function is not inlined, so that the module's own deletions do not
+/// pay for it.
 ///
 /// # Safety
 ///
@@ -254,7 +255,7 @@ unsafe extern "C" fn free_effort<T: NativeType>(
 ) -> usize {
     // SAFETY: the caller promises this.
     let value = unsafe { &*value.cast::<T>() };
-    // For 0, the server would always use the background thread.
+    // The result is at least 1, because for 0, the server would always use the background thread.
     guard(c"free-effort", || value.free_effort()).unwrap_or(1).max(1)
 }
 

@@ -1,4 +1,5 @@
-//! The handles and values of open keys. They are in one place, so that they can be cleared when a key is lost (see `Key`).
+//! The handles and values of open keys. All of them are in one place, so that the code here can find and clear the handle and value of a
+//! key that is lost (see `Key`).
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -8,8 +9,8 @@ use redis_module::raw;
 
 use super::ServerCell;
 
-/// One open key. If the key is absent, the value is null. If the key is lost, the handle is null, too: closing the handle would make the
-/// server look at a freed value. While an `OpenKey` is not in use, its value is null.
+/// One open key. If the key is absent, the value is null. If the key is lost, the handle is null, too, because closing the handle would
+/// make the server look at a freed value. While an `OpenKey` is not in use, its value is null.
 pub(super) struct OpenKey {
     pub(super) key: Cell<*mut raw::RedisModuleKey>,
     pub(super) value: Cell<*mut c_void>,
@@ -21,13 +22,13 @@ unsafe impl Sync for OpenKey {}
 /// The `OpenKey` for the only key of a step that opens one key for writing, as most steps do.
 static ONLY: OpenKey = OpenKey::new();
 
-/// The `OpenKey`s for all other keys. They are reused, so there are only as many as keys were open at the same time.
+/// The `OpenKey`s for all other keys. Each `OpenKey` is reused, so there are never more of them than keys were open at the same time.
 struct More {
     all: Vec<&'static OpenKey>,
     free: Vec<&'static OpenKey>,
 }
 
-/// The handles of lost keys, about 100 bytes each. They can't be closed, but are kept here so that leak checkers do not report them.
+/// The handles of lost keys, about 100 bytes each. The handles can't be closed, but are kept here so that leak checkers do not report them.
 static LEFT: ServerCell<Vec<usize>> = ServerCell::new(Vec::new());
 
 static MORE: ServerCell<More> = ServerCell::new(More { all: Vec::new(), free: Vec::new() });

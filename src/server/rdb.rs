@@ -58,8 +58,8 @@ impl RdbReader {
     }
 
     /// Whether the key is in a hash slot that is imported as a whole, by `RESTORE` (Redis 8.4 and later). Only then can `RESTORE` make a
-    /// key in another node's hash slot: clients are redirected to that node. (If a slot is imported key by key, clients send `RESTORE`.
-    /// Valkey 9 imports a slot with the commands of an append-only file.)
+    /// key in another node's hash slot, because the server redirects clients to that node. (If a slot is imported key by key, clients send
+    /// `RESTORE`. Valkey 9 imports a slot with the commands of an append-only file.)
     fn hash_slot_arrives(&self) -> bool {
         // SAFETY: the table of functions is only written while the module loads.
         let hash_slot_of = unsafe { raw::RedisModule_ClusterKeySlot };

@@ -55,7 +55,7 @@ fn register(
     let (first, last, keystep) = match definition.key.keys {
         Keys::First => (1, 1, 1),
         Keys::FromSecond => (2, -1, 1),
-        // `describe` tells the server where these keys are, and the command itself does when asked.
+        // `describe` tells the server where these keys are. The command itself also tells the server, when the server asks.
         Keys::Counted | Keys::After(_) => (0, 0, 0),
     };
     let asked = get_keys == GetKeys::Asked && matches!(definition.key.keys, Keys::Counted | Keys::After(_));

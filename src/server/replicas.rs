@@ -12,8 +12,8 @@ use super::{Arg, Ctx, detached};
 
 /// A callback for acknowledgements of replicas.
 pub(crate) trait AckEvents {
-    /// A replica has sent an acknowledgement (`REPLCONF ACK`). The server notes it right after this call, so it can be looked up once the
-    /// commands that have already arrived are done.
+    /// A replica has sent an acknowledgement (`REPLCONF ACK`). The server notes the acknowledgement right after this call, so it can be
+    /// looked up once the commands that have already arrived are done.
     fn acked();
 }
 
@@ -36,12 +36,12 @@ impl Ctx<'_> {
         (written, replicas.into_values().collect())
     }
 
-    /// Asks all replicas how much of the stream they have. Returns whether the server accepted this. A replica answers when the question
-    /// reaches it, so a question in the same transaction as a change does not cover this change.
+    /// Asks all replicas how much of the stream they have. Returns whether the server accepted the question. A replica answers when the
+    /// question reaches it, so a question in the same transaction as a change does not cover this change.
     pub(crate) fn ask_replicas(&self) -> bool {
         let (replconf, getack, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
-        // "A": the command goes into no append-only file.
-        // SAFETY: the context is valid (see `new`); the format says that two texts ending in NUL follow.
+        // "A" keeps the command out of the append-only file. SAFETY: the context is valid (see `new`); the format says that two texts
+        // ending in NUL follow.
         let status =
             unsafe { api!(RedisModule_Replicate(self.raw(), replconf, c"Acc".as_ptr(), getack, all)) };
         status == raw::REDISMODULE_OK as c_int
@@ -62,7 +62,7 @@ fn ack(replica: &str) -> Option<(&str, i64)> {
     Some((name, value("offset")?.parse().ok()?))
 }
 
-/// Listens to replicas' acknowledgements until it is dropped. Meanwhile it looks at each command that arrives.
+/// Listens to replicas' acknowledgements until this value is dropped. Meanwhile, `filter` looks at each command that arrives.
 pub(crate) struct Acks(NonNull<raw::RedisModuleCommandFilter>);
 
 // SAFETY: only callbacks use the pointer, and they run one at a time under the server's lock.

@@ -2,8 +2,8 @@
 
 use redis_module::raw;
 
-/// Declares the required functions. Each is a constant of `Required`, which `api!` names, so `api!` can't call a function that is not in
-/// the list.
+/// Declares the required functions. Each function becomes a constant of `Required`. `api!` names the constant of the function that it
+/// calls, so `api!` can't call a function that is not in the list.
 macro_rules! required {
     ($($function:ident),* $(,)?) => {
         pub(in crate::server) struct Required;

@@ -1,16 +1,18 @@
-//! Steps: a step works on open keys, and stays correct even if other modules change these keys meanwhile. Steps run one at a time.
+//! Steps. A step is the work of one command or timer on open keys, and stays correct even if other modules change these keys meanwhile.
+//! Steps run one at a time.
 //!
 //! Opening an expired key deletes it, and writing may make a new key. The server tells other modules of both, and these modules may then do
-//! anything to any key: when the server returns to us, the value of an open key may be gone. So after such a call, a step does not rely on
+//! anything to any key. When the server returns to us, the value of an open key may be gone. So after such a call, a step does not rely on
 //! its earlier knowledge about an open key:
 //!
 //! - `Step::open_again` opens keys once more if something happened while they were opened;
-//! - an open key whose value something else removes is lost from then on (`OpenKey`): it looks absent, and is not changed;
-//! - code that grants something new checks `is_disturbed` first;
+//! - an open key whose value something else removes is lost from then on (`OpenKey`): the key looks absent, and the step does not change
+//!   it;
+//! - code that grants something new first checks whether the step is disturbed (something else has changed keys meanwhile);
 //! - no step begins within another step.
 //!
-//! Before the server frees the value of a lock, it reports that the value leaves the keyspace (`NativeType`). It also reports expired keys,
-//! swapped databases and flushes (`events`), but flushes only when the values are gone.
+//! Before the server frees the value of a lock, it reports that the value leaves the keyspace (`NativeType`). The server also reports
+//! expired keys, swapped databases and flushes (`events`), but it reports a flush only when the values are gone.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -47,8 +49,8 @@ unsafe impl Sync for Now {}
 pub(crate) struct Step(());
 
 impl Step {
-    /// Begins a step, before its keys are opened. Returns `None` if a step already runs: another module called this module in the middle of
-    /// a step.
+    /// Begins a step, before its keys are opened. Returns `None` if a step already runs, because another module called this module in the
+    /// middle of a step.
     #[inline(always)]
     pub(crate) fn begin() -> Option<Self> {
         if NOW.phase.get() != Phase::Idle {
@@ -58,8 +60,8 @@ impl Step {
         Some(Self(()))
     }
 
-    /// Opens the keys of a step again, after a disturbance while they were opened. The keys that were opened before must not be used any
-    /// more. Returns `None` if each try is disturbed, and an error if `open` fails.
+    /// Opens the keys of a step again, because something else changed keys while the step opened its keys. The keys that were opened before
+    /// must not be used any more. Returns `None` if something else changes keys during each try, and an error if `open` fails.
     #[cold]
     #[inline(never)]
     pub(crate) fn open_again<K, E>(&self, mut open: impl FnMut() -> Result<K, E>) -> Result<Option<K>, E> {
@@ -97,7 +99,7 @@ pub(super) fn disturb() {
 /// Runs `body`, which deletes this value for the module.
 #[inline(always)]
 pub(super) fn delete(value: *mut c_void, body: impl FnOnce()) {
-    /// Clears `ours`, even if `body` panics: another value may get this address next.
+    /// Clears `ours`, even if `body` panics, because another value may get this address next.
     struct Clear;
     impl Drop for Clear {
         #[inline(always)]

@@ -30,8 +30,8 @@ impl TypeHandle {
 
     /// Returns the number of values that the server keeps.
     pub(crate) fn values(&self) -> u64 {
-        // `freed` is read before `made`, because a background thread may free values meanwhile, and `made` must count each value that
-        // `freed` counts.
+        // `freed` is read before `made`, because a background thread may free values between the two reads, and `made` must count each
+        // value that `freed` counts.
         let freed = self.freed.load(Ordering::Acquire);
         self.made.load(Ordering::Relaxed).saturating_sub(freed)
     }

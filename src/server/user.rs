@@ -5,7 +5,7 @@ use redis_module::raw;
 use super::{Arg, Ctx};
 
 impl Ctx<'_> {
-    /// Whether the user has the right to a channel. The server shows a refusal in its `ACL LOG`.
+    /// Whether the user has the right to publish to a channel. If not, the server's `ACL LOG` shows this.
     pub(crate) fn may_use_channel(&self, channel: &[u8]) -> bool {
         const PUBLISH: i32 = raw::REDISMODULE_CMD_CHANNEL_PUBLISH.cast_signed();
         let may = |user: *mut raw::RedisModuleUser, channel: Arg<'_>| {

@@ -44,7 +44,7 @@ impl Caller<OpenLock<'_>> for Client<'_> {
     }
 }
 
-/// Refuses `SESSION` in a script, which has no connection of its own, and on a replica, which renews and ends no grants.
+/// Refuses `SESSION` in a script, which has no connection of its own, and on a replica, which renews and ends no grants by itself.
 pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.is_replica() {
         Err(Error::SessionOnReplica)
@@ -55,8 +55,8 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     }
 }
 
-/// Returns where to publish messages to the client of the running command: its user and this channel, as one address. Returns an error if
-/// the user may not use the channel, in a script, and on a replica, which hands no lock over.
+/// Returns the address for messages to the client of the running command: the client's user and this channel. Returns an error if the user
+/// may not use the channel, if a script runs the command, or on a replica, which hands no lock over.
 pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>, Error> {
     if ctx.is_replica() {
         Err(Error::NotifyOnReplica)

@@ -4,13 +4,14 @@ use std::sync::LazyLock;
 
 use uuid::Uuid;
 
-/// Returns the key on which a lock's waiters are blocked: not the lock's own key, but a companion key in the same hash slot, which nobody
-/// writes.
+/// Returns the key on which a lock's waiters are blocked. This is a companion of the lock's key, which is in the same hash slot, and to
+/// which nobody writes.
 ///
-/// When a key is created, such as a lock after a lapse, the server visits each client that is blocked on the key: with the lock's own key,
-/// each creation would cost a visit per waiter. Nobody can guess the companion's name, so no client can cause such visits. In a cluster,
-/// the companion must be in the lock's hash slot, because the server sends waiters away when the hash slot of the key on which they are
-/// blocked moves. For a few keys (a `}` but no hash tag) there is no such name; such a key is its own companion.
+/// When a key is created, the server visits each client that is blocked on this key. If waiters were blocked on the lock's own key, each
+/// creation of this key, for example after a lapse, would cost one visit per waiter. Nobody can guess the companion's name, so no client
+/// can cause such visits. In a cluster, the companion must be in the lock's hash slot, because the server sends waiters away when the hash
+/// slot of the key on which they are blocked moves. For a few keys (the empty key, and keys with a `}` but no hash tag), no other name is
+/// certain to be in the same hash slot. Such a key is its own companion.
 pub(super) fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
     /// A random suffix, chosen once per process.
     static SUFFIX: LazyLock<[u8; 16]> = LazyLock::new(|| Uuid::new_v4().into_bytes());

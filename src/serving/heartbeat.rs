@@ -1,4 +1,5 @@
-//! The grace of this server, and the heartbeat, which detects that the process was frozen. The rules are in `waiting::grace`.
+//! The grace of this server (the time after a start, a promotion or a freeze in which it grants nothing new), and the heartbeat, which
+//! detects that the process was frozen. The rules are in `waiting::grace`.
 
 use std::ffi::CStr;
 
@@ -8,8 +9,9 @@ use crate::lock::{Limits, Millis};
 use crate::server::{Ctx, ServerCell, Timer, TimerTask, fire, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
-/// The time in ms between heartbeats. The server's cron makes them; it usually runs ten times a second. If the cron runs too rarely, a
-/// timer makes them, and the cron checks the timer: timers go by the wall clock, so if this clock is set back, a timer fires late.
+/// The time in ms between heartbeats. The server's cron, which usually runs ten times a second, makes the heartbeats. If the cron runs too
+/// rarely, a timer makes the heartbeats. The cron then checks whether the timer is late, because a timer goes by the wall clock, and so
+/// fires late if this clock is set back.
 const BEAT: Millis = 250;
 
 static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());
@@ -39,7 +41,7 @@ pub(super) fn start() {
     set_next();
 }
 
-/// The server's cron calls this function, and runs again in `again` ms.
+/// The server's cron calls this function. The cron runs again in `again` ms.
 pub(super) fn on_cron(ctx: &Ctx<'_>, again: Millis) {
     let now = moment();
     GRACE.with(|grace| grace.beat(now));
@@ -65,7 +67,7 @@ fn set_next() {
     });
 }
 
-/// Returns how long in ms nothing new is granted, and how long no lease is made longer.
+/// Returns for how many more ms this server grants nothing new, and for how many it makes no lease longer.
 pub(super) fn grace_left() -> GraceLeft {
     let grants = config::FAILOVER_GRACE.get();
     if grants == 0 {
@@ -88,8 +90,9 @@ pub(super) fn limits() -> Limits {
     }
 }
 
-/// Returns for how many ms timers must not hand locks over. After this server was frozen or busy, it may still count replicas that are
-/// gone, and so accept writes that `min-replicas-to-write` forbids. (The server itself decides about clients' commands.)
+/// Returns for how many more ms timers must not hand locks over. After this server was frozen or busy, it may still count replicas that are
+/// gone, and so accept writes that `min-replicas-to-write` forbids. (This is only for timers. Whether clients' commands may write, the
+/// server itself decides.)
 pub(super) fn replicas_uncounted(ctx: &Ctx<'_>) -> Millis {
     let now = moment();
     let left = GRACE.with(|grace| grace.replicas_uncounted(now));

@@ -1,4 +1,5 @@
-//! Looks up the holders of any lock with waiters, also if no command names its key. The lookup does not count as a use of the key.
+//! Looks up the holders of any lock with waiters, also if the running command does not name the lock's key. The server does not count the
+//! lookup as a use of the key.
 
 use super::table::TABLE;
 use crate::keyspace::LockKey;
@@ -19,7 +20,7 @@ pub(crate) struct Holders {
 pub(crate) struct HolderInfo {
     pub(crate) grant: Grant,
     pub(crate) deadline: Deadline,
-    /// The id of the client whose session keeps the grant alive.
+    /// The id of the client whose session keeps the grant alive; `None` if the grant has no session.
     pub(crate) client: Option<u64>,
 }
 
@@ -44,7 +45,7 @@ pub(super) fn peek<R>(ctx: &Ctx<'_>, id: &LockId, read: impl FnOnce(&LockKey<'_>
 /// Returns the number of holders, and at most `most` holders: those with the oldest grants.
 fn holders(lock: &LockKey<'_>, most: usize, now: Now) -> (usize, Vec<Holder>) {
     let (value, until, now) = (lock.value(), lock.deadline(), now.millis());
-    // A lapsed grant does not count. It stays until a timer ends it, which takes long while clients are paused.
+    // A lapsed grant does not count. But it stays in the value until a timer ends it, which takes long while clients are paused.
     let count = value.map_or(0, |value| value.count().saturating_sub(value.lapsed(until, now).count()));
     (count, waiting::holders(value, until, now, most))
 }

@@ -1,4 +1,4 @@
-//! Implements `Host`: the server, as the rules see it between commands.
+//! Implements `Host`, through which the rules of `waiting` use the server between commands.
 
 use std::ffi::CStr;
 
@@ -12,9 +12,13 @@ use crate::waiting::{
     self, Budget, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
 };
 
-/// The command that timers run to settle locks. It is a command so that the server checks it like any write: enough replicas, a disk that
-/// works, a hash slot that is served here. Its arguments are the request number of a waiter and all locks of this request; or 0 and one
-/// lock; or -1 and the other locks that `LEFT_BY` has given up together with one lock.
+/// The command that timers run to settle locks (to look at their keys, and serve their waiters accordingly). Settling is a command so that
+/// the server checks it like any other write: it needs enough replicas, a disk that works, and a hash slot that this server serves. There
+/// are three forms of the arguments:
+///
+/// - the request number of a waiter, and all locks of this request
+/// - 0, and one lock
+/// - -1, and the other locks that the owner `LEFT_BY` has given up together with one lock
 pub(crate) const SETTLE: &CStr = c"lock.settle";
 
 /// The owner that gives up several locks with the running `LOCK.LEAVE`.
@@ -24,7 +28,7 @@ pub(super) fn left_by() -> Option<Owner<'static>> {
     LEFT_BY.with(Option::take)
 }
 
-/// Settles the other locks that an owner has given up together with the lock of `LOCK.LEAVE`.
+/// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with the lock that its `LOCK.LEAVE` names.
 pub(super) fn leave_others(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
     let keys = ids.iter().map(|id| id.key.as_ref());
@@ -33,12 +37,12 @@ pub(super) fn leave_others(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = None);
 }
 
-/// After this many ms, the module checks again whether clients are paused. Each check costs a call to the server.
+/// The time in ms between two checks whether clients are still paused. Each check costs a call to the server.
 const WHILE_PAUSED: Millis = 2;
 
 pub(super) struct Server<'a> {
     ctx: &'a Ctx<'a>,
-    /// When `used` was first called in this turn, in microseconds.
+    /// When `used` was first called in this turn of the event loop, in microseconds of the clock `ticks`.
     began: Option<Micros>,
 }
 
@@ -119,7 +123,7 @@ impl Host for Server<'_> {
                 waiting::settle(lock, now);
                 Ok(())
             };
-            // This step sets no timers: they are set when all due work is done.
+            // `settle_arriving` sets no timers, because they are set when all work that is due has been done.
             self.ctx.with_string(&id.key, |key| _ = OpenLock::step(self.ctx, key, settle, |_| ()));
         }
     }

@@ -1,4 +1,4 @@
-//! Listens to the server's events. An event may come in the middle of a change of keys, so the listener touches no key: it only notes the
+//! Listens to the server's events. An event may come in the middle of a change of keys, so the listener touches no key, but only notes the
 //! event and sets a timer.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -14,7 +14,7 @@ use crate::server::{
 };
 use crate::waiting::{self, LockRef, WaitTable};
 
-/// Receives all events.
+/// The listener for all events of the server.
 pub(crate) struct ServerEvents;
 
 /// The value of `lock.max-holders` after the last change of any setting.
@@ -23,7 +23,7 @@ static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
-        // A lapse matters if a session of the lock may outlive it, or if a waiter or holder is to be told of it.
+        // A lapse of the lock matters if a session may outlive the lapse, or if a waiter or holder is to be told of the lapse.
         let matters = |table: &mut WaitTable<BlockedClient>| {
             let overdue = table.overdue_sessions(at, now().millis());
             (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)
@@ -36,7 +36,7 @@ impl ValueEvents<Value> for ServerEvents {
     }
 
     fn sent(ctx: &Ctx<'_>) {
-        // If the server accepts the value, it reports the event `restored`, which the module must hear.
+        // If the server accepts the client's value, it reports the event `restored`. The module gets this event only after `listen`.
         listen(ctx);
     }
 
@@ -45,9 +45,9 @@ impl ValueEvents<Value> for ServerEvents {
     }
 }
 
-/// Asks the server for events about changed keys, from now on. Only they tell the module that somebody has shortened a lease on which a
-/// waiter or a session depends, or that a client's payload has become a key. They cost time, so the module asks for them only when somebody
-/// first waits, a session first begins, or a client first sends a payload.
+/// Asks the server for events about changed keys, from now on. Only these events tell the module that somebody has shortened a lease on
+/// which a waiter or a session depends, or that a client's payload has become a key. The events cost time, so the module asks for them only
+/// when somebody first waits, a session first begins, or a client first sends a payload.
 pub(super) fn listen(ctx: &Ctx<'_>) {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if !LISTENING.swap(true, Ordering::Relaxed) {
@@ -61,7 +61,7 @@ fn is_empty() -> bool {
 
 /// Has a timer look at a lock, because something happened to its key.
 fn recheck(at: LockRef<'_>) {
-    // If the lock lapsed, its timer is already due, and stays set.
+    // If the lock lapsed, the timer for the lapse is already due, and stays set.
     let now = now().millis();
     if TABLE.with(|table| table.locks.recheck_by(at, now)) {
         tick::arm();

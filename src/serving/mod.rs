@@ -1,13 +1,15 @@
 //! Runs the rules of `waiting` on the server's keys, clients and timers.
 //!
-//! - `steps`: what commands do to locks; `open_lock`, `open_locks`: one lock, or several locks, open for one step; `callers`: the client of
-//!   a command; `companion`: the key on which waiters are blocked.
-//! - `tell`: replies to blocked clients; `messages`: published messages.
+//! - `steps`: what commands do to locks.
+//! - `open_lock`, `open_locks`: one lock, or several locks, open for one step (the work of one command or timer).
+//! - `callers`: the client of a command. `companion`: the key on which waiters are blocked.
+//! - `tell`: replies to blocked clients. `messages`: published messages.
 //! - `host`, `tick`: the work that falls due between commands, and the timers for it.
 //! - `notices`: lines in the log about long waits and lapses.
 //! - `heartbeat`: the grace, and whether this server was frozen.
 //! - `listener`: the server's events about keys, connections and its own role.
-//! - `views`, `holders`: what commands and `INFO` show; `table`: the table of waiters and the budget.
+//! - `views`, `holders`: what commands and `INFO` show. `table`: the table of waiters, and the budget (the most work in one turn of the
+//!   event loop).
 
 mod callers;
 mod companion;

@@ -1,4 +1,5 @@
-//! One lock, open for one step: implements `LockAccess` on a key of the server.
+//! One lock that is open for one step: the work of one command or timer, during which no other command changes locks. Implements
+//! `LockAccess` on a key of the server.
 
 use std::cell::Cell;
 
@@ -17,23 +18,24 @@ pub(crate) struct OpenLock<'a> {
     lock: LockKey<'a>,
     /// The name of the key; `None` before the first call of `key`.
     name: Cell<Option<&'a [u8]>>,
-    /// The last result of the method `idle`; `None` if it has not been called since the table was used.
+    /// The last result of the method `idle`. `None` before the first call, and again if the step has used the table of waiters after the
+    /// result `true`.
     idle: Option<bool>,
     /// Whether the command has several locks open.
     among_others: bool,
-    /// Whether the step has used the table, so that work may be due now.
+    /// Whether the step has used the table of waiters, so that work may be due now.
     table_used: bool,
     /// Whether this step has made or ended a grant.
     changed: bool,
-    /// The first event of this step, and the later events. They are published after the step, because other modules hear of them, and may
-    /// then do anything to the key.
+    /// The first event of this step, and the later events. Events are published after the step, because other modules hear of events, and
+    /// may then do anything to the key.
     first: Option<LockEvent>,
     more: Vec<LockEvent>,
 }
 
 impl<'a> OpenLock<'a> {
-    /// Opens a lock, runs the step `body` on it, and publishes the step's events. Then, if work may be due, runs `due`. Returns the result
-    /// of `body`, or an error if the lock can't be opened.
+    /// Opens a lock, runs the step `body` on this lock, and publishes the step's events. Then, if work may be due, runs `due`. Returns the
+    /// result of `body`, or an error if the lock can't be opened.
     pub(super) fn step<R>(
         ctx: &'a Ctx<'a>,
         key: Arg<'a>,
@@ -43,7 +45,7 @@ impl<'a> OpenLock<'a> {
         let step = Step::begin().ok_or(Error::Nested)?;
         let mut lock = Self::open(ctx, key, false)?;
         if server::is_disturbed() {
-            // The assignment closes the lock that was opened before.
+            // This assignment also closes the lock that was opened before.
             lock = step.open_again(|| Self::open(ctx, key, true))?.ok_or(Error::Disturbed)?;
         }
         let result = body(&mut lock);
@@ -74,7 +76,8 @@ impl<'a> OpenLock<'a> {
         })
     }
 
-    /// Has a timer look at the lock after a disturbed step: some changes of the step may have been undone, others left out.
+    /// Has a timer look at the lock after a step in the middle of which something else changed keys. Some changes of the step may have been
+    /// undone, and others may have been left out.
     #[cold]
     #[inline(never)]
     pub(super) fn recheck_soon(&mut self) {
@@ -118,7 +121,8 @@ impl Environment for OpenLock<'_> {
     type Client = BlockedClient;
 
     fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
-        // `body` may make an idle lock busy, so a remembered `true` is dropped. A remembered `false` may stay until the step is over.
+        // `body` may add data about the lock to the table, so a remembered `idle` of `true` is forgotten. A remembered `false` may stay
+        // until the step is over.
         self.idle = self.idle.filter(|idle| !idle);
         self.table_used = true;
         TABLE.with(body)
@@ -215,7 +219,8 @@ impl<'a> LockAccess for OpenLock<'a> {
         }
     }
 
-    /// Returns `None` in a disturbed step, so that nothing new is granted: the lock may look free without being free.
+    /// Returns `None` if something else has changed keys in the middle of this step. The lock may then look free without being free, so the
+    /// step must make no new grant.
     #[inline(always)]
     fn next_fence(&mut self, now: Now) -> Option<Fence> {
         if server::is_disturbed() { None } else { keyspace::next_fence(now.micros) }
@@ -240,8 +245,8 @@ impl<'a> LockAccess for OpenLock<'a> {
     }
 }
 
-/// Whether the table of waiters has nothing about the lock. The function is not inlined, so that a step pays one comparison if the table is
-/// empty.
+/// Whether the table of waiters has nothing about the lock. The function is not inlined, so that a step pays only one comparison if the
+/// table is empty.
 #[inline(never)]
 fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
     let at = LockRef { db: ctx.db(), key: key.bytes() };

@@ -1,11 +1,11 @@
-//! One or several locks that a command names, open for one step.
+//! One or several locks that a command names, open for one step (the work of this command on its locks).
 
 use super::open_lock::{Closed, OpenLock};
 use crate::error::Error;
 use crate::server::{self, Arg, Ctx, Step};
 use crate::waiting::LocksAccess;
 
-/// The argument of a command: one key, or several.
+/// The keys that a command names: one key, or several.
 pub(crate) trait LockNames<'a> {
     type Locks: LocksAccess<One = OpenLock<'a>>;
 
@@ -32,7 +32,7 @@ impl<'a> LockNames<'a> for Arg<'a> {
     }
 }
 
-/// Several different locks.
+/// Several different locks that are open for one step.
 pub(crate) struct OpenLocks<'a> {
     first: OpenLock<'a>,
     others: Vec<OpenLock<'a>>,

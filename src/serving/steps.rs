@@ -1,4 +1,4 @@
-//! What each command does to its locks, in one step.
+//! What each command does to its locks in one step, during which no other command changes locks.
 
 use super::callers::{self, Client};
 use super::open_lock::{OpenLock, publish};
@@ -25,7 +25,8 @@ fn step<'a, K: LockNames<'a>, R>(
     keys.step(ctx, body, after_step)
 }
 
-/// Sets timers for the work that is due. If the table knows any lock, first asks the server for events about changed keys.
+/// Sets timers for the work that is due. If the table of waiters has an entry for any lock, first asks the server for events about changed
+/// keys.
 fn after_step(ctx: &Ctx<'_>) {
     if !TABLE.with(|table| table.locks.is_empty()) {
         listener::listen(ctx);
@@ -63,11 +64,11 @@ fn check_options(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions
     Ok(())
 }
 
-/// Gives up the owner's place in the queue, or its unclaimed grant. Returns whether the owner had one.
+/// Gives up the owner's place in the queue, or its unclaimed grant. Returns whether the owner had a place or an unclaimed grant.
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
     let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
-        // If the server refuses the command that this runs, a timer settles the other locks.
+        // `leave_others` runs a command. If the server refuses this command, a timer serves the waiters for the other locks.
         host::leave_others(ctx, owner, &others);
     }
     Ok(any)
@@ -84,8 +85,8 @@ pub(crate) fn release<'a, K: LockNames<'a>>(
     step(ctx, keys, |locks| Ok(waiting::release(locks, given, now)))
 }
 
-/// Sets the lease of each lock to the given length from now. If one lease can't be set, none is. Returns the end of the lease that ends
-/// first.
+/// Sets the lease of each lock to the given length from now. If one of the leases can't be set, sets none. Returns the end of the lease
+/// that ends first.
 pub(crate) fn extend<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
@@ -103,7 +104,8 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
     step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
 }
 
-/// Runs `LOCK.SETTLE` for one lock, or for all locks of a waiter's request. Returns an error if a client sent the command.
+/// Does the work of `LOCK.SETTLE` for one lock, or for all locks of a waiter's request: looks at the keys, and serves waiters accordingly.
+/// Returns an error if a client sent the command.
 pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>) -> Result<(), Error> {
     if !tick::is_running() {
         return Err(Error::NotAClientCommand);
@@ -129,7 +131,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
     };
     match settled {
         Err(Error::WrongType) => {
-            // A lock whose key has another type ends its waits. The other locks of the request are left as they are.
+            // If a key has another type, all waits for this lock end. The other locks of the request are left as they are.
             let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
             others.for_each(|key| overwritten(ctx, *key));
             Ok(())
@@ -138,10 +140,11 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
     }
 }
 
-/// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with one lock. Returns an error if a client sent the command.
+/// Does the work of `LOCK.SETTLE` for the other locks that an owner has given up together with one lock. Returns an error if a client sent
+/// the command.
 pub(crate) fn leave_others(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
     let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
-    // If a key has another type, this step fails, and a timer settles the locks.
+    // If a key has another type, this step fails, and a timer serves the waiters of the locks.
     let leave = |locks: &mut OpenLocks<'_>| {
         waiting::leave_others(locks, &owner, now());
         Ok(())
@@ -149,7 +152,7 @@ pub(crate) fn leave_others(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error>
     keys.step(ctx, leave, after_step)
 }
 
-/// Handles a key that now has another type: tells the lock's waiters and holders, and publishes lapses.
+/// Handles a key that now has another type: tells the lock's waiters and holders, and publishes the lapses of the grants that end only now.
 fn overwritten(ctx: &Ctx<'_>, key: Arg<'_>) {
     let db = ctx.db();
     for _ in 0..TABLE.with(|table| table.overwritten(LockRef { db, key: key.bytes() })) {

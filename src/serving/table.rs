@@ -6,7 +6,7 @@ use crate::waiting::{Budget, WaitTable};
 
 pub(super) static TABLE: ServerCell<WaitTable<BlockedClient>> = ServerCell::new(WaitTable::new());
 
-/// The budget of the turn and of the step that runs now.
+/// The budget (the most work) of the present turn of the event loop, and of the step that runs now.
 pub(super) static BUDGET: ServerCell<Budget> = ServerCell::new(Budget::new());
 
 /// Returns the time, for a step that begins now.

@@ -64,7 +64,7 @@ impl BlockedEvents for BlockedReplies {
     }
 }
 
-/// Counts whether replicas confirmed a request with `SYNC`.
+/// Counts the answer to a request with `SYNC`, by whether replicas confirmed the request.
 fn count(answer: Answer) {
     match answer {
         Answer::Granted { .. } | Answer::Extended { .. } => stats::SYNCS.count(),

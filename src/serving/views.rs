@@ -25,12 +25,12 @@ pub(crate) fn grace(ctx: &Ctx<'_>) -> Millis {
     if ctx.is_replica() { 0 } else { heartbeat::grace_left().grants }
 }
 
-/// Returns the most units of work of any command or turn since the server's start.
+/// Returns the most work, in units of the budget, of any command or turn of the event loop since the server's start.
 pub(crate) fn most_work() -> u64 {
     BUDGET.with(|budget| budget.most()).into()
 }
 
-/// Returns how long in ms a lock with waiters has been held, at most: 0 if no lock has waiters.
+/// Of all locks with waiters, finds the lock that has been held longest, and returns for how many ms; 0 if no lock has waiters.
 pub(crate) fn longest_held(ctx: &Ctx<'_>, now: Now) -> Millis {
     waiting::longest_held(&mut Server::new(ctx), now.millis(), |_, id| {
         let oldest = holders_of(ctx, id, 1, now).first.pop()?;

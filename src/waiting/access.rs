@@ -1,6 +1,7 @@
-//! The traits between the rules of this folder and the server. `serving` implements them for a real server, `tests::server` for tests.
+//! The traits through which the rules of this folder reach the server. `serving` implements these traits for a real server, `tests::server`
+//! for tests.
 //!
-//! No model tests the code that implements these methods, so the methods are few, and decide nothing.
+//! No model tests the code in `serving` that implements these traits, so the traits have few methods, and no method decides anything.
 
 use super::detect::{Cycle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
@@ -23,36 +24,36 @@ pub(crate) trait Environment {
     /// Whether a connection with this id is open.
     fn is_open(&self, client: u64) -> bool;
 
-    /// Pays for `work` units of work from the budget of this step (see `budget`). Returns whether anything of the budget was left before.
+    /// Takes `work` units from the budget of this step (see `budget`). Returns whether any of the budget was left before this payment.
     fn pay(&mut self, work: u32) -> bool;
 
-    /// Counts `work` units of work of this step that can't be put off.
+    /// Counts `work` units of work that can't be put off. They count for the budget of the turn, but not of the step.
     fn spend(&mut self, work: u32);
 }
 
-/// One lock, open for one step of a command or a timer.
+/// One lock that a command or a timer has opened for one step (see `waiting`).
 pub(crate) trait LockAccess: Environment {
-    /// The name of the lock. It outlives a borrow of the lock, so that a step does not have to clone the name.
+    /// The name of the lock. The name outlives a borrow of the lock, so that a step does not have to clone the name.
     type Key: Copy + AsRef<[u8]>;
 
     fn db(&self) -> i32;
 
     fn key(&self) -> Self::Key;
 
-    /// Returns the grants of the lock; `None` if it is free.
+    /// Returns the grants of the lock; `None` if the lock is free.
     fn value(&self) -> Option<&Value>;
 
-    /// Returns the end of the latest lease. It is separate from `value`, because the server has to look it up.
+    /// Returns the end of the lock's latest lease. The server has to look this end up, so `value` does not return it as well.
     fn deadline(&self) -> Deadline;
 
-    /// Makes this the only grant of the lock, in place of all others.
+    /// Makes `grant` the only grant of the lock, in place of all others.
     fn give(&mut self, grant: Grant, until: Deadline);
 
-    /// Adds a grant beside the others.
+    /// Adds `grant` beside the other grants of the lock.
     fn add(&mut self, grant: Grant, until: Deadline);
 
-    /// Changes the grant with this fence, and its lease. Does nothing if neither changes, for example after an extension to the same
-    /// millisecond.
+    /// Changes the grant with this fence, and sets the end of its lease to `until`. Does nothing if both stay the same, for example after
+    /// an extension to the same millisecond.
     fn update(&mut self, fence: Fence, change: GrantChange<'_>, until: Deadline);
 
     /// Ends one of several grants, and notes the event `why`.
@@ -65,24 +66,24 @@ pub(crate) trait LockAccess: Environment {
     /// Ends all grants.
     fn free(&mut self);
 
-    /// Notes an event, which is published and counted when the step is over.
+    /// Notes an event, which the server publishes and counts when the step is over.
     fn note(&mut self, event: LockEvent);
 
-    /// Returns the fence for a grant that is made now; `None` if the greatest fence has been given.
+    /// Returns the fence for a grant that is made now; `None` if the greatest possible fence has already been used.
     fn next_fence(&mut self, now: Now) -> Option<Fence>;
 
-    /// Returns for how many ms nothing new is granted, and for how many ms no lease is made longer.
+    /// Returns for how many more ms the server grants nothing new, and for how many it makes no lease longer (see `grace`).
     fn grace(&mut self) -> GraceLeft;
 
-    /// Whether the table has no entry for the lock: nobody waits for the lock, no connection keeps a grant of it alive, and no hold of it
-    /// is to be taken back.
+    /// Whether the table has no entry for the lock: nobody waits for the lock, and no grant of it has a session, a channel for messages, or
+    /// a hold that may have to be taken back.
     fn idle(&mut self) -> bool;
 
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
-    /// Returns the most locks, counted over all places, for which the places with an unclaimed grant of this lock may wait. At this number,
-    /// no more places get a grant that their owner already has.
+    /// Returns a limit on unclaimed grants of this lock. Each place (`NOTIFY`) that still has to claim one counts with the number of locks
+    /// for which it asked. At the limit, no further place re-enters a grant that its owner already has.
     fn most_unclaimed(&self) -> u32 {
         32
     }
@@ -93,7 +94,7 @@ pub(crate) trait LockAccess: Environment {
         self.table(|table| body(table, LockRef { db, key: key.as_ref() }))
     }
 
-    /// Runs `body` on the lock's entry in the table, which has everything that is known about the lock, except its key.
+    /// Runs `body` on the lock's entry in the table, which has all that the module knows about the lock beside its key.
     fn entry<R>(&mut self, body: impl FnOnce(&LockEntry) -> R) -> R {
         self.here(|table, at| body(table.locks.lock(at)))
     }
@@ -103,7 +104,7 @@ pub(crate) trait LockAccess: Environment {
         self.here(|table, at| table.locks.change(at, body))
     }
 
-    /// Returns the grant of an owner and the end of its lease, if the owner holds the lock, and the other holders.
+    /// Returns the owner's grant and the end of its lease, if the owner holds the lock. Also returns the other holders.
     #[inline(always)]
     fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others<'_>) {
         match self.value() {
@@ -117,7 +118,7 @@ pub(crate) trait LockAccess: Environment {
         self.value()?.with_fence(fence, || self.deadline())
     }
 
-    /// Whether there is a grant with this fence. Unlike `with_fence`, this does not look up the end of the lease.
+    /// Whether there is a grant with this fence. Unlike `with_fence`, this method does not look up the end of the lease.
     fn has_fence(&self, fence: Fence) -> bool {
         self.value().is_some_and(|value| value.with_fence(fence, || Deadline::Never).is_some())
     }
@@ -132,16 +133,17 @@ pub(crate) trait LockAccess: Environment {
 pub(crate) trait Caller<S: LockAccess> {
     fn id(&self) -> u64;
 
-    /// Whether the client can be blocked. It can't in a transaction, in a script, or on a replica.
+    /// Whether the client can be blocked. A client can't be blocked in a transaction, in a script, or on a replica.
     fn may_block(&self) -> bool;
 
     /// Returns the limits for clients that wait or have sessions.
     fn limits(&self) -> WaitLimits;
 
-    /// Blocks the client, with the number of this request. Returns `None` if the server refuses.
+    /// Blocks the client for this request. Returns the handle of the blocked client; `None` if the server refuses to block it.
     fn block(&mut self, lock: &S, request: RequestId) -> Option<S::Client>;
 
-    /// Returns at most `most` holders of another lock, which the command does not name. `lock` stays open meanwhile.
+    /// Returns at most `most` holders of the lock `id`, which the command does not name. `lock`, which the command names, stays open
+    /// meanwhile.
     fn holders(&mut self, lock: &S, id: &LockId, now: Millis, most: usize) -> Vec<Holder>;
 }
 
@@ -152,54 +154,54 @@ pub(crate) struct WaitLimits {
     pub(crate) waiters: Option<usize>,
     /// The most locks that may depend on one connection, through its places and sessions; `None`: no limit.
     pub(crate) places: Option<usize>,
-    /// For how many ms a grant of a place may stay unclaimed.
+    /// For how many ms the grant of a place (a waiter with `NOTIFY`) may stay unclaimed.
     pub(crate) claim: Millis,
 }
 
-/// The server between commands, when due work is done and waiters are answered.
+/// The server between commands, when timers do the work that is due, and answer waiters.
 pub(crate) trait Host: Environment {
-    /// Returns whether due work has to wait, and why.
+    /// Returns why work that is due has to wait now, if it has to.
     fn deferral(&mut self, now: Now) -> Deferral;
 
-    /// Returns how long this turn has lasted, in µs.
+    /// Returns how long this turn of the event loop has lasted, in µs.
     fn used(&mut self) -> Micros;
 
     /// Whether this turn has used up its budget (see `budget`).
     fn is_turn_over(&mut self) -> bool;
 
-    /// Settles one lock by a command, so that the server checks it like any write. With `waiter`, settles all locks for which this waiter
-    /// waits.
+    /// Settles locks (see `settle`) by one command, which the server checks like any other write. These are all locks of `waiter`, or one
+    /// lock if there is no `waiter`.
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled;
 
-    /// Settles a lock whose hash slot is moving to this server, so that commands don't find the lock yet.
+    /// Settles a lock whose hash slot is still moving to this server. `settle` can't do this, because the server redirects commands for the
+    /// lock.
     fn settle_arriving(&mut self, id: &LockId);
 
     /// Returns the end of the lease of the grant with this fence; `None` if this grant does not hold the lock at `now`.
     fn deadline_of(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
 
-    /// Makes the server call back for a blocked client, in this call or soon, so that the client is answered.
+    /// Unblocks a client. During this call or soon afterwards, the server asks the module for the reply to the client.
     fn unblock(&mut self, client: Self::Client);
 
-    /// Publishes a message. Returns whether somebody may have received it.
+    /// Publishes a message. Returns whether somebody may have received the message.
     fn publish(&mut self, message: &Message) -> bool;
 
-    /// Returns how much of the replication stream this server has written, and its replicas have acknowledged.
     fn replicas(&mut self) -> Replicas;
 
-    /// Asks the replicas how much of the replication stream they have. Returns whether they could be asked now.
+    /// Asks the replicas how much of the replication stream they have. Returns `false` if this is not possible now.
     fn ask_replicas(&mut self) -> bool;
 }
 
-/// How much of the replication stream a server has written, and its replicas have acknowledged.
+/// How much of the replication stream a server has written, and how much of it each replica has acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replicas {
     /// The number of bytes that this server has written.
     pub(crate) written: Offset,
-    /// The last offset that each replica has acknowledged.
+    /// The last offset, in bytes, that each replica has acknowledged.
     pub(crate) replicas: Vec<Offset>,
 }
 
-/// Whether due work has to wait, and why.
+/// Says whether work that is due has to wait, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
     /// The work does not have to wait.
@@ -210,11 +212,11 @@ pub(crate) enum Deferral {
     Until(Millis),
 }
 
-/// The result of settling locks by a command.
+/// The result when the server settles locks by a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done,
-    /// The lock's hash slot is moving to this server, which has only the locks that clients have taken with `ASKING`.
+    /// The lock's hash slot is moving to this server. Until it has moved, clients can reach the lock on this server only with `ASKING`.
     Arriving,
     /// The lock is in a hash slot that another server serves.
     Elsewhere,
@@ -222,12 +224,12 @@ pub(crate) enum Settled {
     Refused,
 }
 
-/// How long a grace still lasts, in ms; 0 if there is no grace.
+/// How long a grace (see `grace`) still lasts, in ms; 0 if there is no grace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GraceLeft {
-    /// Nothing new is granted for this many ms.
+    /// The server grants nothing new for this many ms.
     pub(crate) grants: Millis,
-    /// No lease is made longer for this many ms.
+    /// The server makes no lease longer for this many ms.
     pub(crate) leases: Millis,
 }
 
@@ -245,17 +247,18 @@ pub(crate) enum LockEvent {
     Upgraded,
     /// A grant with room for several holders was made.
     Shared,
-    /// An acquire was answered with null at once, or with an error.
+    /// An acquire got null at once, or an error.
     Refused,
     /// The owner has released its last hold.
     Released,
-    /// A grant was taken back, because its client went away before it was told of the grant.
+    /// The module took a grant back, because the client went away before it was told of the grant.
     TakenBack,
     /// A grant has ended because the connection of its session closed.
     SessionEnded,
-    /// A grant has lapsed: one of several grants, or a grant with a session. (The server finds other lapses.)
+    /// A grant has lapsed that was one of several grants of its lock, or had a session. (The server itself reports other lapses, as expired
+    /// keys.)
     Lapsed,
-    /// A wait was refused or ended, because it would never have been served.
+    /// The module refused or ended a wait that would never have led to a grant.
     Deadlocked,
     Broken,
     Extended,
@@ -272,13 +275,14 @@ pub(crate) enum Refusal {
     MaxWaiters,
     /// More than `lock.max-places` locks would depend on the connection.
     MaxPlaces,
-    /// The owner asks for an upgrade, while another owner already waits for an upgrade: each would wait for the other.
+    /// The owner asks for an upgrade (a re-entry with less room), while another owner already waits for an upgrade: each would wait for the
+    /// other.
     Deadlock,
     /// The wait would never end, because it closes this cycle.
     Cycle(Cycle),
-    /// Nothing new is granted for this many ms.
+    /// The server grants nothing new for this many ms.
     Grace(Millis),
-    /// No lease can be extended for this many ms.
+    /// The server extends no lease for this many ms.
     GraceOfLeases(Millis),
 }
 

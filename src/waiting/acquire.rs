@@ -33,7 +33,8 @@ pub(crate) fn acquire<B: LocksAccess>(
     acquire_any(locks, caller, ask, wait, now)
 }
 
-/// The fast path of an acquire, which most acquires take: one lock that is free and idle. Returns `None` if the lock is not free and idle.
+/// The fast path, which most acquires take: grants one lock that is free, and that has no entry in the table. Returns `None` if the acquire
+/// can't take this path.
 #[inline(always)]
 fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -> Option<Granted> {
     if lock.value().is_some() || lock.grace().grants > 0 || !lock.idle() {
@@ -46,7 +47,7 @@ fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -
     Some(grant::<false, S>(lock, ask, Planned { fence, decision }, now))
 }
 
-/// Handles every acquire that is not on the fast path. It is not inlined, so that the fast path does not pay for it.
+/// Handles every acquire that can't take the fast path. This function is not inlined, so that the fast path does not pay for it.
 #[inline(never)]
 fn acquire_any<B: LocksAccess>(
     locks: &mut B,
@@ -86,7 +87,7 @@ fn acquire_any<B: LocksAccess>(
     Ok(Outcome::Granted((got, first_deadline)))
 }
 
-/// Notes, for a grant of the running command, the channel on which the owner hears about it, and the connection that keeps it alive.
+/// Notes the channel for messages about the running command's grant (`NOTIFY`), and the connection that keeps this grant alive (`SESSION`).
 #[inline(always)]
 fn keep<S: LockAccess>(
     lock: &mut S,
@@ -98,7 +99,7 @@ fn keep<S: LockAccess>(
 ) {
     let (fence, until) = (granted.got.fence, granted.until);
     if ask.once && !lock.idle() {
-        // The reply tells the owner of its hold, so the hold stays even if another waiter of the owner that shares it goes away.
+        // The reply tells the owner of its hold. So the hold stays, even if another waiter of the same owner shares the hold and goes away.
         lock.here(|table, at| table.share_hold(at, fence));
     }
     if let Some(channel) = &wait.channel {

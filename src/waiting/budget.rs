@@ -17,7 +17,7 @@ pub(super) const END: u32 = 1;
 /// The most grants that a step ends, if the table knows nothing about them.
 pub(super) const MOST_ENDED: u32 = WORK / END;
 
-/// The work of making or changing a grant, or of answering a waiter: replicas, files and listeners are told.
+/// The work of making or changing a grant, or of answering a waiter. This includes telling replicas, files and listening owners.
 pub(crate) const CHANGE: u32 = 4;
 
 /// Returns the work of going through a list with this many entries.
@@ -25,13 +25,13 @@ pub(super) const fn scan(entries: usize) -> u32 {
     (entries / 16) as u32
 }
 
-/// Counts the work of the running step, and of its turn.
+/// Counts the work of the running step, and of the turn of the event loop in which the step runs.
 #[derive(Debug)]
 pub(crate) struct Budget {
     size: u32,
     step: u32,
     turn: u32,
-    /// The most work that any turn has done. A command is a turn of its own.
+    /// The most units of work that any turn has done. A command counts as a turn of its own.
     most: u32,
 }
 
@@ -50,7 +50,7 @@ impl Budget {
         self.step = 0;
     }
 
-    /// Pays for work of the step. Returns whether any budget was left before this payment.
+    /// Takes units of work from the budget of the step. Returns whether any of this budget was left before the payment.
     pub(crate) fn pay(&mut self, work: u32) -> bool {
         let had = self.step < self.size;
         self.step = self.step.saturating_add(work);

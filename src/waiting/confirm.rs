@@ -1,7 +1,7 @@
 //! `SYNC`: replicas have to confirm a grant or an extension before the client is told of it.
 //!
-//! Meanwhile the client is blocked, like a waiter in a queue, and if it goes away, it is handled like a waiter. One question to the
-//! replicas covers all changes since the last question (`table::replication`).
+//! Until replicas have confirmed, the client is blocked like a waiter in a queue, and the module handles it like a waiter if it goes away.
+//! One question to the replicas covers all changes since the last question (`table::replication`).
 
 use super::access::{Environment, Host, LockAccess};
 use super::grant::{Granted, share_holds};
@@ -12,11 +12,11 @@ use super::run_due::TURN;
 use super::table::{Answer, Arrival, Confirmed, LockRef, RequestId, RequestedLock, WaitKind};
 use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};
 
-/// After this many ms, the module tries again to ask the replicas.
+/// If the replicas can't be asked now, the module tries again after this many ms.
 const AGAIN: Millis = 2;
 
-/// Keeps the client of the running command blocked, and has it told of its grants when replicas have confirmed them. It is not inlined, so
-/// that an acquire without `SYNC` does not pay for it.
+/// Keeps the client of the running command blocked until replicas have confirmed its grants, and then has the client told. This function is
+/// not inlined, so that an acquire without `SYNC` does not pay for it.
 #[cold]
 #[inline(never)]
 pub(super) fn tell_when_confirmed<B: LocksAccess>(
@@ -59,9 +59,10 @@ pub(super) fn hold_answer<B: LocksAccess>(
     });
 }
 
-/// Checks what replicas have acknowledged. Notes answers to clients whose grants or extension enough replicas have confirmed, and asks the
-/// replicas about new changes. The server calls this after an acknowledgement, when there is something new to ask and no question is open,
-/// and from time to time. Returns in how many ms to call this again; `None` if there is nothing to do before the next acknowledgement.
+/// Reads how much of the replication stream each replica has acknowledged. Has the clients answered whose grants or extensions enough
+/// replicas have confirmed, and asks the replicas about new changes. The server calls this function after an acknowledgement, when there is
+/// something new to ask and no question is open, and from time to time. Returns in how many ms the server has to call it again; `None` if
+/// there is nothing to do before the next acknowledgement.
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     if host.table(|table| table.replication.is_empty()) {
         return None;
@@ -71,7 +72,7 @@ pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     seen.replicas.sort_unstable_by(|one, other| other.cmp(one));
     while let Some(confirmed) = host.table(|table| table.next_confirmed(&seen.replicas)) {
         if let Confirmed::Answer(request, locks) = confirmed {
-            // The grant may have been broken, deleted or moved meanwhile.
+            // The grant may have been broken, deleted or moved meanwhile. In that case it has no deadline.
             let deadline = |lock: &RequestedLock| host.deadline_of(&lock.id, lock.fence()?, now.millis());
             let deadlines: Option<Vec<Deadline>> = locks.all().iter().map(deadline).collect();
             let until = deadlines.and_then(|deadlines| deadlines.into_iter().min());

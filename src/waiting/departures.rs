@@ -7,7 +7,7 @@ use super::table::{
 };
 use crate::lock::{AcquireRequest, Got, Now};
 
-/// Returns the answer for a blocked waiter, for the server's reply. Returns `None` if the waiter has already been told.
+/// Returns the answer for a waiter that the server has unblocked. Returns `None` if the waiter has already been told.
 pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
     let told = host.table(|table| table.with_table_of(request, |table| table.tell(request)))?;
     if let Answer::Granted { until: confirmed } = told.answer
@@ -21,8 +21,8 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
                     sessions::bind(table, id.to_ref(), client, fence, lease, until, now.millis());
                     table.sessions().confirm(id.to_ref(), fence, told.confirm);
                     if confirmed < until {
-                        // Somebody has made the lease longer meanwhile; or the request was for several locks, and the lease of another lock
-                        // ends first.
+                        // Either somebody has made the lease longer since replicas confirmed its end, or the request was for several locks,
+                        // and the lease of another lock ends first.
                         let moved = Moved { from: confirmed, to: until };
                         table.sessions().await_renewal(id.to_ref(), fence, moved, now.millis());
                     }
@@ -35,8 +35,8 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
     Some(told)
 }
 
-/// Answers a place by a message. If nobody receives a message about grants, the place gives them up. Otherwise the owner still has to claim
-/// them, unless its work starts with the message (`START`).
+/// Answers a place (a waiter that is not blocked) by a message. If nobody receives a message about grants, the module gives these grants
+/// up. Otherwise the owner still has to claim the grants, unless its work starts with the message (`START`).
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     let Some(told) = host.table(|table| table.with_table_of(request, |table| table.tell(request))) else {
         return;
@@ -57,7 +57,7 @@ pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     host.table(|table| table.with_table_of(request, go_on));
 }
 
-/// Returns the message about a waiter's grants. It has the latest fence, which all new grants of the request have.
+/// Returns the message about a waiter's grants. The message has the highest fence, which is the fence of all new grants of the request.
 fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) -> MessageKind {
     let all = locks.all().iter().filter_map(|lock| lock.got);
     let Some(Got { fence, slot, .. }) = all.max_by_key(|got| got.fence) else {
@@ -69,9 +69,9 @@ fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) 
     }
 }
 
-/// The server calls this when it is done with a waiter. `gone` says that the connection closed, or an operator sent the waiter away. If so,
-/// the grant that the waiter was told of is taken back, unless `arrived` says that the answer reached the client. `arrived` gets the id of
-/// the client, and whether the answer was sent because it was due.
+/// The server calls this when it is done with a blocked waiter. `gone` says that the connection closed, or an operator sent the waiter
+/// away. If so, this function takes back the grant of which the waiter was told, unless `arrived` says that the answer reached the client.
+/// `arrived` gets the id of the client, and whether the module sent the answer because it was due.
 pub(crate) fn finished<A: Environment>(
     env: &mut A,
     request: RequestId,

@@ -9,19 +9,18 @@ use super::settle::settle_for;
 use super::table::{Answer, Arrival, Confirm, WaitKind};
 use crate::lock::{self, AcquireRequest, Deadline, Got, GrantChange, Millis, Now, Owner};
 
-/// The request of an extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExtendRequest<'a> {
     pub(crate) owner: &'a Owner<'a>,
     /// If there is a fence, only the grant with this fence may be extended.
     pub(crate) fence: Option<u64>,
     pub(crate) lease: Millis,
-    /// How many replicas have to confirm the extension before the client is told; `None`: no `SYNC`.
+    /// How many replicas have to confirm the extension before the client is told, and in what time; `None` without `SYNC`.
     pub(crate) confirm: Option<Confirm>,
 }
 
-/// Sets the lease of each lock to the requested length, counted from now. If one lease can't be set, none is. Returns the end of the lease
-/// that ends first.
+/// Sets the lease of each lock to the requested length, counted from now. If one lease can't be set, sets none. Returns the end of the
+/// lease that ends first.
 pub(crate) fn extend<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -33,7 +32,7 @@ pub(crate) fn extend<B: LocksAccess>(
     let blocked = match longer.confirm {
         None => None,
         Some(_) => match block(locks, caller) {
-            // The client can't be told later, so nothing is extended.
+            // The client can't be blocked, and so can't be told later. So nothing is extended.
             None => return Ok(Outcome::Taken),
             blocked => blocked,
         },
@@ -67,8 +66,8 @@ fn may_extend<S: LockAccess>(
     if !limits.may_lengthen {
         return Err(Refusal::GraceOfLeases(lock.grace().leases));
     }
-    // A failover may have lost an upgrade, so the owner may believe that it is the only holder. The owner has to acquire the lock again,
-    // which says what room it wants.
+    // A failover may have lost an upgrade, so the owner may believe that it is the only holder. The owner has to send the acquire again,
+    // which says what room the owner expects.
     if !room.is_exclusive()
         && let grace @ 1.. = lock.grace().grants
     {
@@ -80,7 +79,7 @@ fn may_extend<S: LockAccess>(
 fn set<S: LockAccess>(lock: &mut S, Got { fence, holds, .. }: Got, until: Deadline, now: Now) {
     lock.update(fence, GrantChange::NONE, until);
     if !lock.idle() {
-        // The owner extends the grant, so it must know of at least one hold.
+        // The owner extends the grant, so the owner must know of at least one hold.
         lock.here(|table, at| table.share_one_hold(at, fence, holds));
     }
     lease_moved(lock, fence, until, now);

@@ -1,31 +1,33 @@
-//! The grace (`lock.failover-grace`): after a start, a promotion or a freeze, nothing new is granted for some time.
+//! The grace (`lock.failover-grace`): after a start, a promotion or a freeze, the server grants nothing new for some time.
 //!
 //! Replication is asynchronous, so a grant may be lost with its primary. Without a grace, the new primary could give the lock to another
 //! owner before the first owner's lease ends. A primary that was frozen needs a grace, too: meanwhile, another server may have granted
 //! locks that this server believes to be free.
 //!
-//! A heartbeat shows whether the process was frozen. It notes the time since boot, which goes on while the process does not run, and the
-//! time for which this thread ran. During a command that keeps the server busy for seconds, the thread runs; while a process is stopped, or
-//! waits for a page or a disk, it does not. Each new grant checks for a freeze, too, because after a freeze everything is due at once, and
-//! the heartbeat may not come first.
+//! A heartbeat shows whether the process was frozen. Each heartbeat notes the time since boot, which goes on while the process does not
+//! run, and the time for which this thread ran. The thread runs during a command that keeps the server busy for seconds. The thread does
+//! not run while the process is stopped, or waits for a page or a disk. The module also checks for a freeze before each new grant, because
+//! after a freeze all timers are due at once, and the heartbeat may not come first.
 //!
-//! A primary that was away for more than a second, frozen or busy, may have been replaced without knowing this yet: the server's count of
-//! good replicas is as old as the last run of its cron. An old primary may live on for as long as the grace exceeds the longest lease. In
-//! this time no lease is made longer, and a primary that was busy grants nothing new, either.
+//! A primary that was away (frozen or busy) for more than a second may have been replaced without knowing this yet, because the server's
+//! count of good replicas is as old as the last run of its cron. The new primary's grace allows such an old primary to go on for as long as
+//! the grace exceeds the longest lease. For this time after it was away, a primary makes no lease longer, and grants nothing new, even if
+//! it was only busy.
 
 use super::access::GraceLeft;
 use crate::lock::Millis;
 
-/// While a free lock has a queue, the module checks every so many ms whether the grace is over. (The setting may change meanwhile.)
+/// During a grace, the module looks at a free lock with a queue at least every so many ms, because a new value of the setting may end the
+/// grace earlier.
 pub(super) const LOOK_AGAIN: Millis = 100;
 
-/// After this many ms, the server has counted its good replicas again: it does so once a second.
+/// After this many ms, the server has counted its good replicas again, because it counts them once a second.
 const REPLICAS_COUNTED: Millis = 1100;
 
-/// A process was away if it was frozen for more than this many ms, or did not check the time for as long.
+/// A process counts as away if it was frozen, or did not check the time, for more than this many ms.
 pub(super) const AWAY: Millis = 1000;
 
-/// A moment on two clocks that nobody sets, in ms.
+/// A moment, in ms, on two clocks that nobody can set.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct Moment {
@@ -51,7 +53,7 @@ pub(crate) struct GraceLength {
     pub(crate) longest_lease: Option<Millis>,
 }
 
-/// Knows when this server began to serve, and when it was last away, and so how long a grace lasts.
+/// Knows when this server began to serve, and when it was last away, and computes how long the grace still lasts.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Grace {
@@ -87,10 +89,10 @@ impl Grace {
         self.beat = Some(now);
     }
 
-    /// Returns for how many ms nothing new is granted, and for how many ms no lease is made longer.
+    /// Returns for how many more ms the server grants nothing new, and for how many more ms it makes no lease longer.
     pub(crate) fn left(&mut self, now: Moment, length: GraceLength) -> GraceLeft {
         self.beat(now);
-        // Without `lock.max-lease`, nobody knows how long an old primary may live on.
+        // Without `lock.max-lease`, there is no longest lease with which to compare the grace, so no lease is held back.
         let lives_on = length.longest_lease.map_or(0, |lease| length.grants - lease);
         let leases = self.back.map_or(0, |back| (back.saturating_add(lives_on) - now.since_boot).max(0));
         let grants = (self.since.saturating_add(length.grants) - now.since_boot).max(leases);
@@ -128,7 +130,7 @@ mod tests {
     fn a_server_that_was_away_grants_nothing_for_a_time() {
         assert_eq!(left(0, 250, 0), (0, 0, 0));
         assert_eq!(left(AWAY, 0, 0), (0, 0, 0));
-        // An old primary may live on for as long as the grace exceeds the longest lease.
+        // A server that was only busy grants nothing for as long as the grace exceeds the longest lease.
         assert_eq!(left(0, AWAY + 1, 0), (3_000, 3_000, REPLICAS_COUNTED));
         assert_eq!(left(AWAY, 1, 0), (3_000, 3_000, REPLICAS_COUNTED));
         // A server that was frozen may have been replaced.

@@ -7,7 +7,7 @@ use super::table::RequestId;
 use super::verdict::{Decision, GrantKind};
 use crate::lock::{AcquireRequest, Deadline, Fence, Got, GrantChange, Now};
 
-/// A new or changed grant of one lock, before it is made.
+/// The plan for one lock: a new grant, or a change of the owner's grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
     pub(super) fence: Fence,
@@ -22,7 +22,7 @@ pub(super) struct Granted {
     pub(super) is_new: bool,
 }
 
-/// Plans the grants of a request. All new grants get the same fence. Returns `None`, and grants nothing, if there are no more fences.
+/// Plans the grants of a request. All new grants get the same fence. Returns `None` if there are no more fences. Changes nothing yet.
 #[inline(always)]
 pub(super) fn plan<B: LocksAccess>(
     locks: &mut B,
@@ -96,8 +96,8 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     Granted { got: Got { fence, holds, slot }, until, is_new }
 }
 
-/// When a grant gets its first slot, has a timer look at the lock: other waits of the owner may want another slot, which they can't get any
-/// more, and must be told so.
+/// If this grant is about to get its first slot (the number of a permit), has a timer settle the lock. Other waits of the same owner may
+/// ask for another slot, which they can't get any more, and settling tells them so.
 #[inline(never)]
 fn recheck_waits_of_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     let is_first = lock.with_fence(fence).is_some_and(|held| held.grant.slot().is_none());
@@ -106,8 +106,8 @@ fn recheck_waits_of_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     }
 }
 
-/// Grants a waiter all its locks; the waiter is told later. Returns the grant of each lock; `None` if there are no more fences (locks can
-/// still be released).
+/// Grants a waiter all its locks. A timer tells the waiter later. Returns the grant of each lock; `None` if there are no more fences.
+/// (Locks can then still be released.)
 pub(super) fn grant_to_waiter<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -127,8 +127,8 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     Some(granted)
 }
 
-/// If a waiter with `ONCE` gets locks that its owner already holds, notes that the waiter, which is still to be told, shares its owner's
-/// hold, instead of having its own.
+/// A waiter with `ONCE` adds no hold to a grant that its owner already has. So, for each of these grants, notes that the waiter, which has
+/// not been told yet, shares a hold of its owner.
 pub(super) fn share_holds<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,

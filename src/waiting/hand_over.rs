@@ -9,8 +9,8 @@ use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
 
-/// When an owner's waiters re-enter, one step passes over at most this many waiters that can't have what they want yet. The owner's other
-/// waiters wait until one of these is served, or until they are at the head of the queue.
+/// When the waiters of a holder re-enter, one step passes over at most this many waiters that can't re-enter yet. The waiters behind them
+/// wait until one of the waiters that were passed over is served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
 /// Ends the grant with this fence, for the reason `why`, and hands its room to the next waiters in the same step.
@@ -35,7 +35,7 @@ pub(super) fn hand_over<S: LockAccess>(
     lock.free();
 }
 
-/// Ends one of several grants, and hands its room over. It is not inlined, so that a lock with one grant does not pay for it.
+/// Ends one of several grants, and hands its room over. This function is not inlined, so that a lock with one grant does not pay for it.
 #[inline(never)]
 fn hand_over_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
     end_one(lock, fence, why);
@@ -77,9 +77,9 @@ pub(super) fn hand_over_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: im
     }
 }
 
-/// Drops everything that the table knows about a grant.
+/// Drops everything that the table knows about a grant that has ended.
 fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
-    // An owner is not told of the end of a grant that it released itself, or did not know of.
+    // An owner gets no message about the end of a grant that the owner released itself, or did not know of.
     let lost = !matches!(why, LockEvent::Released | LockEvent::TakenBack);
     lock.here(|table, at| table.end_grant(at, fence, lost.then_some(MessageKind::Lost)));
 }
@@ -89,12 +89,12 @@ fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
 pub(super) enum Served {
     /// The waiter has all its locks, at least one by a new grant.
     Granted,
-    /// The waiter has re-entered grants of its owner, or can never have its locks, and is told so.
+    /// The waiter has re-entered grants of its owner, or can never have its locks. In both cases, it gets an answer.
     Answered,
     Waits,
 }
 
-/// Serves a waiter: it gets all its locks, or still waits, or is told that it can never have them.
+/// Serves a waiter: grants it all its locks, or lets it wait, or has it told that it can never have them.
 pub(super) fn serve<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -102,7 +102,7 @@ pub(super) fn serve<B: LocksAccess>(
     standing: Standing,
     now: Now,
 ) -> Served {
-    // A waiter for several locks is served by a step that has all these locks open.
+    // Only a step that has all locks of a waiter open can serve a waiter for several locks.
     if !B::SEVERAL && locks.first().here(|table, at| table.waiters.defer_to_try(at, request)) {
         return Served::Waits;
     }
@@ -129,8 +129,8 @@ pub(super) fn serve<B: LocksAccess>(
     }
 }
 
-/// Decides whether, and how, a waiter gets this lock now. The error says that the waiter still waits, or has been answered because it can
-/// never have the lock.
+/// Decides whether, and how, a waiter gets this lock now. The error says that the waiter still waits, or that it gets an answer because it
+/// can never have the lock.
 #[inline(always)]
 fn may_have<S: LockAccess>(
     lock: &mut S,
@@ -152,7 +152,8 @@ fn may_have<S: LockAccess>(
     may_have_again(lock, request, verdict, now)
 }
 
-/// Acts on the verdict about a waiter whose owner already holds the lock. It is not inlined, so that a plain handover does not pay for it.
+/// Acts on the verdict about a waiter whose owner already holds the lock. This function is not inlined, so that a plain handover does not
+/// pay for it.
 #[inline(never)]
 fn may_have_again<S: LockAccess>(
     lock: &mut S,
@@ -191,7 +192,7 @@ fn may_have_again<S: LockAccess>(
     Err(Served::Answered)
 }
 
-/// If a grace lasts, has a timer look at the lock later, because its waiters wait although there is room.
+/// During a grace, sets a timer to look at the lock later, because the lock's waiters have to wait although there is room.
 fn look_after_grace<S: LockAccess>(lock: &mut S, now: Now) {
     let grace = lock.grace().grants;
     if grace > 0 {
@@ -219,11 +220,12 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
             drop_closed(lock, request);
             continue;
         }
-        // With `over`, the grant in the key has ended, and does not count, until a waiter's grant replaces it.
+        // With `over`, the grant in the key has ended. It does not count, but stays there until a waiter's grant replaces it.
         let is_over = over && !granted;
         match serve(lock, request, &ask, Standing::First { over: is_over }, now) {
             Served::Waits => {
-                // The waiters behind this waiter still wait, but its owner may hold the lock, and its other waits may then be re-entries.
+                // The waiters behind this waiter have to wait, too. But if this waiter's owner already holds the lock, the owner's other
+                // waiters may re-enter.
                 if !is_over {
                     reenter(lock, &ask.owner, now);
                 }
@@ -251,7 +253,7 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
     granted
 }
 
-/// Ends a request for an upgrade if its grant has ended: the owner's waiters no longer go ahead of the queue.
+/// If the grant that an owner wants to upgrade has ended, ends the upgrade. So the owner's waiters no longer go ahead of the queue.
 pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     if let Some(fence) = lock.entry(|entry| entry.upgrader())
         && !lock.has_fence(fence)
@@ -260,8 +262,8 @@ pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     }
 }
 
-/// Lets a holder's own waiters re-enter at once, wherever they are in the queue. A waiter that asks for an upgrade goes ahead of the queue.
-/// If there are many waiters, the next step serves the rest.
+/// Lets the waiters of an owner that holds the lock re-enter at once, wherever they are in the queue. A waiter that asks for an upgrade
+/// goes ahead of the queue. If there are many waiters, the next step serves the rest.
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
     let (mut seen, mut passed) = (None, 0);
     loop {
@@ -283,8 +285,8 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
         } else {
             lock.pay(CHANGE);
             if passed > 0 {
-                // The owner may have got a slot now, with which a waiter that was passed over can never fit, so all waiters are served
-                // again.
+                // The owner's grant may have got its first slot now, so a waiter that was passed over and wants another slot can never fit
+                // any more. So this loop starts again with the owner's first waiter.
                 (seen, passed) = (None, 0);
             }
         }
@@ -297,7 +299,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
     }
 }
 
-/// Gives up a place, in the queues of all its locks, because its connection has closed.
+/// Gives up a place, in the queues of all its locks, because the connection of the place has closed.
 fn drop_closed<S: LockAccess>(lock: &mut S, request: RequestId) {
     let locks = lock.table(|table| table.give_up(request));
     lock.pay(LOOKUP.saturating_mul(locks));

@@ -1,4 +1,4 @@
-//! Makes a client wait that can't have its locks at once, or refuses it.
+//! Makes a client wait if it can't have its locks at once, or refuses the client.
 
 use super::access::{Caller, Environment, LockAccess, LockEvent, Refusal};
 use super::detect;
@@ -13,11 +13,12 @@ use crate::lock::{AcquireRequest, Millis, Now};
 pub(crate) struct WaitOptions {
     /// How long the client waits, in ms; 0: without limit; `None`: the client does not wait.
     pub(crate) timeout: Option<Millis>,
-    /// The channel for messages to the client, if it asks with `NOTIFY`: it is not blocked, and hears about its grant by messages.
+    /// The channel for messages to the client, if the client asks with `NOTIFY`. Such a client is not blocked, and a message tells it of
+    /// its grant.
     pub(crate) channel: Option<Channel>,
     /// Whether the client is to be refused if its wait would never end (`DETECT`).
     pub(crate) detect: bool,
-    /// How many replicas have to confirm a grant before the client is told of it, and in what time (`SYNC`).
+    /// How many replicas have to confirm a grant before the client is told of the grant, and in what time (`SYNC`).
     pub(crate) confirm: Option<Confirm>,
 }
 
@@ -27,7 +28,7 @@ pub(crate) enum Outcome<G> {
     Granted(G),
     /// The client is blocked.
     Waits,
-    /// The client has a place in the queue, and its connection is not blocked.
+    /// The client has a place in the queue (`NOTIFY`), and its connection is not blocked.
     Queued,
     /// The request does not fit, and the client does not wait.
     Taken,
@@ -36,7 +37,7 @@ pub(crate) enum Outcome<G> {
 /// The request of a blocked client, and its handle.
 pub(super) type BlockedRequest<B> = (RequestId, <<B as LocksAccess>::One as Environment>::Client);
 
-/// Returns the conflicts among the verdicts, each with the number of its lock.
+/// Returns the verdicts that do not grant their lock, each with the number of this lock.
 fn conflicts(verdicts: &[Verdict]) -> impl Iterator<Item = (usize, &Conflict)> {
     verdicts.iter().enumerate().filter_map(|(number, verdict)| Some((number, verdict.as_ref().err()?)))
 }
@@ -66,7 +67,7 @@ pub(super) fn wait<B: LocksAccess, G>(
     refused.map_or(Ok(Outcome::Taken), Err)
 }
 
-/// Returns how long the client may wait, in ms; `None` if it does not want to wait, or can't be blocked.
+/// Returns how long the client may wait, in ms; `None` if the client does not want to wait, or can't be blocked.
 fn may_wait<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -86,7 +87,7 @@ fn may_wait<B: LocksAccess>(
     Ok(timeout)
 }
 
-/// Sets timers for the work to be done later for a client that now waits.
+/// Sets the timers that look again at the locks of a client that has just begun to wait.
 fn set_timers<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: RequestId, now: Now) {
     for (number, conflict) in conflicts(verdicts) {
         let lock = locks.lock(number);
@@ -94,7 +95,7 @@ fn set_timers<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: Requ
             lock.here(|table, at| table.locks.recheck_by(at, 0));
         }
         if conflict.grace.is_some() {
-            // There is room, so timers look at the lock until the grace is over.
+            // The client fits, but has to wait because of a grace. So timers look at the lock until the grace is over.
             lock.here(|table, at| table.locks.look_by(at, now.start.saturating_add(1)));
         }
         if let Some(fence) = conflict.upgrade {
@@ -103,7 +104,8 @@ fn set_timers<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: Requ
     }
 }
 
-/// Refuses a request for an upgrade if another owner already waits for one: the two would wait for each other.
+/// Refuses a request for an upgrade if another owner already waits for an upgrade of the same lock: the two owners would wait for each
+/// other.
 fn refuse_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<(), Refusal> {
     for (number, conflict) in conflicts(verdicts) {
         let (Some(fence), lock) = (conflict.upgrade, locks.lock(number)) else { continue };
@@ -115,7 +117,7 @@ fn refuse_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result
     Ok(())
 }
 
-/// Refuses a wait that would never end.
+/// With `DETECT`, refuses a wait that would never end.
 fn refuse_cycle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -130,8 +132,8 @@ fn refuse_cycle<B: LocksAccess>(
     Err(Refusal::Cycle(cycle))
 }
 
-/// Returns the place that the owner already has for these locks, and the connection that last asked for it; `None` if there is no place, or
-/// the request is without `ONCE`.
+/// Returns the place that the owner already has for these locks, and the connection on which the owner last asked for this place. Returns
+/// `None` if there is no place, or the request is without `ONCE`.
 fn known_place<B: LocksAccess>(locks: &mut B, ask: &AcquireRequest<'_>) -> Option<(RequestId, u64)> {
     if !ask.once {
         return None;
@@ -140,7 +142,8 @@ fn known_place<B: LocksAccess>(locks: &mut B, ask: &AcquireRequest<'_>) -> Optio
     locks.here_all(|table, all| table.waiters.place_for(all, B::SEVERAL, &owner))
 }
 
-/// Makes the client wait, blocked or with a place. Returns the request; `None`, and does nothing, if the client can't be blocked.
+/// Makes the client wait, blocked or with a place (a position in the queue that does not block the connection). Returns the request. If the
+/// client can't be blocked, does nothing and returns `None`.
 fn join<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -159,8 +162,8 @@ fn join<B: LocksAccess>(
         return Ok(Some(request));
     };
     let (mut ask, limits) = (ask.to_owned(), caller.limits());
-    // Until the owner claims the grant, the grant lasts at most `limits.claim` ms. The claim says whether the grant has a session, and
-    // whether replicas confirm it.
+    // Until the owner claims the grant, the grant lasts at most `limits.claim` ms. The claim says whether the grant gets a session, and
+    // whether replicas have to confirm the grant.
     (ask.lease, ask.session) = (ask.lease.min(limits.claim), false);
     let place = known_place(locks, &ask);
     if place.is_none_or(|(_, earlier)| earlier != client_id)
@@ -175,7 +178,7 @@ fn join<B: LocksAccess>(
         locks.here_all(|table, all| {
             table.keep_place(request, arrival);
             if is_shared {
-                // The owner may now ask for more room than before, and so may fit.
+                // The owner may now ask for more room than with its earlier request, and so may fit beside the holders.
                 all.iter().for_each(|at| _ = table.locks.look_by(*at, 0));
             }
         });
@@ -187,7 +190,7 @@ fn join<B: LocksAccess>(
     Ok(Some(request))
 }
 
-/// Blocks the client. Returns `None`, and does nothing, if the client can't be blocked.
+/// Blocks the client under the number of a new request. Returns `None`, and does nothing, if the client can't be blocked.
 pub(super) fn block<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -215,7 +218,8 @@ pub(super) fn check_sessions<B: LocksAccess>(
     check_places(locks, caller.id(), new, most)
 }
 
-/// Refuses a place or a session if more than `most` locks would depend on the connection. `new` is the weight of the new locks.
+/// Refuses a place or a session if more than `most` locks would depend on the connection. `new` is the weight of the new locks (see
+/// `LockRef::weight`).
 fn check_places<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
     let hang = |table: &mut WaitTable<_>| table.connections.weight_of(client).saturating_add(new);
     if new > 0 && locks.first().table(hang) > most { Err(Refusal::MaxPlaces) } else { Ok(()) }
@@ -230,7 +234,7 @@ fn check_queue<B: LocksAccess>(locks: &mut B, caller: &impl Caller<B::One>) -> R
     locks.try_each(may_join).map(|_| ())
 }
 
-/// Puts a waiter into the queues. `stuck` is the number of a lock that the waiter can't have yet.
+/// Puts a waiter into the queues of all its locks. `stuck` is the number of a lock that the waiter can't have yet.
 fn enter<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -238,7 +242,7 @@ fn enter<B: LocksAccess>(
     stuck: usize,
     now: Now,
 ) {
-    // If others already wait for a lock, its timer was set when it was settled.
+    // A lock for which others already wait has a timer, because this step has settled the lock.
     let is_known = locks.each(|lock| !lock.idle() && lock.entry(|entry| entry.waiters() > 0));
     locks.here_all(|table, all| table.join(all, B::SEVERAL, stuck, request, arrival));
     locks.with(&is_known, |lock, is_known| {

@@ -4,7 +4,7 @@ use super::access::LockAccess;
 use super::sessions;
 use crate::lock::{Deadline, Fence, Now};
 
-/// Sets a timer for the new end of a grant's lease, so that a lapse is found when it happens.
+/// Sets a timer for the new end of a grant's lease, so that the module notices a lapse when it happens.
 pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Deadline, now: Now) {
     let Deadline::At(last) = until else { return };
     if lock.idle() {
@@ -12,7 +12,7 @@ pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Dead
     }
     lock.here(|table, at| {
         if table.locks.lock(at).is_watched() {
-            // The key expires after its last millisecond.
+            // The key expires after the millisecond `last`.
             table.locks.look_by(at, last.saturating_add(1));
         }
         if table.session(at, fence).is_some_and(|session| last < session.renew_at) {
@@ -21,9 +21,9 @@ pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Dead
     });
 }
 
-/// Sets a timer for the lease that ends first, and notes since when the lock is held. If there are several grants, the timer is set even
-/// without waiters: the session of one grant does not watch the leases of the others. It is not inlined, so that an idle lock does not pay
-/// for it.
+/// Sets a timer for the lease that ends first, and notes since when the lock is held. If there are several grants, sets the timer even
+/// without waiters, because the timer of one grant's session does not watch the leases of the others. This function is not inlined, so that
+/// an idle lock does not pay for it.
 #[inline(never)]
 pub(super) fn look_when_one_ends<S: LockAccess>(lock: &mut S, now: Now) {
     let held = lock.value().map(|value| {

@@ -11,7 +11,8 @@ use crate::lock::{Now, Owner};
 pub(crate) struct GivenUp {
     /// Whether the owner gave up a place or an unclaimed grant.
     pub(crate) any: bool,
-    /// The other locks of an unclaimed grant of several locks, which the owner has lost, too: see `leave_others`.
+    /// The other locks of the request, if the owner gave up unclaimed grants of several locks. `leave_others` ends the grants of these
+    /// locks.
     pub(crate) others: Vec<LockId>,
 }
 
@@ -24,12 +25,12 @@ pub(crate) fn leave<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) ->
     let owner = owner.borrowed().into_owned();
     let held = lock.value().and_then(|value| value.grant_of(&owner)).map(|grant| grant.fence());
     let left = lock.here(|table, at| table.leave_queue(at, &owner, held));
-    // The grant that was given up goes to the next waiter.
+    // This ends the grant that the owner gave up, and grants the lock to the next waiter.
     settle_for(lock, &owner, now);
     left
 }
 
-/// Ends an owner's unclaimed grants of the other locks that it has given up with `LOCK.LEAVE`.
+/// Ends the unclaimed grants of the other locks that an owner gave up with `LOCK.LEAVE` (see `GivenUp::others`).
 pub(crate) fn leave_others<B: LocksAccess>(locks: &mut B, owner: &Owner<'_>, now: Now) {
     locks.each(|lock| settle_for(lock, owner, now));
 }

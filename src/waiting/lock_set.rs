@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use super::access::{Environment, LockAccess};
 use super::table::{LockRef, WaitTable};
 
-/// The locks of a request, open for one step. One open lock also is such a set.
+/// The locks of a request, open for one step. One open lock also counts as a set.
 pub(crate) trait LocksAccess {
     /// Whether the set comes from a command for several locks, even if it names only one.
     const SEVERAL: bool;
@@ -28,7 +28,6 @@ pub(crate) trait LocksAccess {
         body: impl FnMut(&mut Self::One, &T) -> Result<U, E>,
     ) -> Result<Self::Each<U>, E>;
 
-    /// Returns the values as a list.
     fn all<T>(each: &Self::Each<T>) -> &[T];
 
     /// Returns the lock with this number, from 0.

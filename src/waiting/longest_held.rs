@@ -1,15 +1,16 @@
-//! Finds how long the lock that has been held longest has been held, of all locks with waiters.
+//! Finds, among all locks with waiters, the lock that has been held longest, and for how long.
 
 use super::access::Environment;
 use super::table::LockId;
 use crate::lock::Millis;
 
-/// The most locks that one query looks at.
+/// The most locks that one query (`INFO`) looks at.
 const MOST: usize = 200;
 
-/// Returns the longest time, in ms, for which any lock with waiters has been held; 0 if none is held. `oldest` returns when a lock's oldest
-/// grant was made. The result is exact, unless more than `MOST` locks that had been held for longer have changed hands since the last
-/// query. Then the result is the longest time of the locks that this query looked at, and the next query looks at more.
+/// Returns the longest time, in ms, for which any lock with waiters has been held; 0 if nobody holds any of them. `oldest` returns when a
+/// lock's oldest grant was made. The result is exact, unless more than `MOST` locks that had been held for longer have changed hands since
+/// the last query. In that case, the result is the longest time of the locks that this query looked at, and the next query looks at further
+/// locks.
 pub(crate) fn longest_held<A: Environment>(
     env: &mut A,
     now: Millis,
@@ -150,7 +151,7 @@ mod tests {
         }
     }
 
-    /// A query looks at each lock that has changed hands once, and then at the lock that has been held longest.
+    /// A query looks once at each lock that has changed hands, and then at the lock that has been held longest.
     #[test]
     fn what_has_not_changed_is_not_looked_at() {
         let mut world = World::new();

@@ -1,26 +1,29 @@
-//! The rules of queues, sessions and timers: who waits for a lock, who is next, and what happens to a grant whose waiter is gone.
+//! The rules of queues, sessions and timers: who waits for a lock, who is next, and what happens to a grant when its waiter has gone away.
 //!
-//! The rules are pure, and generic over the server (`access`): the models and histories in `tests` run this code. `table` has the state in
-//! memory; the other files decide, with locks open. The principles:
+//! The rules call the server only through the traits in `access`, so the models and histories in `tests` run this code without a server.
+//! `table` has the state in memory. The other files decide, in a *step*: the work of one command or timer on open locks, during which
+//! nothing else changes locks. The principles:
 //!
-//! - A lock with a queue is never free after the step that freed it, unless it is reserved. Code that ends a grant calls `hand_over`. Code
-//!   that finds a lock free though it has a queue (the lock lapsed, or was deleted, flushed or overwritten) calls `settle` before anything
-//!   else, so that no newcomer slips in.
-//! - A request is for a set of locks, usually a set of one (`lock_set`): a rule is written once, for any set. `verdict` decides about each
-//!   lock, and changes nothing; then `grant` grants all locks, or none. `hand_over` serves a waiter.
-//! - A waiter for several locks is in the queues of all these locks, under one number (`RequestId`). If the waiter is next in a queue, the
-//!   lock is reserved for the waiter. A step on one lock opens no other lock: the step notes that the request is to be tried, and a timer
-//!   settles all locks of the request in one step.
-//! - With `SYNC`, a client is told of its grant only when enough replicas have confirmed the grant (`confirm`).
-//! - With `DETECT`, a client is told before it waits that the wait would never end (`detect`).
+//! - The step that frees a lock grants it to the next waiter, unless the lock is reserved (see below) or a grace lasts (`grace`). So code
+//!   that ends a grant calls `hand_over`. A lock with a queue may also be found free, because its lease lapsed, or its key was deleted,
+//!   flushed or overwritten. So acquires and extensions first call `settle`, which serves the queue, so that no newcomer gets ahead.
+//! - A request is for a set of locks, usually for one (`lock_set`), so each rule is written once, for any number of locks. `verdict`
+//!   decides about each lock, and changes nothing. Then `grant` grants all locks of the request, or none. `hand_over` does both for a
+//!   waiter.
+//! - A waiter for several locks is in the queues of all these locks, under one number (`RequestId`). If the waiter is first in a queue, the
+//!   queue's lock is reserved for the waiter: nobody else can get this lock. A step on one lock opens no other lock. It only notes that the
+//!   request has to be tried. Then a timer settles all locks of the request in one step.
+//! - With `SYNC`, the module tells a client of its grant only when enough replicas have confirmed the grant (`confirm`).
+//! - With `DETECT`, the module refuses a request whose wait would never end, before the wait begins (`detect`).
 //! - Everything else that can touch a lock (keyspace events, a flush, swapped databases) only sets a timer for this lock. The timer calls
-//!   `settle`, which looks at the present state, whatever has happened.
-//! - The grant is made in the step that freed the lock; its waiter is told when the commands that have already arrived are done. If the
-//!   waiter is sent away in between (`CLIENT KILL`, `CLIENT UNBLOCK`), the grant is taken back, and goes to the next waiter.
-//! - A waiter leaves its queues through `WaitTable::leave`, whatever the reason.
+//!   `settle`, which goes by the present state of the lock, whatever has happened to the lock.
+//! - A waiter gets its grant in the step that freed the lock, but is told of the grant only after the commands that have already arrived.
+//!   If the waiter is sent away in between (`CLIENT KILL`, `CLIENT UNBLOCK`), the module takes the grant back, and grants the lock to the
+//!   next waiter.
+//! - A waiter leaves its queues through `WaitTable::left`, whatever the reason.
 //!
-//! Cost: a handover looks at the head of one queue. Its cost does not grow with the number of waiters or locks, except for the logarithm of
-//! the trees in `table`. For a lock without an entry in `table`, a step costs one look-up.
+//! Cost: a handover looks at the head of one queue. Because of the trees in `table`, the cost of a handover grows with the logarithm of the
+//! number of waiters and locks, and no faster. On a lock without an entry in `table`, a step only looks the missing entry up.
 
 mod access;
 mod acquire;

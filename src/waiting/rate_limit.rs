@@ -9,7 +9,7 @@ const MOST: usize = 10;
 pub(crate) struct RateLimit {
     /// The present second, since 1970.
     second: Millis,
-    /// The number of lines in this second.
+    /// The number of lines that this second has.
     taken: usize,
     /// The number of lines that were left out in this second.
     left_out: u64,
@@ -22,7 +22,7 @@ impl RateLimit {
         Self { second: 0, taken: 0, left_out: 0, unreported: 0 }
     }
 
-    /// Returns how many more lines this second may have.
+    /// Returns how many more lines the log may have in this second.
     pub(crate) fn left(&mut self, now: Millis) -> usize {
         let second = now.div_euclid(1000);
         if second != self.second {
@@ -32,7 +32,7 @@ impl RateLimit {
         MOST - self.taken
     }
 
-    /// Whether there may be one more line. If so, the line counts as written, and otherwise as left out.
+    /// Whether the log may have one more line now. If so, the line counts as written, and otherwise as left out.
     pub(crate) fn take(&mut self, now: Millis) -> bool {
         let may = self.left(now) > 0;
         if may {
@@ -43,7 +43,6 @@ impl RateLimit {
         may
     }
 
-    /// Counts lines that are left out.
     pub(crate) fn leave_out(&mut self, count: u64) {
         self.left_out += count;
     }

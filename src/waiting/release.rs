@@ -7,7 +7,6 @@ use super::sessions;
 use super::settle::{end_lapsed, settle, settle_own};
 use crate::lock::{self, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 
-/// The request of a release.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleaseRequest<'a> {
     pub(crate) owner: &'a Owner<'a>,
@@ -17,8 +16,8 @@ pub(crate) struct ReleaseRequest<'a> {
     pub(crate) all: bool,
 }
 
-/// Releases one hold of each lock, or all holds. Returns the holds that are left; `None` for a lock that the owner does not hold. `now` is
-/// called only if the time is needed, because reading the clock takes longer than the rest of a release.
+/// Releases one hold of each lock, or all holds. Returns how many holds are left; `None` for a lock that the owner does not hold. The
+/// function calls `now` only if it needs the time, because reading the clock takes longer than the rest of a release.
 pub(crate) fn release<B: LocksAccess>(
     locks: &mut B,
     given: ReleaseRequest<'_>,
@@ -38,7 +37,7 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
     let fence = grant.fence();
     let released = lock::decide_release(Some(grant), given.fence, given.all)?;
     if released == Released::Ended && lock.value().is_some_and(Value::is_one) && lock.idle() {
-        // This is the fast path of most releases.
+        // Most releases take this fast path.
         lock.note(LockEvent::Released);
         lock.free();
         return Some(0);
@@ -46,8 +45,8 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
     Some(apply(lock, fence, released, |lock| hand_over(lock, fence, LockEvent::Released, now)))
 }
 
-/// Releases one of several grants. Lapsed grants of others end first, but their room is handed over only after the release. Otherwise this
-/// step could give a hold to another, waiting client of the same owner, and then release this hold.
+/// Releases one of several grants. Lapsed grants of others end first, but waiters get the free room only after the release. Otherwise this
+/// step could first give a hold to another, waiting client of the same owner, and then release the hold of that client.
 #[inline(never)]
 fn release_among<S: LockAccess>(
     lock: &mut S,
@@ -61,7 +60,7 @@ fn release_among<S: LockAccess>(
         grant.and_then(|grant| Some((grant.fence(), lock::decide_release(Some(grant), fence, all)?)));
     let end = |lock: &mut S, fence| end_with_others(lock, fence, LockEvent::Released, now);
     let left = released.map(|(fence, released)| apply(lock, fence, released, |lock| end(lock, fence)));
-    // If the budget was used up, `settle` has handed nothing over.
+    // If the budget is used up, `settle` has served no waiters, but the room of the released grant must still be handed over.
     if settle(lock, now) && left == Some(0) {
         grant_heads(lock, false, now);
     }
@@ -90,7 +89,7 @@ fn apply<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end: imp
 /// Ends the grant with this fence, or all grants, whoever holds them. Returns the ended grants.
 pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl Fn() -> Now) -> Vec<Grant> {
     match lock.value().map(Value::is_one) {
-        // Lapsed grants end first, because their owners have lost them already.
+        // Lapsed grants end first, so that they do not count as broken: their owners have already lost them.
         Some(false) => _ = settle(lock, now()),
         None => revive(lock, &now),
         Some(true) => (),
@@ -107,8 +106,9 @@ pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl 
     broken
 }
 
-/// If a lock looks free because its key expired during a freeze, gives grants back whose sessions outlive this (see `sessions::outlives`).
-/// A timer serves the waiters later, because the command could end a grant that a waiter got in this step.
+/// If a lock seems to be free because its key expired during a freeze, gives back the grants whose sessions outlive the freeze (see
+/// `sessions::outlives`). Serves no waiters, because the command could then end the grant that a waiter has just got. A timer serves the
+/// waiters later.
 #[inline(always)]
 fn revive<S: LockAccess>(lock: &mut S, now: impl Fn() -> Now) {
     if !lock.idle() {

@@ -1,8 +1,8 @@
-//! Does work that is due at some time, and belongs to no command: ends lapsed grants, renews sessions, ends waits whose time is up, and
-//! answers clients.
+//! Does the work that timers start, and not commands: ends lapsed grants, renews sessions, ends waits whose time is up, and answers
+//! clients.
 //!
-//! However much falls due at once, a turn lasts about `TURN` µs, and does no more than its budget; the next turns do the rest, in order. A
-//! command in between sees the true state, because it settles its own locks first.
+//! However much work falls due at once, one turn of the event loop spends about `TURN` µs on it, and no more than the budget of a turn. The
+//! next turns do the rest, in order. A command in between sees the true state of its locks, because it settles these locks first.
 
 use super::access::{Deferral, Host, Settled};
 use super::budget::{CHANGE, LOOKUP};
@@ -10,7 +10,7 @@ use super::departures::tell_place;
 use super::table::{AT_A_TIME, Lane, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
 
-/// How long one turn may last, in µs. The server's clients wait meanwhile.
+/// How long the work of one turn may last, in µs. The server serves no client meanwhile.
 pub(super) const TURN: Micros = 2_000;
 
 /// The most blocked clients that one turn answers. Each answer costs the server another 10 to 20 µs afterwards.
@@ -19,13 +19,13 @@ const ANSWERS: usize = 100;
 /// The number of kinds of due work.
 const KINDS: u8 = 6;
 
-/// The time in ms before another try to settle a lock, if the server refused (too few replicas, a disk that fails). Each try costs a call
-/// for each lock that is due.
+/// If the server refuses to settle a lock (too few replicas, a disk that fails), the module tries again after this many ms. Each try costs
+/// a call for each lock that is due.
 const WHILE_REFUSED: Millis = 100;
 
 /// Does the work that is due by `now`, as far as one turn allows. Returns the number of waits that have timed out.
 ///
-/// Closed connections and flushed databases come first, because they are quickly noted, and cause other work. Then six kinds of work
+/// The module handles closed connections and flushed databases first, because this is quick, and causes other work. Then six kinds of work
 /// alternate: renewing a session, looking at a lock that is due at once, looking at a lock whose time has come, trying a waiter for several
 /// locks, ending a wait whose time is up, and sending an answer. Within each kind, what fell due first is done first. If a turn stops
 /// early, the next turn begins with the next kind. So between two pieces of work of one kind, there is at most one piece of each other
@@ -85,7 +85,8 @@ fn is_over<H: Host>(host: &mut H) -> bool {
     host.is_turn_over() || host.used() >= TURN
 }
 
-/// Sends the next answer or message. Returns whether there was one. A grant whose message nobody received goes to the next waiter.
+/// Sends the next answer or message. Returns whether there was one. If nobody receives the message about a grant, the lock goes to the next
+/// waiter.
 fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
     let Some(tell) = host.table(|table| table.next_answer()) else { return false };
     host.spend(CHANGE);
@@ -103,7 +104,7 @@ fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
 /// Ends the wait whose time was up first. Returns whether the wait timed out; `None` if no wait's time is up.
 fn end_next_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<bool> {
     if deferral == Deferral::None {
-        // Due work at the lock might still grant the lock to the waiter, so this work is done first.
+        // Work that is due at the waiter's locks might still grant them to the waiter, so this code does that work first.
         while let Some(id) = host.table(|table| table.next_overdue_with_wait(now.millis())) {
             look(host, deferral, Lane::Look, &id, now.millis());
             if is_over(host) {
@@ -141,7 +142,7 @@ fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Milli
     }
 }
 
-/// Looks at the lock that was due first in this lane. Returns whether there was such a lock.
+/// Settles the lock whose timer in this lane (the timers of one kind) was due first. Returns whether any lock was due.
 fn look_at_next<H: Host>(host: &mut H, deferral: Deferral, lane: Lane, now: Millis) -> bool {
     if matches!(deferral, Deferral::Until(_)) {
         return false;
@@ -153,7 +154,7 @@ fn look_at_next<H: Host>(host: &mut H, deferral: Deferral, lane: Lane, now: Mill
 
 fn look<H: Host>(host: &mut H, deferral: Deferral, lane: Lane, id: &LockId, now: Millis) {
     let again = match deferral {
-        // On a replica, the module only drops its entries, because the primary does the work.
+        // On a replica, the module only drops what it knows of the lock, because the primary does the work.
         Deferral::Replica => {
             let sent_away = host.table(|table| table.demoted_at(id));
             host.spend(LOOKUP.saturating_mul(sent_away as u32));
@@ -164,15 +165,15 @@ fn look<H: Host>(host: &mut H, deferral: Deferral, lane: Lane, id: &LockId, now:
     host.table(|table| match again {
         Some(again) => {
             table.locks.set_timer(lane, id.to_ref(), now.saturating_add(again));
-            // A command that comes before the next look must compare the lock's entry with its key, because more may be due than the lock's
-            // timers say.
+            // A command that comes before this timer must compare the lock's entry in the table with the lock's key, because more may be
+            // due than the lock's timers say.
             table.locks.change(id.to_ref(), |entry| entry.recheck_next());
         }
         None => table.locks.put_off(lane, id.to_ref(), now),
     });
 }
 
-/// Settles a lock by a command. Returns in how many ms to try again; `None` if the lock was settled, or needs nothing more.
+/// Settles a lock by a command. Returns in how many ms the module has to try again; `None` if the lock was settled, or needs nothing more.
 fn settle_by_command<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match host.settle(None, std::slice::from_ref(id)) {
         Settled::Done => None,
@@ -182,7 +183,8 @@ fn settle_by_command<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     }
 }
 
-/// Sends waiters away from a lock that now belongs to another server. Returns in how many ms to look again, if waiters are left.
+/// Sends waiters away from a lock that now belongs to another server. If waiters are left, returns in how many ms to look at the lock
+/// again.
 fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     let (sent_away, left) = host.table(|table| {
         let sent_away = table.send_away(id.to_ref());
@@ -192,16 +194,15 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match left {
         _ if sent_away == AT_A_TIME => Some(1),
         0 => None,
-        // The server itself sends blocked clients away when the hash slot has moved.
+        // The waiters that are left are blocked clients. The server itself sends them away when the hash slot has moved.
         _ => Some(WHILE_REFUSED),
     }
 }
 
-/// Does the due work for a lock whose hash slot is moving to this server, if a connection here keeps a grant of the lock alive. Otherwise
-/// the lock counts as moved away. Returns in how many ms to look again, if waiters are left.
+/// Settles a lock whose hash slot is moving to this server, if a connection here keeps a grant of the lock alive. Otherwise the lock counts
+/// as moved away. If waiters are left, returns in how many ms to look at the lock again.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    // Reading a key whose lease has ended deletes the key, and a session may then outlive the lease, so `has_expired` is checked
-    // afterwards.
+    // `deadline_of` deletes a key whose lease has ended. A session may outlive this deletion, so `has_expired` is checked afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
     let alive = sessions.into_iter().any(|fence| host.deadline_of(id, fence, Millis::MIN).is_some());
     if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {

@@ -1,8 +1,8 @@
 //! Sessions: the module renews a grant with a session while a connection is open, and ends the grant when the connection closes.
 //!
-//! The grant still lasts only as long as its lease. A session only renews the lease, each time a third of the lease has passed, so that the
-//! grant lapses by itself if this server dies. Sessions are neither saved nor replicated; an owner that reconnects asks for a session again
-//! (`ONCE SESSION`).
+//! A grant with a session still lasts only as long as its lease. The module renews the lease each time a third of it has passed, so the
+//! grant lapses by itself if this server dies. Sessions are neither saved nor replicated. An owner that reconnects has to ask for a session
+//! again (`ONCE SESSION`).
 
 use super::access::{Environment, LockAccess, LockEvent};
 use super::budget::CHANGE;
@@ -10,7 +10,8 @@ use super::detect::Holder;
 use super::table::{Expired, LockRef, Session, WaitTable};
 use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Millis, Now, Value};
 
-/// A lease is renewed when a third of it has passed. Renewals that are due within the same thirtieth of the lease are made together.
+/// The module renews a lease when a third of the lease has passed. Renewals that are due within the same thirtieth of the lease are made
+/// together.
 const RENEWALS_PER_LEASE: Millis = 3;
 const PASSES_PER_LEASE: Millis = 30;
 
@@ -31,8 +32,8 @@ pub(super) fn start<S: LockAccess>(
     });
 }
 
-/// Makes a connection keep a grant alive. For a waiter's grant, this happens when the waiter is told, so a waiter that is never told has no
-/// session. `until` is the present end of the lease.
+/// Makes a connection keep a grant alive. For a waiter's grant, the module calls this when the waiter is told of the grant, so a waiter
+/// that is never told has no session. `until` is the present end of the lease.
 pub(super) fn bind<C: Copy>(
     table: &mut WaitTable<C>,
     at: LockRef<'_>,
@@ -44,14 +45,14 @@ pub(super) fn bind<C: Copy>(
 ) {
     let renew_at = next_renewal(lease, now);
     table.sessions().start(at, Session { client, fence, lease, renew_at, over: false });
-    // The lease may end before the renewal, so an earlier look is needed.
+    // If the present lease ends before the renewal, a timer has to look at the session earlier.
     if until < Deadline::At(renew_at) {
         table.locks.renew_by(at, next_look(until.left(now), now));
     }
 }
 
-/// Makes a waiter's connection keep a grant alive whose lease has ended, if the session of another connection outlives this and has not
-/// given the grant back yet (see `outlives`). The session then passes to the waiter's connection, and still gives the grant back.
+/// Passes the session of a grant whose lease ended during a freeze, but that the session keeps (see `outlives`), from another connection to
+/// a waiter's connection. The next step on the lock still gives the grant back.
 pub(super) fn bind_overdue<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
@@ -70,8 +71,8 @@ pub(super) fn bind_overdue<A: Environment>(
 }
 
 /// The server calls this when it has deleted a lock because its lease has ended. Returns whether the session of `grant` outlives the
-/// deletion. This is so if the session's renewal was already due when this server froze, so that nobody else can have got the lock. The
-/// next step on the lock, for which a timer is set, gives the grant back (`revive`).
+/// deletion. This is so if the session's renewal fell due while this server was frozen, and so could not be made in time. Nobody else can
+/// have got the lock meanwhile. The next step on the lock, for which a timer is set, gives the grant back (`revive`).
 pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
     let outlives = overdue(env, at, grant, now).is_some();
     if outlives {
@@ -80,13 +81,13 @@ pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Gra
     outlives
 }
 
-/// Returns the new end of the lease for a grant whose lease has ended; `None` if no session may renew it.
+/// Returns the new end of the lease for a grant whose lease has ended; `None` if no session may renew this lease.
 fn overdue<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
     let session = env.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
     renewable(env, grant, &session, now)
 }
 
-/// Returns the new end of the lease for a grant whose session outlives a freeze; `None` if the session may not renew it.
+/// Returns the new end of the lease for a grant whose session outlives a freeze; `None` if the session may not renew the lease.
 fn renewable<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let goes_on = !session.over && env.is_open(session.client);
     goes_on.then(|| renewed(env, grant, session, now)).flatten()
@@ -108,7 +109,7 @@ pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now)
 }
 
 /// Returns the grants that still hold a lock although their leases have ended, because their sessions outlive a freeze. This is for
-/// commands that only read, before the next step on the lock gives these grants back (`revive`) or renews them (`renew_overdue`).
+/// commands that only read. They may come before the step that gives these grants back (`revive`) or renews their leases (`renew_overdue`).
 pub(crate) fn outliving<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
@@ -133,13 +134,13 @@ pub(crate) fn outliving<A: Environment>(
     value.lapsed(until, now.millis()).filter_map(outlives).collect()
 }
 
-/// Returns the end of the grant's lease if the session renews the lease now; `None` if the session may not renew it.
+/// Returns the end that the grant's lease gets if the session renews the lease now; `None` if the session may not renew the lease.
 fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let limits = env.limits();
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.may_lengthen)
 }
 
-/// Gives the grants that `outlives` kept back to their owners, with the same fences, and renews their leases.
+/// Gives owners their grants back that `outlives` kept, with the same fences, and renews the leases. Grants that can't be given back lapse.
 pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     let expired = lock.here(|table, at| table.locks.take_expired(at));
     let is_taken = lock.value().is_some();
@@ -162,7 +163,8 @@ pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     }
 }
 
-/// Returns when a session looks at its lease again, in ms since 1970, well before the lease ends. `left` is the rest of the lease in ms.
+/// Returns when a timer has to look at a session's lease again, in ms since 1970. This is well before the lease ends. `left` is the rest of
+/// the lease in ms.
 pub(super) fn next_look(left: Millis, now: Millis) -> Millis {
     now.saturating_add(left / RENEWALS_PER_LEASE)
 }
@@ -173,8 +175,8 @@ pub(super) fn next_renewal(lease: Millis, now: Millis) -> Millis {
     (due - due % pass).max(now.saturating_add(1))
 }
 
-/// Returns the end of the lease when a holder re-enters and asks for the end `asked`. If replicas confirm the session's renewals, only the
-/// session moves the lease.
+/// Returns the end of the lease after a re-entry that asks for the end `asked`. If replicas confirm the renewals of the grant's session,
+/// the lease stays as it is, because only the session may renew it.
 #[inline(never)]
 pub(super) fn lease_of<S: LockAccess>(lock: &mut S, fence: Fence, asked: Deadline) -> Deadline {
     if lock.idle() || !lock.entry(|entry| entry.is_synced(fence)) {

@@ -11,8 +11,8 @@ use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Release
 /// Settles a lock: lapsed grants end, room goes to the head of the queue, the holders' own waiters re-enter, and a timer is set for the
 /// next lapse.
 ///
-/// Returns whether all lapsed grants, and all grants of closed connections, have been removed. If not, the budget of this step is used up,
-/// and the lock counts as taken until the next turn has done the rest.
+/// Returns whether all lapsed grants, and all grants whose connections have closed, have been removed. If not, the budget of this step is
+/// used up, and the lock counts as taken until the next turn has removed the others.
 #[inline]
 pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.idle() {
@@ -25,7 +25,7 @@ pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 }
 
 /// Settles a lock for a command of this owner. If the budget is not enough, settles at least the owner's own grant, so that the command
-/// sees its true state. Returns whether all is settled.
+/// sees the true state of this grant. Returns whether the whole lock is settled.
 #[inline(always)]
 pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
     let is_settled = settle(lock, now);
@@ -35,7 +35,7 @@ pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     is_settled
 }
 
-/// Settles a lock that has an entry in the table. It is not inlined, so that an idle lock pays only for the check.
+/// Settles a lock that has an entry in the table. This function is not inlined, so that a lock without an entry pays only for the check.
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.pay(0) {
@@ -65,13 +65,15 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
     look_when_one_ends(lock, now);
     if due.watched {
-        // If an unclaimed hold was taken back, the grant may go on with other holds, and its holder must know whether it is wanted.
+        // If an unclaimed hold was taken back, the grant may go on with other holds. In that case, its holder must now be told if somebody
+        // waits for the lock.
         lock.here(|table, at| table.listeners().tell_wanted(at));
     }
     all
 }
 
-/// Whether there is a grant that has lapsed, or whose connection has closed, but has not been removed yet.
+/// Whether a grant or hold still has to be removed: its lease is over, its connection has closed, or its waiter went away before it was
+/// told.
 fn has_ended_grants<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let has_lapsed =
         lock.value().is_some_and(|value| value.lapsed(lock.deadline(), now.millis()).next().is_some());
@@ -101,8 +103,8 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     fence_of(lock) == Some(fence)
 }
 
-/// If a lock has several grants, ends the lapsed grants, unless their sessions outlive the lapse. Their room is left for the next waiters.
-/// Returns whether all lapsed grants have ended.
+/// If a lock has several grants, ends the lapsed grants, unless their sessions outlive the lapse. The caller has to grant the free room to
+/// waiters. Returns whether all lapsed grants have ended.
 pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let Some(value) = lock.value().filter(|value| !value.is_one()) else { return true };
     let mut lapsed: Vec<Fence> =
@@ -127,8 +129,8 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     all
 }
 
-/// Drops what the table knows about grants that are not in the key any more, and has their holders told. If there are many, the next step
-/// drops the rest. Returns whether all have been dropped.
+/// Drops what the table knows about grants that are not in the key any more, and has their holders told. If there are many of these grants,
+/// the next step handles the rest. Returns whether this step has handled all.
 fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
     let (mut seen, mut checked, mut all) = (None, 0, true);
     while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
@@ -147,8 +149,8 @@ fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
     all
 }
 
-/// Lets waiters re-enter whose owners already hold the lock, and ends a request for an upgrade whose grant has ended. Returns whether all
-/// such waiters were looked at.
+/// Lets waiters whose owners already hold the lock re-enter it, and ends an upgrade whose grant has ended. Returns whether this step has
+/// handled all such waiters.
 fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
     check_upgrade(lock);
     let several = match lock.value() {
@@ -180,7 +182,8 @@ fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
     }
 }
 
-/// Takes back one hold for each waiter that went away before it was told of its grant. Returns whether all such holds have been taken back.
+/// Takes back one hold for each waiter that went away before it was told of its grant. Returns whether this step has taken back all such
+/// holds.
 fn take_back_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     while let Some((fence, holds)) = lock.change(LockEntry::take_undeliverable).flatten() {
         take_back(lock, fence, holds, now);
@@ -200,8 +203,8 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
     }
 }
 
-/// Ends the grants of closed connections. With `all`, also looks at every session, and renews those that are due. If there are many, the
-/// next step does the rest. Returns whether all grants of closed connections have ended.
+/// Ends the grants whose sessions' connections have closed. With `all`, also looks at all other sessions, and renews the leases that are
+/// due. If there are many sessions, the next step handles the rest. Returns whether all grants of closed connections have ended.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
     loop {
@@ -228,22 +231,23 @@ fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     true
 }
 
-/// Settles one session. Returns whether there was anything to do.
+/// Settles one session: ends its grant, renews the lease, or undoes a renewal, if necessary. Returns whether there was anything to do.
 fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bool {
     let fence = session.fence;
     let Some(until) = lock.with_fence(fence).map(|held| held.deadline) else {
         lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
         return true;
     };
-    // Somebody may have shortened the lease, so that it ends before the next renewal.
+    // Somebody may have shortened the lease, so that the lease ends before the next renewal is due.
     let renew = session.renew_at <= now.millis() || until < Deadline::At(session.renew_at);
-    // The server reports each closed connection. This check makes sure that one missed report does not renew a lease forever.
+    // The server reports each closed connection. `is_open` is checked so that one missed report does not make the module renew a lease
+    // forever.
     if session.over || renew && !lock.is_open(session.client) {
-        // The session passes to a waiter that is still to be told of this grant, if there is one. (Some servers report a closed connection
-        // only after the timers have run.)
+        // The grant goes on if a waiter still has to be told of it, because the session will pass to that waiter. (Some servers report a
+        // closed connection only after the timers have run.)
         if lock.here(|table, at| table.has_successor(at, fence)) {
             if session.renew_at <= now.millis() {
-                // The waiter may be told only after some time, so the next renewal is put off.
+                // The waiter may be told only after some time, so this code puts the next renewal off.
                 let renew_at = sessions::next_renewal(session.lease, now.millis());
                 lock.change(|entry| entry.renew_session_at(fence, renew_at));
             }
@@ -260,7 +264,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
         let held = lock.with_fence(fence);
         let to = held.map_or(until, |held| lock::lengthen(held, lease, limits, now.start));
         let moved = Moved { from: until, to };
-        // In the lease's last millisecond, it is too late to ask replicas.
+        // In the lease's last millisecond, it is too late to ask replicas to confirm a renewal.
         let is_last = until <= Deadline::At(now.millis());
         let waits = lock.entry(|entry| entry.awaits_renewal(fence) || is_last && entry.is_synced(fence));
         if !waits {
@@ -280,7 +284,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
 }
 
 /// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. `until` is the present end of
-/// the lease. The session tries again, unless the lease has ended without the renewal.
+/// the lease. The session tries to renew the lease again, unless the lease has ended without this renewal.
 fn undo_renewal<S: LockAccess>(lock: &mut S, session: Session, mut until: Deadline, moved: Moved, now: Now) {
     if until == moved.to {
         until = moved.from;

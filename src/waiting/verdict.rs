@@ -46,17 +46,17 @@ impl GrantKind {
 /// Why a lock can't be granted now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conflict {
-    /// If the request fits, but the server grants nothing new: for how many ms. A client that does not wait then gets an error. `None` if
-    /// the request does not fit: such a client gets null.
+    /// For how many more ms the server grants nothing new, if this is why a request that fits has to wait. A client that does not wait then
+    /// gets an error. `None` if the request does not fit. The client then gets null instead.
     pub(super) grace: Option<Millis>,
-    /// The fence of the owner's own grant, if the request is for an upgrade, and so goes ahead of the queue. `None` if the lock is not
-    /// settled, because an upgrade that is already ahead may be over.
+    /// The fence of the owner's own grant, if the request is for an upgrade (less room than the grant has), and so goes ahead of the queue.
+    /// `None` if the lock is not settled, because another upgrade that rules this one out may already be over.
     pub(super) upgrade: Option<Fence>,
-    /// Whether some ended grants have not been removed yet. If so, a timer looks at the lock at once.
+    /// Whether the lock still has grants that have ended but have not been removed. If so, a timer settles the lock at once.
     pub(super) unsettled: bool,
 }
 
-/// The position of a request when it is judged.
+/// The position of a request when `judge` decides about it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Standing {
     /// The client has just asked, and is in no queue.
@@ -67,8 +67,8 @@ pub(super) enum Standing {
     First { over: bool },
 }
 
-/// Adapts a verdict to a lock that could not be settled: an owner may re-enter its own grant, and for everybody else the lock counts as
-/// taken.
+/// Adapts a verdict to a lock for which the budget was not enough to settle it. An owner may re-enter its own grant. For everybody else,
+/// the lock counts as taken.
 #[cold]
 #[inline(never)]
 pub(super) fn unsettled(verdict: Verdict) -> Verdict {
@@ -124,8 +124,8 @@ pub(super) fn judge<S: LockAccess>(
     })
 }
 
-/// Decides whether a request that fits may be granted now. It may not during a grace, nor if somebody waits ahead of it, even if the grace
-/// has just ended. The error is the `grace` of the `Conflict`.
+/// Decides whether a request that fits may be granted now. The request has to wait during a grace, and while somebody waits ahead of it,
+/// even if the grace has just ended. The error is the `grace` of the `Conflict`.
 #[inline(always)]
 fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Option<Millis>> {
     match (lock.grace().grants, standing) {
@@ -137,8 +137,8 @@ fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Opti
     }
 }
 
-/// Refuses a request, with the `grace` of the `Conflict`, if somebody waits ahead of it. It is not inlined, so that an idle lock does not
-/// pay for it.
+/// Returns an error, which is the `grace` of the `Conflict`, if somebody waits ahead of a request. This function is not inlined, so that a
+/// lock without a queue does not pay for it.
 #[inline(never)]
 fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<(), Option<Millis>> {
     let (head, reserved) =

@@ -1,18 +1,18 @@
 //! Converts between the ends of leases and their numbers in files. The latest lease is the key's TTL. For each other lease, the number says
-//! by how much it is shorter.
+//! by how many ms it is shorter, or, if the latest lease has no end, when it ends in ms since 1970.
 
 use crate::lock::{Deadline, Millis};
 
-/// Stands for the end of the latest lease while the TTL of the key is unknown. It is as late as possible, so that no shorter lease ends
-/// before 1970.
+/// Stands for the end of the latest lease, in ms, while the TTL of the key is unknown. `FAR` is as late as possible, so that no shorter
+/// lease ends before 1970.
 const FAR: Millis = Millis::MAX;
 
-/// Returns the end that stands for the latest of several leases in files. `endless` says that this lease has no end.
+/// Returns the end that stands for the latest of several leases in files. `endless` says whether this lease has no end.
 pub(super) fn latest(endless: bool) -> Deadline {
     if endless { Deadline::Never } else { Deadline::At(FAR) }
 }
 
-/// Returns the number that stands in files for the end of one of several leases. `endless` says that the latest lease has no end.
+/// Returns the number that stands in files for the end of one of several leases. `endless` says whether the latest lease has no end.
 pub(super) fn number_of(deadline: Deadline, endless: bool) -> u64 {
     match deadline {
         Deadline::Never => 0,

@@ -1,15 +1,16 @@
-//! Encoding 1, which earlier versions of the module wrote. It is only read. All numbers are in the server's own variable-length form:
+//! Reads encoding 1, which earlier versions of the module wrote, and this version never writes. All numbers are in the server's own
+//! variable-length form:
 //!
 //! | field | content |
 //! |---|---|
-//! | grants | the number of grants that follow, 1; or 0: the number of a wider form comes next |
+//! | grants | 1: one grant follows. 0: the number of a wider form (see below) follows |
 //! | owner | its bytes, 1 to 128 |
 //! | fence | 1 to 2^53 - 1 |
 //! | holds | 1 to 2^32 - 1 |
 //! | max-hold | the greatest age that the grant may reach, in ms; 0: no limit of its own |
 //!
-//! The wider form 1 is for one grant whose fence does not say when it was made: after the grant comes this time, in ms since 1970. The
-//! wider form 2 is for grants with room for several holders:
+//! The wider form 1 is for one grant whose fence does not say when the grant was made. After the grant comes this time, in ms since 1970.
+//! The wider form 2 is for grants with room for several holders:
 //!
 //! | field | content |
 //! |---|---|
@@ -25,7 +26,7 @@
 //!
 //! | field | content |
 //! |---|---|
-//! | slot | the number of its permit; 0: no slot, or the slot that its room says. All slots differ. A slot is at most the room, unless the grant has become exclusive |
+//! | slot | the number of its permit; 0: no slot, or the slot 1 of an exclusive grant. All slots differ. A slot is at most the room, unless the grant has become exclusive |
 //! | label | its bytes, 0 to 128 |
 
 use super::deadlines::deadline_of;
@@ -56,7 +57,7 @@ struct Parts {
     owner: Owner<'static>,
     fence: Fence,
     holds: u32,
-    /// The greatest age in ms; 0: no limit of its own.
+    /// The greatest age in ms. 0 means that the grant has no limit of its own.
     max_hold: Millis,
 }
 

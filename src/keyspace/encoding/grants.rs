@@ -1,4 +1,4 @@
-//! Collects the grants of a lock while they are read. Grants that can't hold a lock together are an error.
+//! Collects the grants of a lock while a file or payload is read. Returns an error if the grants can't hold a lock together.
 
 use super::deadlines::latest;
 use crate::lock::{Deadline, Fence, Grant, Value};
@@ -31,8 +31,8 @@ impl Grants {
         Ok(())
     }
 
-    /// Returns the value with all grants. `endless` says that the latest lease has no end; otherwise its end is the TTL of the key. Returns
-    /// an error if the grants can't hold a lock together.
+    /// Returns the value with all grants. `endless` says that the latest lease has no end. Otherwise this lease ends with the TTL of the
+    /// key. Returns an error if the grants can't hold a lock together.
     pub(super) fn value(self, endless: bool) -> Result<Value, String> {
         let (value, until) =
             self.value.filter(|(value, _)| value.count() == self.count).ok_or("two grants of one owner")?;

@@ -1,6 +1,6 @@
-//! Writes a lock to RDB files, `DUMP` payloads and rewritten append-only files, and reads it.
+//! Writes locks to RDB files, `DUMP` payloads and rewritten append-only files, and reads them.
 //!
-//! Encoding 2 has each grant in one string of bytes, the oldest grant first; `first.rs` describes encoding 1.
+//! Encoding 2 has each grant in one string of bytes, the oldest grant first. `first.rs` describes encoding 1.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -62,7 +62,8 @@ impl NativeType for Value {
     }
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
-        // The server adds a `PEXPIREAT`, which moves all leases with the TTL. So leases are written relative to the latest lease.
+        // After the commands of this method, the server writes a `PEXPIREAT`, which moves all leases with the TTL. So leases are written
+        // relative to the latest lease.
         let hang = !self.is_one() && !self.is_endless();
         for (number, held) in self.all(latest(!hang)).enumerate() {
             aof.bytes(APPLY, key, &effects::state(held.grant, held.deadline, number == 0));
@@ -127,7 +128,7 @@ fn check_encoding(encoding: i32) -> Result<(), String> {
     ))
 }
 
-/// Reads what `save` wrote.
+/// Reads a value that `save` wrote.
 fn load(rdb: &mut RdbReader) -> Result<Value, String> {
     let mut grants = Grants::default();
     loop {

@@ -7,10 +7,10 @@ const UUID: u64 = 1;
 const MORE: u64 = 1 << 1;
 const ENDLESS: u64 = 1 << 2;
 const DEADLINE: u64 = 1 << 3;
-/// The bit of the first field. The bits of the other fields follow it.
+/// The position of the flag for the first field of `FIELDS`. The flags for the other fields follow.
 const FIRST: u32 = 4;
 
-/// A grant that has been read.
+/// A decoded grant, and what its flags say.
 pub(super) struct Unpacked {
     pub(super) grant: Grant,
     pub(super) deadline: Deadline,
@@ -19,7 +19,7 @@ pub(super) struct Unpacked {
     pub(super) more: bool,
 }
 
-/// Encodes a grant. `endless` says that the latest of all written leases has no end; `more` says that another grant follows.
+/// Encodes a grant. `endless` says that the latest lease of the lock has no end. `more` says that another grant follows.
 pub(super) fn pack(Held { grant, deadline }: Held<'_>, endless: bool, more: bool) -> Vec<u8> {
     let owner = grant.owner();
     let deadline = number_of(deadline, endless);

@@ -1,4 +1,4 @@
-//! The graph of waits. Each wait depends on other waits.
+//! The graph of waits, in which each wait depends on other waits, and the search for the cycle through the new wait.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,8 @@ pub(super) type Number = usize;
 
 #[derive(Debug)]
 pub(super) struct WaitNode {
-    /// The request of a wait that is in a queue. The new wait has none, unless its owner asks again for a place that it already has.
+    /// The request of a wait that is in a queue. The new wait has no such request, unless its owner asks again for a place that it already
+    /// has.
     pub(super) request: Option<RequestId>,
     pub(super) ask: AcquireRequest<'static>,
     /// The locks that this wait needs, as far as the search has looked at them.
@@ -34,12 +35,13 @@ pub(super) struct Need {
     pub(super) room: Room,
 }
 
-/// Another holder of the lock. It is expected to release the lock if it has no waits, or once one of its waits ends.
+/// Another holder of the lock. The search assumes that this holder releases the lock if the holder waits for nothing, or once one of its
+/// waits has ended.
 #[derive(Debug)]
 pub(super) struct Other {
     pub(super) holder: Holder,
     pub(super) waits: Vec<Number>,
-    /// The wait that blocks the connection of this grant's session.
+    /// The wait that now blocks the connection of this grant's session.
     pub(super) session_wait: Option<Number>,
 }
 
@@ -56,14 +58,14 @@ impl Graph {
         if *deadlocked.first()? { self.shortest_cycle(&deadlocked) } else { None }
     }
 
-    /// Returns, for each wait, whether it can never end: such waits are the largest set in which none can end before another wait of the
-    /// set. Returns `None` if this takes too many comparisons.
+    /// Returns, for each wait, `true` if the wait can never end. These waits are the largest set of which no wait can end before another
+    /// wait of the set has ended. Returns `None` if this takes too many comparisons.
     fn deadlocked(&self) -> Option<Vec<bool>> {
         let mut deadlocked = vec![true; self.waits.len()];
         let mut left = MOST_COMPARED;
         loop {
             let mut changed = false;
-            // The waits that the search found last depend on the fewest others.
+            // The loop begins with the waits that the search found last, because they depend on the fewest others.
             for (number, wait) in self.waits.iter().enumerate().rev() {
                 if !has(&deadlocked, number) {
                     continue;
@@ -83,7 +85,7 @@ impl Graph {
         }
     }
 
-    /// Whether a wait finally gets this lock, if the waits that can never end keep everything that they hold and wait for.
+    /// Whether a wait finally gets this lock, if the waits in `deadlocked` never end, and their owners keep all locks that they hold.
     fn is_met(&self, wait: &WaitNode, need: &Need, deadlocked: &[bool]) -> bool {
         let acquired = self.acquire(wait, need, |other| other.stays(deadlocked));
         let fits = !matches!(acquired, Ok(Acquired::Refused | Acquired::UpgradeRefused));
@@ -98,14 +100,14 @@ impl Graph {
         })
     }
 
-    /// Decides a wait's request for one of its locks, beside the holders for which `stays` is true.
+    /// Decides a wait's request for one of its locks as if only the holders for which `stays` is true still held the lock.
     fn acquire(
         &self,
         wait: &WaitNode,
         need: &Need,
         stays: impl Fn(&Other) -> bool,
     ) -> Result<Acquired, ReentryError> {
-        // A request for the least free slot gets one whenever there is room, so only a slot that the request names matters.
+        // A request for the least free slot gets a slot whenever there is room, so only a slot that a request names matters.
         let named = match wait.ask.slot {
             Some(SlotRequest::This(slot)) => Some(slot),
             Some(SlotRequest::Least) | None => None,
@@ -141,7 +143,7 @@ impl Graph {
         None
     }
 
-    /// Returns the waits that keep the given wait from ending, each with the link to it.
+    /// Returns the waits that keep the given wait from ending, each with the link of the cycle that leads to that wait.
     fn links(&self, number: Number, deadlocked: &[bool]) -> Vec<(Number, Link)> {
         let Some(wait) = self.waits.get(number) else { return Vec::new() };
         let mut links = Vec::new();
@@ -167,7 +169,7 @@ impl Graph {
 }
 
 impl Other {
-    /// Whether this holder never releases the lock.
+    /// Whether this holder never releases the lock, if the waits in `deadlocked` never end.
     fn stays(&self, deadlocked: &[bool]) -> bool {
         let waits = !self.waits.is_empty() && self.waits.iter().all(|wait| has(deadlocked, *wait));
         waits || self.session_wait.is_some_and(|session_wait| has(deadlocked, session_wait))

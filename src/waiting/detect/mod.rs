@@ -7,8 +7,8 @@
 //! - `graph` finds the waits that can never end, if every owner that does not wait releases its locks at some time, and the cycle through
 //!   the new wait.
 //!
-//! The search is bounded, and waits that it has not looked at count as able to end. So the search may miss a cycle, but never reports a
-//! cycle that does not exist.
+//! The search is bounded, and waits that it has not looked at count as able to end. Because of this bound, the search may miss a cycle, but
+//! does not report a cycle that does not exist.
 
 mod graph;
 mod search;
@@ -21,8 +21,8 @@ pub(crate) use search::cycle;
 /// The most holders, waiters and locks that one search looks at, without the locks that the command names.
 const MOST: usize = 1000;
 
-/// The most comparisons of holders and waiters to find which waits can end. A wait is compared again whenever something that it depends on
-/// may have ended.
+/// The most comparisons of waits with holders and waiters that one search makes. The search compares a wait again whenever something that
+/// the wait depends on may have ended.
 const MOST_COMPARED: usize = 50_000;
 
 /// A cycle of waits: each link leads to the next, and the last link to the first.
@@ -35,11 +35,10 @@ pub(crate) struct Link {
     pub(crate) waits: Owner<'static>,
     pub(crate) id: LockId,
     pub(crate) other: Owner<'static>,
-    /// Whether `other` waits for the lock, too, ahead of `waits`. Otherwise `other` holds the lock.
+    /// Whether `other` is ahead of `waits` in the queue for the lock. If not, `other` holds the lock.
     pub(crate) behind: bool,
 }
 
-/// A holder of a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub(crate) grant: Grant,

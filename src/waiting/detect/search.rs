@@ -46,13 +46,14 @@ struct Search<'a, B, C> {
     numbers: BTreeMap<RequestId, Number>,
     /// The locks that the command has opened.
     open: Vec<LockId>,
-    /// The index of each open lock. This is a hash map, because names may be long and have long common prefixes.
+    /// The index of each open lock. This is a hash map, because a tree would often compare names, which may have long common prefixes.
     open_by_name: HashMap<LockId, usize, RandomState>,
     visited: usize,
 }
 
 impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
-    /// Follows holders before queues, because holders are usually few, and most cycles go through holders.
+    /// Adds to the graph what its waits depend on. Visits holders before queues, because holders are usually few, and most cycles go
+    /// through holders.
     fn go(&mut self) {
         let (mut held, mut queued) = (0, 0);
         while self.visited < MOST {
@@ -95,7 +96,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         }
     }
 
-    /// Returns the holders of a lock. A lock that the command has open is not opened again, because this might free its value.
+    /// Returns the holders of a lock. A lock that the command has open is not opened again, because opening it twice might free its value.
     fn holders(&mut self, id: &LockId) -> Vec<Holder> {
         let (now, most) = (self.now.millis(), MOST.saturating_sub(self.visited));
         if let Some(open) = self.open_by_name.get(id) {
@@ -126,7 +127,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         Other { holder, waits, session_wait }
     }
 
-    /// Returns the wait that blocks the connection of a grant's session, if there is one.
+    /// Returns the wait that now blocks the connection of a grant's session, if a wait blocks it.
     fn session_wait(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
         let (client, blocked) = self.table(|table| table.keeper(id.to_ref(), fence))?;
         if Some(client) == self.blocked {
@@ -144,13 +145,14 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
             let Some(id) = free.map(|need| need.id.clone()) else { continue };
             let left = MOST.saturating_sub(self.visited);
             let ahead: Vec<_> = self.table(|table| {
-                // If all waits are for one lock, the waits ahead of an exclusive request don't matter beside this request.
+                // If all waits are for one lock each, the waits that are served after an exclusive request don't matter beside this
+                // request.
                 let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !table.waiters.has_several();
                 let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
             });
             self.visited += ahead.len();
-            // The new wait is in no queue yet, so an upgrade by the new wait is added here.
+            // The new wait is in no queue yet. If it asks for an upgrade, it goes ahead of this queue, so this code adds it.
             if number != 0
                 && self.open_by_name.get(&id).is_some_and(|open| self.graph.is_in_front(*open))
                 && let Some(need) = self.need(number, need)
@@ -177,7 +179,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         self.graph.waits.get_mut(number)?.needs.get_mut(need)
     }
 
-    /// Returns the number of a wait in the graph, to which the wait is added if it is new. Returns `None` if the wait is over.
+    /// Returns the number of a wait in the graph. Adds the wait to the graph if it is not there yet. Returns `None` if the wait is over.
     fn number(&mut self, request: RequestId) -> Option<Number> {
         if let Some(number) = self.numbers.get(&request) {
             return Some(*number);

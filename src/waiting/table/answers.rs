@@ -1,4 +1,4 @@
-//! From the decision what a waiter is told until it has been told; with `SYNC`, until replicas have confirmed its grant.
+//! The answers to waiters, from the decision until the waiter has been told. With `SYNC`, replicas have to confirm a grant in between.
 
 use super::WaitTable;
 use super::outgoing::{Notice, Outgoing};
@@ -8,7 +8,8 @@ use super::waiter::{Answer, Confirmed, Phase, Told, Waiter};
 use crate::lock::Deadline;
 
 impl<C: Copy> WaitTable<C> {
-    /// The next answer or renewal that enough replicas have confirmed. `acks`: how far each replica is, the farthest first.
+    /// Returns the next answer or renewal that enough replicas have confirmed. `acks` has the offset that each replica has acknowledged,
+    /// the highest offset first.
     pub(crate) fn next_confirmed(&mut self, acks: &[Offset]) -> Option<Confirmed> {
         Some(match self.replication.confirmed(acks)?.clone() {
             Awaited::Answer(request) => {
@@ -23,11 +24,11 @@ impl<C: Copy> WaitTable<C> {
         })
     }
 
-    /// Has a client told its answer, which enough replicas have confirmed. `until`: the end of the lease that ends first; `None` if the
+    /// Has a client told its answer, which enough replicas have confirmed. `until` is the end of the lease that ends first; `None` if the
     /// client has lost its grants meanwhile.
     pub(crate) fn answer_confirmed(&mut self, request: RequestId, until: Option<Deadline>) {
         let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return };
-        // If the lease has been made longer since, replicas have not confirmed that.
+        // Replicas have not confirmed a lease that was made longer meanwhile, so the answer has the earlier end.
         let answer = match (answer, until) {
             (Answer::Extended { until: confirmed }, Some(until)) => {
                 Answer::Extended { until: until.min(confirmed) }
@@ -45,8 +46,8 @@ impl<C: Copy> WaitTable<C> {
         self.outgoing.push_back(Notice::Waiter(request));
     }
 
-    /// Ends the time in which replicas were to confirm a client's grant or extension: the client is to be told so, and a grant is taken
-    /// back. Returns whether the client was waiting for that.
+    /// Gives up waiting for replicas to confirm a client's grant or extension. The client is told so later, and a grant is taken back.
+    /// Returns whether the client was still waiting for replicas.
     pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
         let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return false };
         let answer = match answer {
@@ -58,7 +59,7 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// Whether there is anything to send.
+    /// Whether there is any answer or message to send.
     pub(crate) fn has_answered(&self) -> bool {
         !self.outgoing.is_empty()
     }
@@ -79,9 +80,9 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// The answer for a waiter that the server asks about. A waiter that is still in its queue has been sent away by an operator as if its
-    /// time were up. Returns `None` if the waiter has been told already, and must not be told twice. (Redis 7.0 with threads for input asks
-    /// again after an operator's `CLIENT UNBLOCK`.)
+    /// Returns the answer for a waiter, when the server wants to reply to it. If the waiter is still in its queue, an operator has sent it
+    /// away as if its time were up. Returns `None` if the waiter has already been told, and must not be told twice. (Redis 7.0 with threads
+    /// for input asks again after an operator's `CLIENT UNBLOCK`.)
     pub(crate) fn tell(&mut self, request: RequestId) -> Option<Told> {
         match self.waiters.phase(request)? {
             Phase::Queued => _ = self.leave(request, Phase::Answered(Answer::TimedOut)),

@@ -8,8 +8,8 @@ use super::{LockRef, WaitTable};
 use crate::lock::{Deadline, Got, Millis, Now};
 
 impl<C: Copy> WaitTable<C> {
-    /// Puts a waiter into the queues of all these locks: one, or `several` at once. `stuck` is the number of the lock that keeps the waiter
-    /// waiting.
+    /// Puts a waiter into the queues of all these locks. `several` says that the request is for several locks at once. `stuck` is then the
+    /// number of the lock that keeps the waiter waiting.
     pub(crate) fn join(
         &mut self,
         all: &[LockRef<'_>],
@@ -37,7 +37,8 @@ impl<C: Copy> WaitTable<C> {
         self.waits().add(request, Waiter::new(locks, arrival));
     }
 
-    /// Grants every lock of a request. Returns how long the request waited, in ms.
+    /// Grants every lock of a request to its waiter. `until` is the end of the lease that ends first. Returns how long the waiter waited,
+    /// in ms.
     pub(crate) fn grant(
         &mut self,
         request: RequestId,
@@ -70,7 +71,7 @@ impl<C: Copy> WaitTable<C> {
         Some(waited)
     }
 
-    /// Gives a place its time to claim its grants, and has its owner hear what becomes of them.
+    /// Starts the time in which the owner of a place has to claim its grants, and has the owner told if these grants end.
     fn grant_to_place(&mut self, request: RequestId, until: Deadline, now: Now) {
         let granted = self.waits().change(request, |waiter| {
             if let Deadline::At(last) = until {
@@ -78,8 +79,8 @@ impl<C: Copy> WaitTable<C> {
                 // lease of the grant.
                 waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now.start));
             }
-            // This is later than the end of the lease, even if that end was rounded up by a millisecond. So a lapse comes first, and the
-            // owner is told of the lapse.
+            // The time to claim is over only after the end of the lease, even if this end was rounded up by a millisecond. So a lapse comes
+            // first, and the owner is told of the lapse.
             waiter.end_by(Some(now.millis().saturating_add(waiter.ask.lease).saturating_add(3)));
             Some((waiter.locks.clone(), waiter.ask.owner.clone(), waiter.channel()?.clone()))
         });
@@ -91,7 +92,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Keeps a client blocked until replicas have confirmed its answer. `got`: its grant of each lock.
+    /// Keeps a client blocked until replicas have confirmed its answer. `got` has the client's grant of each lock.
     pub(crate) fn hold_answer(
         &mut self,
         request: RequestId,
@@ -116,7 +117,7 @@ impl<C: Copy> WaitTable<C> {
         for (lock, (at, got)) in waiter.locks.all_mut().iter_mut().zip(got) {
             lock.got = Some(*got);
             if is_grant {
-                // The hold is taken back if the client can't be told.
+                // The module takes this hold back if the client can't be told of it.
                 self.locks.open(*at).1.add_pending(got.fence, hold);
             }
         }

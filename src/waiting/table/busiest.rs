@@ -2,8 +2,8 @@
 //!
 //! The table has a bounded size, by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: "Efficient Computation of Frequent and Top-k
 //! Elements in Data Streams", 2005): a lock that is not in the full table takes the place, and the count, of the lock with the smallest
-//! count. So a count may be too great, by no more than the smallest count, and is never too small. A lock that has more than one in `MOST`
-//! of all waits is always in the table, unless its name is longer than `LONGEST`.
+//! count. So a count may be too great, by no more than the smallest count, and is never too small. A lock with more than one in `MOST` of
+//! all waits is always in the table, unless its name is longer than `LONGEST`.
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -14,21 +14,21 @@ use crate::lock::Micros;
 /// The most locks in the table.
 const MOST: usize = 128;
 
-/// The longest name of a lock in the table, since the table keeps names of locks that are long gone.
+/// The longest name, in bytes, of a lock in the table. There is a limit because the table keeps the names of locks that are long gone.
 const LONGEST: usize = 4096;
 
 /// How often a lock has been waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Busy {
     pub(crate) waits: u64,
-    /// By how much `waits` may be too great: that many of the waits may have been for other locks.
+    /// By how much `waits` may be too great, because so many of these waits may have been for other locks.
     pub(crate) error: u64,
     /// When the last of these waits began.
     pub(crate) last: Micros,
 }
 
-/// The locks and their counts, the greatest count first. The table is made at the first wait, and not before, since its hash needs a random
-/// seed.
+/// The locks and their counts, the greatest count first. The table is made only at the first wait, because its hash needs a random seed,
+/// which `new` can't get.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(super) struct Busiest(Option<IndexMap<LockId, Busy, RandomState>>);
@@ -64,7 +64,7 @@ impl Busiest {
         }
     }
 
-    /// All locks of the table, in order.
+    /// Returns all locks of the table, in order.
     pub(super) fn all(&self) -> impl Iterator<Item = (&LockId, &Busy)> {
         self.0.iter().flatten()
     }

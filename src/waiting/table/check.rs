@@ -1,5 +1,5 @@
-//! Invariants between the parts of the table. The models in `tests` check them after each step, a debug build of the module while the
-//! table is small.
+//! Checks of the invariants between the parts of the table. The models in `tests` make these checks after each step, and a debug build of
+//! the module makes them while the table is small.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::waiter::Phase;
 use super::{Earlier, WaitTable};
 
 impl<C: Copy> WaitTable<C> {
-    /// Compares every index with the data that it indexes, also in tables of earlier times as a primary.
+    /// Compares every index with the data that it indexes, also in the tables from before demotions.
     pub(crate) fn check(&self) {
         self.check_this();
         for Earlier { table, .. } in &self.earlier {
@@ -25,7 +25,7 @@ impl<C: Copy> WaitTable<C> {
         assert!(entries.all(|(id, entry)| !entry.wanted || told(id)), "the holders are to be told");
     }
 
-    /// Computes all indexes anew.
+    /// Computes all indexes of this table anew, and compares them.
     fn check_this(&self) {
         let (mut indexed, mut waits, mut queues) = (Self::new(), BTreeSet::new(), BTreeSet::new());
         for (request, waiter) in self.waiters.range(..) {
@@ -60,7 +60,7 @@ impl<C: Copy> WaitTable<C> {
         is_small && self.earlier.iter().all(|earlier| earlier.table.is_small())
     }
 
-    /// Each pending hold is that of a waiter that has been granted the lock.
+    /// Checks that each pending hold belongs to a waiter that has been granted the lock.
     fn check_pending(&self, id: &LockId, entry: &LockEntry) {
         let holds =
             entry.grants.iter().flat_map(|record| record.pending.iter().map(|hold| (record.fence, hold)));

@@ -1,4 +1,5 @@
-//! Places, which wait without being blocked; and holds of which an owner has been told, and which are therefore not taken back.
+//! Places (waiters that are not blocked, and have to claim their grants), and the holds that the module no longer takes back, because the
+//! owner has been told of them.
 
 use super::queue::RequestId;
 use super::waiter::{Arrival, Phase, RequestedLocks};
@@ -17,8 +18,8 @@ impl<C: Copy> WaitTable<C> {
             waiter.locks.are_several().then(|| waiter.locks.clone())
         });
         let Some(locks) = locks.flatten() else { return };
-        // The request no longer goes ahead of others. It is tried soon with all of its locks, and then it is decided again whether it goes
-        // ahead.
+        // The request no longer goes ahead of others. The module soon tries the request with all its locks, and then decides again whether
+        // it goes ahead.
         self.waiters.timers.try_soon(request);
         for at in locks.names() {
             self.locks.change(at, |entry| entry.withdraw_upgrade(request));
@@ -59,14 +60,14 @@ impl<C: Copy> WaitTable<C> {
         self.drop_waiter(request);
     }
 
-    /// Notes that a waiter has been told of its hold. If other clients share this hold, it is not taken back when they go away.
+    /// Notes that a waiter has been told of its hold. If the waiter shares this hold with other clients, the hold stays when they go away.
     fn told_of(&mut self, at: LockRef<'_>, fence: Fence, request: RequestId) {
         if self.locks.lock(at).grants.hold(fence, request).is_some_and(|hold| !hold.own) {
             self.share_hold(at, fence);
         }
     }
 
-    /// Claims a grant for all places that have not claimed it yet, since the owner has been told of the grant.
+    /// Claims a grant for all places that have not claimed it yet, because the owner has been told of the grant.
     fn claim(&mut self, at: LockRef<'_>, fence: Fence) {
         let unclaimed: Vec<RequestId> = self.locks.lock(at).grants.unclaimed(fence).collect();
         if unclaimed.is_empty() {
@@ -105,10 +106,10 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Drops what is left of a waiter that the server has freed.
+    /// Drops what the table still has of a waiter that the server has freed.
     pub(crate) fn forget(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
-        // The waiter will not be told any more, for whatever reason.
+        // The waiter has not been told, for whatever reason, and never will be.
         if !matches!(waiter.phase, Phase::Told(_)) {
             self.depart(request);
         } else if waiter.phase.is_granted() {

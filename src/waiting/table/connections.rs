@@ -1,4 +1,5 @@
-//! What depends on each connection: sessions and places. `clear_up` ends them after the connection has closed.
+//! What depends on each connection: sessions, and places (waiters that are not blocked). `clear_up` ends them after the connection has
+//! closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -12,9 +13,9 @@ use crate::lock::Fence;
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 struct Connection {
-    /// The weight of all sessions and places together, which is never 0.
+    /// The weight of all sessions and places of the connection together (see `LockRef::weight`), which is never 0.
     weight: usize,
-    /// The connection's last wait that blocked it.
+    /// The last wait that blocked the connection.
     blocked: Option<RequestId>,
 }
 
@@ -48,17 +49,14 @@ impl Connections {
         }
     }
 
-    /// The number of grants that connections keep alive.
     pub(crate) fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// The number of places.
     pub(crate) fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// The weight of all places and sessions of a connection: see `LockRef::weight`.
     pub(crate) fn weight_of(&self, client: u64) -> usize {
         self.by_client.get(&client).map_or(0, |connection| connection.weight)
     }
@@ -100,19 +98,20 @@ impl Connections {
         }
     }
 
-    /// Notes that a wait blocks a connection. A connection without sessions and places is not noted: it can't get any while it is blocked.
+    /// Notes that a wait blocks a connection. Leaves out a connection without sessions and places, because it can't get any while it is
+    /// blocked.
     pub(super) fn block(&mut self, client: u64, request: RequestId) {
         if let Some(connection) = self.by_client.get_mut(&client) {
             connection.blocked = Some(request);
         }
     }
 
-    /// The last wait that blocked a connection, if it has sessions or places.
+    /// Returns the last wait that blocked a connection, if this connection has sessions or places.
     pub(super) fn blocked(&self, client: u64) -> Option<RequestId> {
         self.by_client.get(&client)?.blocked
     }
 
-    /// Notes that a connection has closed: its sessions and places are to be ended. Returns whether it had any.
+    /// Notes that a connection has closed, so that `clear_up` ends its sessions and places. Returns whether the connection has any.
     pub(crate) fn close(&mut self, client: u64) -> bool {
         self.by_client.contains_key(&client) && self.closed.insert(client)
     }
@@ -130,7 +129,7 @@ impl Connections {
         self.closed.len()
     }
 
-    /// The grants of a lock, after the fence `seen`, whose connections have closed: at most `most` for each connection.
+    /// Returns the grants of a lock, after the fence `seen`, whose connections have closed: at most `most` grants for each connection.
     pub(super) fn closed_sessions(
         &self,
         id: &LockId,
@@ -152,8 +151,8 @@ impl Connections {
         !self.closed.is_empty()
     }
 
-    /// A connection that has closed, and its next session and next place to end. Places are ended from the last to the first, so that no
-    /// place of the connection is granted what another place gives up.
+    /// Returns the next session and the next place to end of a connection that has closed. Places end from the last to the first, so that
+    /// no place of the connection is granted a lock that another place gives up.
     pub(super) fn next_of_closed(&self) -> Option<Closed> {
         let client = *self.closed.first()?;
         let sessions = self.sessions.range((client, (LockId::first(), Fence::MIN))..);

@@ -8,8 +8,8 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
-    /// The next lock to look at before the waiter whose time was up first is told so: a lock that is due, and that the waiter might already
-    /// have got. This may take several turns, but each lock of the waiter is returned at most once.
+    /// Returns the next lock that has to be settled before the waiter whose time was up first is told so, because work that is due at this
+    /// lock might grant the lock to the waiter. This may take several turns, but each lock of the waiter is returned at most once.
     pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
         let request = self.waiters.timers.first_timed_out(now)?;
         let locks = self.waiters.get(request)?.locks.all();
@@ -22,8 +22,8 @@ impl<C: Copy> WaitTable<C> {
         id
     }
 
-    /// Times out the waiter whose time was up first: it is told so, or its unclaimed grant is taken back, or its unconfirmed grant or
-    /// extension is given up. Returns whether the waiter was in its queue; `None` if nobody's time is up.
+    /// Times out the waiter whose time was up first. Has the waiter told so, or takes back its unclaimed grant, or gives up its unconfirmed
+    /// grant or extension. Returns whether the waiter was in its queue; `None` if nobody's time is up.
     pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
         let request = self.waiters.timers.first_timed_out(now)?;
         let phase = self.waiters.phase(request);
@@ -38,7 +38,7 @@ impl<C: Copy> WaitTable<C> {
         Some(phase == Some(Phase::Queued))
     }
 
-    /// When the next work is due; 0: now.
+    /// Returns when the next work is due, in ms since 1970; 0: now.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         if self.connections.has_closed() || !self.locks.sweeps.is_empty() {
             return Some(0);
@@ -49,8 +49,9 @@ impl<C: Copy> WaitTable<C> {
         if self.earlier.is_empty() { due } else { self.next_due_earlier().into_iter().chain(due).min() }
     }
 
-    /// Does a little of the work on many locks: handles one more entry, drops some of what is known of an earlier time as a primary, and
-    /// ends one session and one place of a connection that has closed. Returns how much work that was; 0 if there is nothing to do.
+    /// Does a little of the work on many locks: visits one more lock of a walk, drops some of what this server knew as a primary before a
+    /// demotion, and ends one session and one place of a connection that has closed. Returns how many units of work this was; 0 if there is
+    /// nothing to do.
     pub(crate) fn clear_up(&mut self) -> usize {
         usize::from(self.locks.sweep()) + self.drop_some_earlier() + usize::from(self.clear_up_closed())
     }
@@ -68,14 +69,14 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// Tells waiters and holders that the key holds another type. Grants that were kept because their sessions outlived a freeze lapse now.
-    /// Returns the number of these grants.
+    /// Tells waiters and holders that the key now has a value of another type. Grants that were kept because their sessions outlived a
+    /// freeze lapse now. Returns the number of these grants.
     pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
         for _ in 0..AT_A_TIME {
             let Some(request) = self.locks.lock(at).head() else { break };
             self.answer(request, Answer::WrongType);
         }
-        // There may be more waiters than `AT_A_TIME`. If so, a timer goes on with them.
+        // There may be more waiters than `AT_A_TIME`. If so, a timer handles the others.
         self.locks.look_by(at, 0);
         let kept = self.locks.lock(at).grants.counts().expired;
         self.end_grants(at, AT_A_TIME, MessageKind::Lost);
@@ -97,7 +98,7 @@ mod tests {
         [number]
     }
 
-    /// Has somebody wait for the lock of this number, on a connection of the same number.
+    /// Makes an owner wait for the lock with this number, on a connection with the same number.
     fn join(table: &mut WaitTable<RequestId>, db: i32, number: u8) -> RequestId {
         let owner = Owner::new(b"a").unwrap().into_owned();
         let ask = AcquireRequest::new(owner, 10);

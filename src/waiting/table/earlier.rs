@@ -1,5 +1,5 @@
-//! What this server knew as a primary before it was demoted. Places and listening holders are told so, and everything else is dropped, a
-//! little in each turn. Meanwhile the server may become a primary again, with a table that begins empty.
+//! What this server knew as a primary before it was demoted. The module tells places and listening holders so, and drops everything else, a
+//! little in each turn. Meanwhile, the server may become a primary again, with a new, empty table.
 
 use super::queue::RequestId;
 use super::shown::Observers;
@@ -7,7 +7,7 @@ use super::{AT_A_TIME, Earlier, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> Earlier<C> {
-    /// Drops a little of what is known of the next lock. Returns how much work that was; 0 if no lock is left.
+    /// Drops a little of what this table knows of the next lock. Returns how many units of work this was; 0 if no lock is left.
     fn drop_some(&mut self) -> usize {
         let Some(id) = self.table.locks.entries.before(&mut self.cursor).cloned() else { return 0 };
         let sent_away = self.table.demoted_at(&id);
@@ -27,11 +27,11 @@ impl<C: Copy> Earlier<C> {
 }
 
 impl<C: Copy> WaitTable<C> {
-    /// Makes this server's table empty, since the server has become a replica. Sessions end with their leases, and the new primary does the
-    /// rest. The server sends away blocked clients.
+    /// Makes this server's table empty, because the server has become a replica. Sessions end with their leases, and the new primary takes
+    /// care of the locks. The server sends away blocked clients.
     pub(crate) fn demoted(&mut self) {
         let mut table = std::mem::replace(self, Self::new());
-        // No request's number is used twice, and answers that are due are still sent.
+        // The new table uses no number of a request again, and still sends the answers that are due.
         self.waiters.last_request = table.waiters.last_request;
         self.outgoing = std::mem::take(&mut table.outgoing);
         self.earlier = std::mem::take(&mut table.earlier);
@@ -70,7 +70,7 @@ impl<C: Copy> WaitTable<C> {
         result
     }
 
-    /// Drops a little of an earlier table. Returns how much work that was; 0 if there is nothing to drop.
+    /// Drops a little of an earlier table. Returns how many units of work this was; 0 if there is nothing to drop.
     pub(super) fn drop_some_earlier(&mut self) -> usize {
         let Some(number) = self.earlier.iter().position(Earlier::has_locks_to_drop) else { return 0 };
         let work = self.earlier.get_mut(number).map_or(0, Earlier::drop_some);
@@ -78,8 +78,8 @@ impl<C: Copy> WaitTable<C> {
         work
     }
 
-    /// When the next work on an earlier table is due: now if it has locks to drop, or else when one of its clients that are still blocked
-    /// times out. A function of its own, so that a handover does not pay for it.
+    /// Returns when the next work on an earlier table is due: now if the table has locks to drop, or else when one of its clients that are
+    /// still blocked times out. This function is separate, so that a handover does not pay for it.
     #[cold]
     pub(super) fn next_due_earlier(&self) -> Option<Millis> {
         let next = |earlier: &Earlier<C>| match earlier.has_locks_to_drop() {
@@ -115,7 +115,7 @@ mod tests {
         Session { client: 7, fence: fence(number), lease: 9, renew_at: 3, over: false }
     }
 
-    /// Clears everything up. Returns the number of pieces of work, and the size of the largest piece.
+    /// Calls `clear_up` until there is nothing to do. Returns the number of pieces of work, and the size of the largest piece.
     fn clear_up(table: &mut WaitTable<RequestId>) -> (usize, usize) {
         let (mut pieces, mut most) = (0, 0);
         loop {
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// A client may have made very many sessions.
+    /// A client may have made too many sessions to end them all in one turn.
     #[test]
     fn a_server_that_is_demoted_and_promoted_drops_each_lock_in_a_turn_of_its_own() {
         let mut table = WaitTable::<RequestId>::new();

@@ -1,4 +1,4 @@
-//! How waits and grants end: a waiter leaves its queues, a grant is over, and a hold is to be taken back.
+//! The ends of waits and grants: a waiter leaves its queues, a grant is over, or a hold has to be taken back.
 
 use super::grant_record::{GrantRecord, Listener};
 use super::outgoing::{Message, MessageKind, Notice};
@@ -8,7 +8,7 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Fence;
 
 impl<C: Copy> WaitTable<C> {
-    /// Takes a waiter out of its queues, whatever the reason: no other code does so. Returns whether the waiter was in its queues.
+    /// Moves a waiter that gets no grant to this phase, and takes it out of its queues. Returns whether the waiter was in its queues.
     pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
         let is_queued = self.waiters.get_queued(request).is_some();
         if is_queued {
@@ -18,7 +18,7 @@ impl<C: Copy> WaitTable<C> {
         is_queued
     }
 
-    /// Handles the departure of a waiter, which has moved on to this phase, from the queues of its locks.
+    /// Takes a waiter, which has moved on to this phase, out of its queues. No other code does this.
     pub(super) fn left(&mut self, request: RequestId, next: Phase) {
         let Self { waiters, locks, observers, .. } = self;
         observers.ungranted += u64::from(!next.is_granted());
@@ -28,15 +28,15 @@ impl<C: Copy> WaitTable<C> {
             let at = lock.id.to_ref();
             let granted = lock.fence().filter(|_| next.is_granted());
             let head = locks.leave(at, &waiter.ask.owner, hold, granted).and_then(|head| waiters.get(head));
-            // There may be room for the waiters behind this waiter. Or, if it waited for several locks, this lock may have been free and
-            // only reserved for it.
+            // There may be room for the waiters behind the waiter that left. Or, if that waiter waited for several locks, this lock may
+            // have been free, and only reserved for it.
             if head.is_some_and(|head| several || !head.ask.room.is_exclusive()) {
                 locks.look_by(at, 0);
             }
         }
     }
 
-    /// Takes a waiter out of its queues, and has it told this answer.
+    /// Takes a waiter out of its queues, and has the waiter told this answer.
     pub(crate) fn answer(&mut self, request: RequestId, answer: Answer) {
         if self.leave(request, Phase::Answered(answer)) {
             self.outgoing.push_back(Notice::Waiter(request));
@@ -49,7 +49,8 @@ impl<C: Copy> WaitTable<C> {
         self.mark_undeliverable(request);
     }
 
-    /// A granted waiter can't be told: has its hold taken back, unless another waiter shares the hold.
+    /// Notes that a waiter can't be told its answer. If the waiter has been granted locks, has its holds taken back, unless other waiters
+    /// share them.
     pub(super) fn mark_undeliverable(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let phase = waiter.phase;
@@ -61,8 +62,8 @@ impl<C: Copy> WaitTable<C> {
         for lock in locks.all() {
             let Some(granted) = lock.fence() else { continue };
             let at = lock.id.to_ref();
-            // The waiter's answer did not arrive, so its connection gets no session. If the connection had a session before, that session
-            // stays.
+            // The waiter's answer did not arrive, so the session that began with the answer ends. If its connection already had a session
+            // before, that session stays.
             let entry = self.locks.lock(at);
             let keeps = entry.grants.session(granted).is_some_and(|session| session.client == client);
             if keeps && told && entry.grants.hold(granted, request).is_some_and(|hold| hold.binds) {
@@ -73,7 +74,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Drops all that is known of a waiter that is in no queue.
+    /// Drops all that the table knows of a waiter that is in no queue.
     pub(super) fn drop_waiter(&mut self, request: RequestId) {
         let Some(waiter) = self.waits().remove(request) else { return };
         debug_assert!(waiter.phase != Phase::Queued);
@@ -92,8 +93,8 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Gives up a place. The holds that it had been granted are taken back, but a grant goes on if its owner has other holds. Returns how
-    /// many locks the place was for.
+    /// Gives up a place. The module takes back the holds that the place was granted, but a grant goes on if its owner has other holds.
+    /// Returns for how many locks the place was.
     pub(crate) fn give_up(&mut self, request: RequestId) -> u32 {
         let Some(waiter) = self.waiters.get(request) else { return 0 };
         let locks = waiter.locks.all().len() as u32;
@@ -112,8 +113,8 @@ impl<C: Copy> WaitTable<C> {
         locks
     }
 
-    /// Drops what is known of a grant that has ended. A holder that listens gets a message, if there is a `kind`. Places need not claim the
-    /// grant any more, and a place that has nothing else to claim is dropped.
+    /// Drops what the table knows of a grant that has ended. If there is a `kind`, a holder that listens gets a message of this kind.
+    /// Places need not claim the grant any more, and a place that has nothing else to claim is dropped.
     pub(crate) fn end_grant(
         &mut self,
         at: LockRef<'_>,
@@ -127,8 +128,8 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Ends everything that depends on a grant that has ended. A function of its own, since each handover ends a grant, and nothing depends
-    /// on most grants.
+    /// Ends everything that depends on a grant that has ended. This function is not inlined, because each handover ends a grant, but
+    /// nothing depends on most grants.
     #[inline(never)]
     fn grant_ended(&mut self, id: &LockId, record: GrantRecord, kind: Option<fn(Fence) -> MessageKind>) {
         let at = id.to_ref();
@@ -155,7 +156,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Ends the grants of a lock, `most` at most. Returns how many it has ended.
+    /// Drops what the table knows of at most `most` grants of a lock, and returns their number. `kind` is the message to the holders.
     pub(super) fn end_grants(
         &mut self,
         at: LockRef<'_>,
@@ -164,15 +165,15 @@ impl<C: Copy> WaitTable<C> {
     ) -> usize {
         for ended in 0..most {
             let Some(fence) = self.locks.lock(at).next_known(None) else { return ended };
-            // If the grant was kept to be given back, it no longer is.
+            // If the grant was kept because it may be given back, it is no longer kept.
             self.locks.change(at, |entry| entry.grants.change(fence, |record| record.expired = None));
             self.end_grant(at, fence, Some(kind));
         }
         most
     }
 
-    /// Drops what is known of a lock that now belongs to another server. If the same grant moves back later, no present session or pending
-    /// hold may end it. Places and listening holders are told. Returns how many waiters and holders were sent away: `AT_A_TIME` if there
+    /// Drops what the table knows of a lock that now belongs to another server, so that no session or pending hold can end a grant that
+    /// moves back later. Places and listening holders are told. Returns how many waiters and holders were sent away: `AT_A_TIME` if there
     /// may be more.
     pub(crate) fn send_away(&mut self, at: LockRef<'_>) -> usize {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
@@ -183,9 +184,9 @@ impl<C: Copy> WaitTable<C> {
         queued.len() + self.end_grants(at, AT_A_TIME - queued.len(), |_| MessageKind::Gone)
     }
 
-    /// Drops what is known of a lock from an earlier time as a primary. The server sends away blocked clients, the module tells places and
-    /// listening holders, and sessions end with their leases. Returns how many waiters and holders were sent away: `AT_A_TIME` if there may
-    /// be more.
+    /// Drops what this server knew of a lock as a primary, before its demotion. The server sends away blocked clients, the module tells
+    /// places and listening holders, and sessions end with their leases. Returns how many waiters and holders were sent away: `AT_A_TIME`
+    /// if there may be more.
     pub(crate) fn demoted_at(&mut self, id: &LockId) -> usize {
         let sent_away = self.send_away(id.to_ref());
         self.locks.cancel_timers(id.to_ref());

@@ -10,22 +10,25 @@ use super::queue::{Queue, RequestId};
 use super::timers::LockTimers;
 use crate::lock::{Fence, Owner};
 
-/// All that is known of one lock beside its key. Grants are identified by their fences: no two grants of a lock have the same fence.
+/// All that the module knows of one lock beside the lock's key. Grants are identified by their fences: no two grants of a lock have the
+/// same fence.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct LockEntry {
     pub(super) queue: Queue,
     pub(super) grants: GrantRecords,
     pub(super) timers: LockTimers,
-    /// How many locks the places that still have to claim a grant of this lock wait for, in all.
+    /// How many locks the places have asked for, in all, that still have to claim a grant of this lock.
     pub(super) unclaimed_locks: u32,
-    /// A re-entry has been put off until some of these grants are claimed.
+    /// Whether a re-entry has been put off until owners have claimed some of these grants.
     pub(super) put_off: bool,
-    /// Holders are to be told that somebody waits.
+    /// Whether holders have to be told that somebody waits.
     pub(super) wanted: bool,
-    /// The holder whose waiters go ahead of all others, since they want less room than its grant has.
+    /// The holder that waits for an upgrade of its grant. Its waiters go ahead of all others, because they want less room than the grant
+    /// has.
     pub(super) upgrader: Option<Box<Upgrader>>,
-    /// Somebody else may have changed the lock, so all that is known of it is to be compared with its key.
+    /// Whether somebody else may have changed the lock. If so, the next step compares all that the module knows of the lock with the lock's
+    /// key.
     pub(super) recheck: bool,
 }
 
@@ -38,21 +41,21 @@ pub(super) struct Upgrader {
     pub(super) requests: BTreeSet<RequestId>,
 }
 
-/// The parts of a lock that are to be settled.
+/// The parts of a lock that have to be settled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unsettled {
-    /// There are grants whose leases ended during a freeze.
+    /// Whether there are grants that are kept although their leases ended during a freeze.
     pub(crate) expired: bool,
-    /// There is a hold whose waiter went away before it was told.
+    /// Whether there is a hold whose waiter went away before it was told.
     pub(crate) undeliverable: bool,
     pub(crate) session: bool,
-    /// Look at all sessions, not only at those of connections that have closed.
+    /// Whether to look at all sessions, and not only at sessions whose connections have closed.
     pub(crate) sessions: bool,
-    /// There is a holder that hears what becomes of its grant.
+    /// Whether there is a holder that gets messages about its grant.
     pub(crate) watched: bool,
-    /// Check whether all grants of which something is known are still there.
+    /// Whether to check that all grants with a record still exist.
     pub(crate) records: bool,
-    /// Compare all that is known of the lock with its key.
+    /// Whether to compare all that the module knows of the lock with the lock's key.
     pub(crate) recheck: bool,
 }
 
@@ -81,23 +84,22 @@ impl LockEntry {
         self.queue.is_empty() && self.grants.is_empty()
     }
 
-    /// Whether somebody, a waiter or a holder, is to hear of a lapse.
+    /// Whether somebody has to hear of a lapse: a waiter, or a holder that gets messages.
     pub(crate) fn is_watched(&self) -> bool {
         !self.queue.is_empty() || self.grants.counts().listeners > 0
     }
 
-    /// The number of waiters.
     pub(crate) fn waiters(&self) -> usize {
         self.queue.len()
     }
 
-    /// The first waiter. The upgrader's waiters come before all others.
+    /// Returns the first waiter. The waiters for an upgrade come before all others.
     pub(super) fn head(&self) -> Option<RequestId> {
         let first = |upgrader: &Upgrader| upgrader.requests.first().copied();
         self.upgrader.as_deref().and_then(first).or_else(|| self.queue.head())
     }
 
-    /// All waiters, in the order in which they are served.
+    /// Returns all waiters, in the order in which they are served.
     pub(super) fn in_order(&self) -> impl Iterator<Item = RequestId> {
         let first = self.upgrader.as_deref().map(|upgrader| &upgrader.requests);
         let is_first = move |request: &RequestId| first.is_some_and(|first| first.contains(request));
@@ -108,12 +110,12 @@ impl LockEntry {
             .chain(self.queue.iter().filter(move |request| !is_first(request)))
     }
 
-    /// The grant, by its fence, of the holder whose waiters go ahead of all others, since they want less room than it has.
+    /// Returns the fence of the grant whose holder waits for an upgrade.
     pub(crate) fn upgrader(&self) -> Option<Fence> {
         self.upgrader.as_ref().map(|upgrader| upgrader.fence)
     }
 
-    /// Puts a waiter of this holder ahead of the queue, until it has what it waits for, or the grant has ended.
+    /// Puts a waiter for an upgrade of the grant with this fence ahead of the queue, until the waiter is served, or the grant has ended.
     pub(crate) fn upgrade_first(&mut self, fence: Fence, request: RequestId) {
         match &mut self.upgrader {
             Some(upgrader) if upgrader.fence == fence => _ = upgrader.requests.insert(request),
@@ -126,13 +128,13 @@ impl LockEntry {
         self.upgrader = None;
     }
 
-    /// Has all that is known of the lock compared with its key at the next look.
+    /// Makes the next step on the lock compare all that the module knows of the lock with the lock's key.
     pub(crate) fn recheck_next(&mut self) {
         self.recheck = true;
     }
 
-    /// Returns the parts that are to be settled. `recheck` is cleared, so the caller has to settle them. `renewal`: whether a session is
-    /// due to be renewed.
+    /// Returns the parts that have to be settled. Clears `recheck`, so the caller has to settle these parts. `renewal` says whether the
+    /// renewal of a session is due.
     pub(super) fn take_up(&mut self, renewal: bool) -> Unsettled {
         let (recheck, counts) = (std::mem::take(&mut self.recheck), self.grants.counts());
         Unsettled {
@@ -146,7 +148,7 @@ impl LockEntry {
         }
     }
 
-    /// Takes a waiter out of the queue. Holders will be told again when the next queue forms.
+    /// Takes a waiter out of the queue. If the queue is then empty, notes that holders have to be told again when the next waiter comes.
     pub(super) fn leave(&mut self, request: RequestId, owner: &Owner<'static>) {
         self.queue.leave(request, owner);
         self.withdraw_upgrade(request);
@@ -157,16 +159,16 @@ impl LockEntry {
         }
     }
 
-    /// Notes that holders are to be told that somebody waits, unless this has been noted already, or no holder is left to be told. Returns
-    /// whether it was noted now.
+    /// Notes that holders have to be told that somebody waits, unless this is already noted, nobody waits, or no holder is left to be told.
+    /// Returns whether this call has noted it.
     pub(super) fn want(&mut self) -> bool {
         let tell = !self.wanted && !self.queue.is_empty() && self.grants.counts().uninformed > 0;
         self.wanted |= tell;
         tell
     }
 
-    /// The message to the next holder that somebody waits; `None` if the queue is empty by now. If `wanted` is still set afterwards, more
-    /// holders are to be told.
+    /// Returns the message to the next holder that somebody waits; `None` if the queue is empty by now. If `wanted` is still set
+    /// afterwards, more holders have to be told.
     pub(super) fn next_wanted(&mut self) -> Option<Message> {
         self.wanted = false;
         if self.queue.is_empty() {
@@ -177,16 +179,16 @@ impl LockEntry {
         Some(message)
     }
 
-    /// Whether a place may be given a grant that its owner has already. It may not if the places that still have to claim a grant of this
-    /// lock wait for `most` locks or more in all. (One claim covers everything that an owner has been given of a lock.) In that case the
-    /// place is tried again when some of these grants have been claimed.
+    /// Whether a place may re-enter a grant that its owner already has. Returns `false` if the places that still have to claim a grant of
+    /// this lock asked for `most` locks or more in all, because one claim has to handle all places of an owner. The module tries the place
+    /// again when some of these grants have been claimed.
     pub(crate) fn may_be_given(&mut self, most: u32) -> bool {
         let full = self.unclaimed_locks >= most;
         self.put_off |= full;
         !full
     }
 
-    /// Ends a waiter's privilege to go ahead of the queue, if it had that.
+    /// Ends a waiter's privilege to go ahead of the queue, if the waiter has this privilege.
     pub(super) fn withdraw_upgrade(&mut self, request: RequestId) {
         if let Some(upgrader) = &mut self.upgrader {
             upgrader.requests.remove(&request);
@@ -194,7 +196,7 @@ impl LockEntry {
         self.upgrader.take_if(|upgrader| upgrader.requests.is_empty());
     }
 
-    /// Notes a hold that a waiter has been given, and has not been told of or claimed.
+    /// Notes a hold that a waiter has been given, but has not been told of, or has not claimed.
     pub(super) fn add_pending(&mut self, fence: Fence, hold: PendingHold) {
         if hold.to_claim {
             self.unclaimed_locks += hold.locks;
@@ -202,20 +204,20 @@ impl LockEntry {
         self.grants.open(fence, |record| record.pending.add(hold));
     }
 
-    /// Removes the pending hold of a waiter that has been told of it, or has claimed it.
+    /// Removes the pending hold of a waiter that has been told of this hold, or has claimed it.
     pub(super) fn remove_pending(&mut self, fence: Fence, request: RequestId) -> Option<PendingHold> {
         let hold = self.grants.change(fence, |record| record.pending.remove(request)).flatten()?;
         self.pending_removed(&hold);
         Some(hold)
     }
 
-    /// Removes the pending hold of a waiter that is gone.
+    /// Removes the pending hold of a waiter that is gone. The hold has to be taken back, unless another waiter shares it.
     pub(super) fn lose_pending(&mut self, fence: Fence, request: RequestId) {
         let hold = self.grants.change(fence, |record| record.lose_pending(request)).flatten();
         hold.iter().for_each(|hold| self.pending_removed(hold));
     }
 
-    /// Drops what is known of a grant that has ended, and returns it.
+    /// Drops and returns the record of a grant that has ended.
     pub(super) fn end_grant(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.upgrader.take_if(|upgrader| upgrader.fence == fence);
         let record = self.grants.end(fence)?;
@@ -223,8 +225,8 @@ impl LockEntry {
         Some(record)
     }
 
-    /// Corrects the count for a hold that is not pending any more: it was claimed or given up, or its grant has ended. If a re-entry was
-    /// put off until then, it is tried again.
+    /// Corrects `unclaimed_locks` for a hold that was claimed or given up, or whose grant has ended. If a re-entry was put off until then,
+    /// notes that the module has to try it again.
     fn pending_removed(&mut self, hold: &PendingHold) {
         if hold.to_claim {
             self.unclaimed_locks -= hold.locks;
@@ -235,7 +237,7 @@ impl LockEntry {
 
 #[cfg(any(test, debug_assertions))]
 impl LockEntry {
-    /// The counts beside the records agree with them.
+    /// Checks that the counts agree with the records.
     pub(super) fn check(&self) {
         assert!(!self.is_over());
         self.queue.check();
@@ -248,5 +250,5 @@ impl LockEntry {
     }
 }
 
-/// Each lock with waiters or a session has an entry. Above 256 bytes, allocators use blocks of 320.
+/// Each lock with waiters or a session has an entry. For more than 256 bytes, allocators use blocks of 320 bytes.
 const _: () = assert!(size_of::<LockEntry>() <= 256);

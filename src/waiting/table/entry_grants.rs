@@ -7,12 +7,12 @@ use super::replication::Moved;
 use crate::lock::{Deadline, Fence, Held, Millis};
 
 impl LockEntry {
-    /// The next grant after `seen` of which something is known, by its fence.
+    /// Returns the fence of the next grant after `seen` that has a record.
     pub(crate) fn next_known(&self, seen: Option<Fence>) -> Option<Fence> {
         self.grants.after(seen).next().map(|record| record.fence)
     }
 
-    /// Notes that a waiter with this grant has no hold of its own, but shares one.
+    /// Notes that a waiter with this grant has no hold of its own, but shares a hold of its owner.
     pub(crate) fn share_hold_with(&mut self, fence: Fence, request: RequestId) {
         self.grants.change(fence, |record| record.pending.share_with(request));
     }
@@ -22,25 +22,25 @@ impl LockEntry {
         self.grants.counts().undeliverable > 0
     }
 
-    /// Takes the first grant of which holds are to be taken back, because their waiters went away before they were told. Returns it with
-    /// the number of these holds.
+    /// Returns the first grant of which holds have to be taken back, because their waiters went away before they were told, and the number
+    /// of these holds. They then no longer count as to be taken back.
     pub(crate) fn take_undeliverable(&mut self) -> Option<(Fence, u32)> {
         let fence = self.grants.first_undeliverable()?;
         Some((fence, self.take_undeliverable_of(fence)?))
     }
 
-    /// Takes the number of holds of this grant that are to be taken back.
+    /// Returns how many holds of this grant have to be taken back, if any, and sets this number to 0.
     pub(crate) fn take_undeliverable_of(&mut self, fence: Fence) -> Option<u32> {
         let take = |record: &mut GrantRecord| std::mem::take(&mut record.undeliverable);
         self.grants.change(fence, take).filter(|holds| *holds > 0)
     }
 
-    /// The grants that connections keep alive.
+    /// Returns the fences of the grants that connections keep alive.
     pub(crate) fn session_fences(&self) -> Vec<Fence> {
         self.grants.sessions().map(|session| session.fence).collect()
     }
 
-    /// Sets when a session is to be renewed.
+    /// Sets when the session of this grant has to renew the lease.
     pub(crate) fn renew_session_at(&mut self, fence: Fence, renew_at: Millis) {
         self.grants.change(fence, |record| {
             record.session.iter_mut().for_each(|session| session.renew_at = renew_at);
@@ -53,21 +53,21 @@ impl LockEntry {
         self.grants.change(fence, |record| record.pending.end_binds());
     }
 
-    /// Whether a connection keeps this grant alive only as long as replicas confirm the renewals.
+    /// Whether the session of this grant keeps it alive only as long as replicas confirm the renewals.
     pub(crate) fn is_synced(&self, fence: Fence) -> bool {
         self.grants.synced(fence).is_some()
     }
 
-    /// Whether a renewal of this grant is still to be confirmed.
+    /// Whether replicas still have to confirm a renewal of this grant.
     pub(crate) fn awaits_renewal(&self, fence: Fence) -> bool {
         self.grants.synced(fence).is_some_and(|synced| synced.unconfirmed.is_some())
     }
 
-    /// The grant with the lease that its holder may count on, which excludes a renewal that replicas have not confirmed. Returns `None` if
-    /// the lease is over without that renewal.
+    /// Returns the grant with the lease that its holder may count on, which excludes a renewal that replicas have not confirmed. Returns
+    /// `None` if the lease is over without that renewal.
     pub(crate) fn confirmed<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
         let moved = self.grants.synced(held.grant.fence()).and_then(|synced| Some(synced.unconfirmed?.0));
-        // Somebody else may have moved the lease since.
+        // Somebody else may have moved the lease since the session renewed it.
         match moved.filter(|moved| moved.to == held.deadline) {
             None => Some(held),
             Some(Moved { from, .. }) => {
@@ -76,7 +76,7 @@ impl LockEntry {
         }
     }
 
-    /// Whether there are kept grants: their leases ended during a freeze.
+    /// Whether there are grants that are kept although their leases ended during a freeze.
     pub(crate) fn has_expired(&self) -> bool {
         self.grants.counts().expired > 0
     }

@@ -1,4 +1,4 @@
-//! The record of one grant: all that is known of it beside its key.
+//! The record of one grant: all that the module knows of the grant beside the lock's key.
 
 use std::num::NonZeroU32;
 
@@ -8,32 +8,32 @@ use super::replication::{Confirm, Moved};
 use super::waiter::{Channel, Session};
 use crate::lock::{Fence, Grant, Millis, Owner};
 
-/// The record of one grant. A grant has one if it has pending holds, if a connection keeps it alive, or if its holder hears what becomes of
-/// it.
+/// The record of one grant. A grant has a record if it has pending holds, if a connection keeps the grant alive, or if its holder gets
+/// messages about it.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct GrantRecord {
     /// The fence, which identifies the grant: no two grants of a lock have the same fence.
     pub(super) fence: Fence,
     pub(super) pending: PendingHolds,
-    /// The number of holds whose clients went away before they were told. They are to be taken back.
+    /// The number of holds that have to be taken back, because their clients went away before they were told.
     pub(super) undeliverable: u32,
     /// The session that keeps the grant alive.
     pub(super) session: Option<Session>,
-    /// How replicas confirm the renewals of the session, if they are to. In a box, since few sessions ask for that.
+    /// How replicas confirm the renewals of the session, if they have to. This is in a box, because few sessions ask for it.
     pub(super) synced: Option<Box<Synced>>,
-    /// The holder, if it hears what becomes of the grant.
+    /// The holder, if it gets messages about the grant.
     pub(super) listener: Option<Box<Listener>>,
     /// The grant itself, if its lease ended during a freeze that its session may outlive.
     pub(super) expired: Option<Box<Expired>>,
 }
 
-/// What the indexes of sessions depend on.
+/// The keys of a grant in the indexes of sessions (see `index`).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SessionKeys {
-    /// The connection that keeps the grant alive; `None` if it has closed.
+    /// The connection that keeps the grant alive; `None` if there is none, or if it has closed.
     pub(super) client: Option<u64>,
-    /// The number of replicas that are to confirm a renewal.
+    /// The number of replicas that still have to confirm a renewal.
     pub(super) awaits: Option<NonZeroU32>,
 }
 
@@ -42,11 +42,11 @@ pub(super) struct SessionKeys {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Synced {
     pub(super) confirm: Confirm,
-    /// A renewal that replicas are to confirm, and by when. If they don't, it is undone.
+    /// A renewal that replicas have to confirm, and by when, in ms since 1970. Otherwise the module undoes the renewal.
     pub(super) unconfirmed: Option<(Moved, Millis)>,
 }
 
-/// A holder that hears what becomes of its grant.
+/// A holder that gets messages when its grant ends, or when somebody waits for its lock.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Listener {
@@ -58,25 +58,25 @@ pub(super) struct Listener {
     pub(super) told: bool,
 }
 
-/// A grant that the server has deleted with its key, since its lease was over, and that may be given back.
+/// A grant that the server has deleted together with the lock's key, because the lease was over, and that may be given back.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Expired {
     pub(crate) grant: Grant,
-    /// Somebody has changed the key since, so the grant is not given back.
+    /// Whether somebody has changed the key since then, so that the grant must not be given back.
     pub(crate) for_good: bool,
     /// The number of the last change to keys when the grant was kept (see `Sweeps`).
     pub(super) kept_at: u64,
 }
 
-/// The number of records that have each of these, so that nobody searches for what is not there.
+/// The number of records with each of these properties. If a number is 0, no code has to search the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Counts {
     pub(super) undeliverable: u32,
     pub(super) sessions: u32,
     pub(super) listeners: u32,
-    /// Listeners that know of their grant, want to be told of the queue behind them, and have not been.
+    /// The listeners that know of their grant and want to be told when somebody waits, but have not been told of the present queue.
     pub(super) uninformed: u32,
     pub(super) expired: u32,
 }
@@ -118,8 +118,8 @@ impl GrantRecord {
             && self.expired.is_none()
     }
 
-    /// Handles the loss of a waiter that was still to be told of a hold, or to claim it. Its hold is to be taken back, unless another
-    /// waiter shares the hold and so has it now.
+    /// Handles the loss of a waiter that had not been told of its hold, or had not claimed it. This hold has to be taken back, unless
+    /// another waiter shares the hold and so has it now.
     pub(super) fn lose_pending(&mut self, request: RequestId) -> Option<PendingHold> {
         let hold = self.pending.remove(request)?;
         self.undeliverable += u32::from(hold.own && !self.pending.transfer(&hold));

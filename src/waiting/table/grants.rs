@@ -10,14 +10,14 @@ use super::queue::RequestId;
 use super::waiter::Session;
 use crate::lock::{Fence, Millis};
 
-/// The records of one lock, in the order of fences. Every change is made through these methods, so the counts stay right, and a record with
-/// nothing left is dropped.
+/// The records of one lock's grants, in the order of fences. All code changes records through these methods, which keep the counts right,
+/// and drop a record with nothing left.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct GrantRecords {
     records: VecDeque<GrantRecord>,
     counts: Counts,
-    /// The grants whose connections are marked as closed, and which have not been settled yet.
+    /// The grants whose sessions are marked as over, because their connections have closed, and which have not been settled yet.
     over: BTreeSet<Fence>,
 }
 
@@ -51,13 +51,11 @@ impl GrantRecords {
         self.records.iter().inspect(|_| note_look())
     }
 
-    /// The records with fences after `seen`.
     pub(super) fn after(&self, seen: Option<Fence>) -> impl Iterator<Item = &GrantRecord> {
         let first = self.records.partition_point(|record| Some(record.fence) <= seen);
         self.records.range(first..).inspect(|_| note_look())
     }
 
-    /// The session of this grant.
     pub(super) fn session(&self, fence: Fence) -> Option<&Session> {
         if self.counts.sessions == 0 {
             return None;
@@ -65,19 +63,19 @@ impl GrantRecords {
         self.get(fence)?.session.as_ref()
     }
 
-    /// The sessions of all grants.
     pub(super) fn sessions(&self) -> impl Iterator<Item = &Session> {
         let records = if self.counts.sessions == 0 { 0 } else { self.records.len() };
         self.iter().take(records).filter_map(|record| record.session.as_ref())
     }
 
-    /// The grants after the fence `seen` whose sessions are marked as over.
+    /// Returns the grants after the fence `seen` whose sessions are marked as over.
     pub(super) fn over_after(&self, seen: Option<Fence>) -> impl Iterator<Item = Fence> {
         let after = seen.map_or(Bound::Unbounded, Bound::Excluded);
         self.over.range((after, Bound::Unbounded)).copied()
     }
 
-    /// The message to the first holder that knows of its grant, but not of the queue behind it. The holder then counts as told.
+    /// Returns the message to the first holder that knows of its grant, but has not been told that somebody waits. The holder then counts
+    /// as told.
     pub(super) fn inform_next(&mut self) -> Option<Message> {
         if self.counts.uninformed == 0 {
             return None;
@@ -92,7 +90,7 @@ impl GrantRecords {
         self.change_at(number, inform).flatten()
     }
 
-    /// The first grant with holds that are to be taken back.
+    /// Returns the first grant with holds that have to be taken back.
     pub(super) fn first_undeliverable(&self) -> Option<Fence> {
         if self.counts.undeliverable == 0 {
             return None;
@@ -104,23 +102,23 @@ impl GrantRecords {
         self.get(fence).into_iter().flat_map(|record| record.pending.iter())
     }
 
-    /// The pending holds of this grant that blocked clients were given, in order of arrival. Any of these clients may turn out to be gone.
+    /// Returns the pending holds of this grant that blocked clients were given, in order of arrival. Any of these clients may turn out to
+    /// be gone.
     pub(super) fn given(&self, fence: Fence) -> impl Iterator<Item = &PendingHold> {
         self.pending(fence).filter(|hold| !hold.to_claim)
     }
 
-    /// The places that have been given this grant and have not claimed it, in order of arrival.
+    /// Returns the places that have been given this grant and have not claimed it, in order of arrival.
     pub(super) fn unclaimed(&self, fence: Fence) -> impl Iterator<Item = RequestId> {
         self.pending(fence).filter(|hold| hold.to_claim).map(|hold| hold.request)
     }
 
-    /// The pending hold of a waiter.
     pub(super) fn hold(&self, fence: Fence, request: RequestId) -> Option<&PendingHold> {
         self.get(fence)?.pending.get(request)
     }
 
-    /// Notes that a waiter is told of this grant. Returns whether the waiter's connection is to keep the grant alive. If that connection
-    /// already did, its session goes on even if the waiter turns out to be gone.
+    /// Notes that a waiter is told of this grant. Returns whether the waiter's connection has to keep the grant alive. If this connection
+    /// already keeps the grant alive, its session goes on even if the waiter turns out to be gone.
     pub(super) fn bind(&mut self, fence: Fence, request: RequestId, client: u64) -> bool {
         let goes_on = self.session(fence).is_none_or(|session| session.client != client);
         let bind = |record: &mut GrantRecord| {
@@ -131,7 +129,7 @@ impl GrantRecords {
         self.change(fence, bind).unwrap_or_default()
     }
 
-    /// How far replicas have confirmed the renewals of this grant's session.
+    /// Returns how far replicas have confirmed the renewals of this grant's session; `None` if they don't have to.
     pub(super) fn synced(&self, fence: Fence) -> Option<&Synced> {
         self.get(fence)?.synced.as_deref()
     }
@@ -145,7 +143,7 @@ impl GrantRecords {
         all
     }
 
-    /// Notes the change to the key with this number: grants that were kept before it are not given back.
+    /// Notes the change with this number, which concerns the lock's key. Grants that were kept before this change will not be given back.
     pub(super) fn touched_by(&mut self, number: u64) {
         if self.counts.expired > 0 {
             self.change_all(|record| {
@@ -155,20 +153,20 @@ impl GrantRecords {
         }
     }
 
-    /// The grants that are kept because their sessions may outlive a freeze.
+    /// Returns the grants that are kept because their sessions may outlive a freeze.
     pub(super) fn expired(&self) -> impl Iterator<Item = &Expired> {
         let records = if self.counts.expired > 0 { self.len() } else { 0 };
         self.iter().take(records).filter_map(|record| record.expired.as_deref())
     }
 
-    /// Notes that the grant's holder knows of it, since nothing of the grant is left to be claimed.
+    /// Notes that the grant's holder knows of the grant, because no place has to claim the grant any more.
     pub(super) fn listener_knows(&mut self, fence: Fence) {
         self.change(fence, |record| {
             record.listener.iter_mut().for_each(|listener| listener.claimed = true);
         });
     }
 
-    /// When the next session is to be renewed, or the next renewal to be undone.
+    /// Returns when the next session has to renew its lease, or when the next unconfirmed renewal has to be undone.
     pub(super) fn next_renewal(&self) -> Option<Millis> {
         let sessions = self.sessions().map(|session| session.renew_at);
         let records = if self.counts.sessions == 0 { 0 } else { self.records.len() };
@@ -182,7 +180,7 @@ impl GrantRecords {
         self.change_at(number, body)
     }
 
-    /// Changes the record of a grant. It is made if there is none.
+    /// Changes the record of a grant. Makes the record if there is none.
     pub(super) fn open<R>(&mut self, fence: Fence, body: impl FnOnce(&mut GrantRecord) -> R) -> Option<R> {
         let number = match self.position(fence) {
             Ok(known) => known,
@@ -214,7 +212,7 @@ impl GrantRecords {
         Some(result)
     }
 
-    /// Drops and returns the record of a grant that has ended. A grant that may be given back is kept.
+    /// Drops and returns the record of a grant that has ended. Only `expired` stays, because this kept grant may be given back.
     pub(super) fn end(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.change(fence, |record| {
             let expired = record.expired.take();
@@ -222,7 +220,6 @@ impl GrantRecords {
         })
     }
 
-    /// Changes all records.
     pub(super) fn change_all(&mut self, mut body: impl FnMut(&mut GrantRecord)) {
         self.records.iter_mut().for_each(&mut body);
         self.records.retain(|record| !record.is_over());
@@ -247,13 +244,13 @@ fn note_look() {
 
 #[cfg(test)]
 thread_local! {
-    /// How many records have been looked at by going through all of them.
+    /// How many records `iter` and `after` have visited.
     pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(any(test, debug_assertions))]
 impl GrantRecords {
-    /// The counts agree with the records. The records are in order, and none is empty.
+    /// Checks that the counts agree with the records, and that the records are in order, and none is empty.
     pub(super) fn check(&self) {
         let mut counts = Counts::default();
         self.records.iter().for_each(|record| counts.add(record.counts()));

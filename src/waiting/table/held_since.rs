@@ -1,9 +1,9 @@
-//! Finds, of all locks with waiters, the one that has been held longest.
+//! Finds, among all locks with waiters, the lock that has been held longest.
 //!
-//! A grant's time is in its key. When somebody begins to wait for a lock, the lock is noted here with the time of its oldest grant; a
-//! handover does not change the note. Later grants are younger, so no lock has been held for longer than its note says. A query looks at
-//! the locks in the order of the notes, and corrects notes that are out of date, until it finds a note that is still right: no lock behind
-//! it can have been held longer.
+//! The time when a grant was made is in the lock's key. When somebody begins to wait for a lock, the lock is noted here with the time of
+//! its oldest grant. A handover does not change this note. Later grants are younger, so no lock has been held for longer than its note
+//! says. A query looks at the locks in the order of the notes, and corrects notes that are out of date, until it finds a note that is still
+//! right. No lock behind this note can have been held longer.
 
 use std::num::NonZero;
 
@@ -11,7 +11,7 @@ use super::index::Index;
 use super::lock_id::LockId;
 use crate::lock::Millis;
 
-/// A time in ms. It is not 0, so that an `Option` takes no more memory.
+/// A time in ms since 1970. The time is never 0, so that an `Option` of it takes no more memory.
 pub(super) type Since = NonZero<Millis>;
 
 /// The locks, each with a time since which it has been held at the earliest.
@@ -28,7 +28,7 @@ impl HeldSince {
         self.0.first()
     }
 
-    /// Replaces a lock's earlier note; with `None`, removes it. `held` is the copy of the note in the lock's entry.
+    /// Replaces a lock's earlier note, or removes the note if `since` is `None`. `held` is the copy of the note in the lock's entry.
     pub(super) fn note(&mut self, held: &mut Option<Since>, since: Option<Since>, id: &LockId) {
         self.0.set(id, std::mem::replace(held, since), since);
     }

@@ -1,7 +1,7 @@
-//! Indexes: rows in the order of a key that follows from the row. A row without the key is not in the index.
+//! Indexes: each index has rows in the order of a key that is computed from the row. A row without this key is not in the index.
 //!
-//! Nobody adds a row to an index, or takes it out. Each kind of row is changed by one function, which computes the keys of the row before
-//! and after the change, and has the difference written:
+//! No code adds rows to an index or removes them directly. Instead, one function changes each kind of row, computes the keys of the row
+//! before and after the change, and has the difference written:
 //!
 //! | row | its keys | the function | what writes the difference |
 //! |---|---|---|---|
@@ -11,8 +11,8 @@
 //! | `Pending` | `target()` | `Replication::write` | the same |
 //! | `Since` of a lock | all of it | `HeldSince::note` | the same |
 //!
-//! A new index of waiters needs a key in `WaiterKeys` (for bytes, a hash: a key is `Copy`), a field in `Waiters` and in `Indexes`, a line in
-//! `Indexes::write`, and one in `check`, which computes all indexes anew and compares them.
+//! A new index of waiters needs a key in `WaiterKeys` (bytes need a hash there, because a key is `Copy`), a field in `Waiters` and in
+//! `Indexes`, a line in `Indexes::write`, and a line in `check`, which computes all indexes anew and compares them.
 
 use std::collections::BTreeSet;
 use std::collections::btree_set::Range;
@@ -29,7 +29,7 @@ impl<K: Copy + Ord, Id: Clone + Ord> Index<K, Id> {
         Self(BTreeSet::new())
     }
 
-    /// Moves a row whose key has changed; `None`: no key.
+    /// Moves a row whose key has changed from `from` to `to`. Without a key (`None`), the row is not in the index.
     #[inline(always)]
     pub(super) fn set(&mut self, id: &Id, from: Option<K>, to: Option<K>) {
         if from == to {
@@ -63,7 +63,7 @@ impl<K: Copy + Ord, Id: Clone + Ord> Index<K, Id> {
 }
 
 impl<K: Copy + Ord> Index<K, RequestId> {
-    /// The requests with this key, in order of arrival.
+    /// Returns the requests with this key, in order of arrival.
     pub(super) fn of(&self, key: K) -> impl DoubleEndedIterator<Item = RequestId> {
         self.range((key, RequestId::MIN)..=(key, RequestId::MAX)).map(|(_, request)| *request)
     }

@@ -1,4 +1,4 @@
-//! Holders that want to hear what becomes of their grants.
+//! Listening holders: holders that get messages when their grants end, or when somebody waits for their locks.
 
 use std::collections::VecDeque;
 
@@ -16,15 +16,15 @@ pub(crate) struct Listeners<'a> {
 }
 
 impl Listeners<'_> {
-    /// Has the holder of this grant hear on this channel, and no other, what becomes of the grant. If somebody waits, the holder is told at
-    /// once, even if it has been told before: a holder asks again when it may have missed a message.
+    /// From now on, the holder of this grant gets its messages about the grant on this channel, and on no other. If somebody waits, the
+    /// holder is told so at once, even if it has been told before, because a holder asks again when it may have missed a message.
     pub(crate) fn watch(&mut self, at: LockRef<'_>, fence: Fence, owner: Owner<'static>, channel: Channel) {
         self.set(at, fence, Listener { owner, channel, claimed: true, told: false });
         self.tell_wanted(at);
     }
 
-    /// Has the holder hear what becomes of a grant that it has not claimed yet. Until it claims the grant, it is not told that somebody
-    /// waits, since it does not know yet what to release.
+    /// Like `watch`, for a holder that has not claimed its grant yet. Until then, the holder is not told that somebody waits, because it
+    /// does not know yet what to release.
     pub(crate) fn watch_unclaimed(
         &mut self,
         at: LockRef<'_>,
@@ -51,7 +51,7 @@ impl Listeners<'_> {
         self.tell_wanted(at);
     }
 
-    /// Has the holders told that somebody waits, once for each queue that forms behind them.
+    /// If somebody waits, has the holders told so, once for each queue that forms behind them.
     pub(crate) fn tell_wanted(&mut self, at: LockRef<'_>) {
         if let Some((id, entry)) = self.locks.entries.get_key_mut(at)
             && entry.want()
@@ -60,7 +60,7 @@ impl Listeners<'_> {
         }
     }
 
-    /// The message to the next holder that somebody waits. The remaining holders follow.
+    /// Returns the message that tells the next holder that somebody waits. The remaining holders are told afterwards.
     pub(super) fn next_wanted(&mut self, id: LockId) -> Option<Message> {
         let entry = self.locks.entries.get_mut(id.to_ref())?;
         let message = entry.next_wanted()?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use foldhash::fast::RandomState;
 use indexmap::Equivalent;
 
-/// The hash of names. It has a random seed, since clients choose the names.
+/// The hash function for names. Its seed is random, so that clients can't choose names with the same hash.
 pub(super) static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// A lock, by database and name.
@@ -17,7 +17,7 @@ pub(crate) struct LockId {
 }
 
 impl LockId {
-    /// Comes before all names.
+    /// Returns an id that comes before the ids of all locks.
     pub(super) fn first() -> Self {
         Self { db: i32::MIN, key: Arc::default() }
     }
@@ -43,15 +43,15 @@ impl LockRef<'_> {
         LockId { db: self.db, key: self.key.into() }
     }
 
-    /// The number that the lock counts for in limits on connections and pages. A long name counts once more for each kB, since names are
-    /// copied and may have any length.
+    /// Returns for how many locks this lock counts in the limits of connections and pages. A long name counts once more for each 1,024
+    /// bytes, because names are copied and may have any length.
     pub(crate) fn weight(self) -> usize {
         1 + self.key.len() / 1024
     }
 }
 
-/// `LockId` and `LockRef` have the same hash, of the name alone, since each step on a lock computes it. Few names are used in several
-/// databases.
+/// `LockId` and `LockRef` have the same hash, so that a `LockRef` finds a `LockId` in a hash table. The hash leaves the database out, to be
+/// faster: few names are used in several databases.
 impl Hash for LockId {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.to_ref().hash(hasher);

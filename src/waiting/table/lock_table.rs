@@ -11,11 +11,11 @@ use super::entry::LockEntry;
 use super::held_since::Since;
 use super::lock_id::{HASHES, LockId, LockRef};
 
-/// A hash table of entries, because each step on any lock looks its entry up once. The table is allocated with the first entry.
+/// A hash table of entries, because each step on any lock looks the lock's entry up once. The table is allocated with the first entry.
 ///
-/// It is divided into parts, by hash, and each part grows by itself: a table grows by copying all its entries, and one step may not cost
-/// more than copying about ten thousand. In its part each entry has an index, so that a walk through all entries can be interrupted. The
-/// entries are boxed, so that copying them is cheap.
+/// The table is divided into parts, by hash, and each part grows separately. A hash table grows by copying all its entries, and one step
+/// may not cost more than copying about ten thousand entries. Each entry has an index in its part, so that a walk through all entries can
+/// be interrupted. The entries are boxed, so that copying them is cheap.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct LockTable {
@@ -30,11 +30,11 @@ struct Table {
     first: Part,
     /// Part 1 and the parts after it.
     others: Box<[Part]>,
-    /// The place of the entry that was found last.
+    /// Where the entry is that was found last.
     last: Last,
 }
 
-/// The number of a part, and the index of an entry in it.
+/// The number of a part, and the index of an entry in that part, in one integer.
 #[derive(Debug, Default)]
 struct Last(AtomicU64);
 
@@ -77,7 +77,7 @@ struct Entry {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Cursor {
     part: usize,
-    /// The number of entries of this part that are still to be seen, which are the first ones.
+    /// The number of entries of this part that the walk has not visited yet. They are the first entries of the part.
     left: usize,
 }
 
@@ -96,15 +96,15 @@ impl Table {
         self.others.get_mut(number.wrapping_sub(1)).unwrap_or(&mut self.first)
     }
 
-    /// The hash of a name, and the number of its part.
+    /// Returns the hash of a name, and the number of the part for this name.
     #[inline(always)]
     fn hash(&self, at: LockRef<'_>) -> (u64, usize) {
         let hash = self.hasher.hash_one(at);
-        // These are not the bits of the hash that the part itself uses.
+        // These bits of the hash choose the part. The hash table of the part uses other bits.
         (hash, (hash >> 40) as usize % PARTS)
     }
 
-    /// The place of an entry: the number of its part, and its index there. The last place is remembered, since a step asks for the same
+    /// Returns the number of an entry's part, and the entry's index there. Remembers the last result, because a step asks for the same
     /// entry many times.
     #[inline(always)]
     fn find(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
@@ -170,12 +170,12 @@ impl LockTable {
         self.get_key_mut(at).map(|(_, entry)| entry)
     }
 
-    /// An entry, with its name as the table has it.
+    /// Returns an entry, with its name as the table has it.
     pub(super) fn get_key_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut LockEntry)> {
         self.table.as_mut()?.entry_mut(at).map(|(id, entry)| (id, entry.entry.as_mut()))
     }
 
-    /// The name of an entry, the entry, and its note in `HeldSince`.
+    /// Returns the name of an entry, the entry, and the lock's note in `HeldSince` (since when it has been held).
     pub(super) fn get_held_mut(
         &mut self,
         at: LockRef<'_>,
@@ -184,18 +184,19 @@ impl LockTable {
         Some((id, entry, held))
     }
 
-    /// The name of an entry: another reference to the table's name, not a copy.
+    /// Returns the name of an entry. This is another reference to the name in the table, not a copy.
     pub(super) fn id(&self, at: LockRef<'_>) -> Option<LockId> {
         self.table.as_ref()?.entry(at).map(|(id, _)| id.clone())
     }
 
-    /// The position after the last entry, where a walk begins.
+    /// Returns the position after the last entry, where a walk begins.
     pub(super) fn end(&self) -> Cursor {
         Cursor { part: PARTS - 1, left: usize::MAX }
     }
 
-    /// The entry before the cursor, which is to be seen next. A walk sees all entries that were there when it began: if an entry is
-    /// dropped, the last entry of its part takes its place, and that one has been seen.
+    /// Returns the entry before the cursor, which the walk visits next. A walk visits all entries that were there when it began. If an
+    /// entry is removed, the last entry of its part moves to the free index, and the walk either has visited this entry or still comes to
+    /// it.
     pub(super) fn before(&self, cursor: &mut Cursor) -> Option<&LockId> {
         let table = self.table.as_ref()?;
         loop {
@@ -209,7 +210,7 @@ impl LockTable {
         }
     }
 
-    /// The entry of this name. It is made if there is none.
+    /// Returns the entry of this name. Makes the entry if there is none.
     pub(super) fn open(&mut self, id: LockId) -> &mut LockEntry {
         let table = self.table.get_or_insert_with(Table::new);
         let (hash, number) = table.hash(id.to_ref());
@@ -240,7 +241,7 @@ impl LockTable {
 }
 
 impl Cursor {
-    /// Moves the cursor past the entry that has been seen.
+    /// Moves the cursor past the entry that the walk has just visited.
     pub(super) fn advance(&mut self) {
         self.left = self.left.saturating_sub(1);
     }
@@ -256,7 +257,7 @@ impl LockTable {
         self.entries().map(|(id, entry)| (id, entry.entry.as_ref()))
     }
 
-    /// All notes in entries, with the names of their locks.
+    /// Returns all notes in `HeldSince`, with the names of their locks.
     pub(super) fn held(&self) -> impl Iterator<Item = (Since, &LockId)> {
         self.entries().filter_map(|(id, entry)| Some((entry.held?, id)))
     }
@@ -283,7 +284,7 @@ impl LockTable {
     }
 }
 
-/// Tables are compared without regard to order, since each has a seed of its own.
+/// Tables are equal if they have the same entries, in any order.
 #[cfg(test)]
 impl PartialEq for LockTable {
     fn eq(&self, other: &Self) -> bool {
@@ -301,7 +302,7 @@ impl Eq for LockTable {}
 mod tests {
     use super::*;
 
-    /// When all entries are removed, one after the other, parts that had many free their memory.
+    /// When all entries are removed, one after the other, parts that had many entries free their memory.
     #[test]
     fn a_table_gives_the_memory_of_many_entries_back() {
         for (count, is_kept) in [(8, true), (1_000, false)] {

@@ -1,5 +1,5 @@
-//! All that is known of each lock, and when to look at it. Nothing here knows of connections, or more of a waiter than its number and
-//! owner.
+//! All that the module knows of each lock, and when a timer has to settle it. This file knows nothing of connections, and of a waiter only
+//! its number and owner.
 
 use super::entry::{LockEntry, Unsettled};
 use super::grant_record::Expired;
@@ -15,12 +15,12 @@ use crate::lock::{Fence, Grant, Millis, Owner};
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(crate) struct Locks {
-    /// The entries. An entry with nothing left is dropped, so a lock of which nothing is known costs one look-up.
+    /// The entries of locks. An entry with nothing left is dropped, so a lock about which nothing needs to be known costs only one look-up.
     pub(super) entries: LockTable,
     pub(crate) timers: Timers,
-    /// The walks through all entries that have begun and not ended.
+    /// The walks through all entries that have begun and have not ended.
     pub(super) sweeps: Sweeps,
-    /// Since when each lock with waiters has been held. This is only shown, and decides nothing.
+    /// Since when each lock with waiters has been held. Only operators are shown this, and no decision depends on it.
     pub(super) held: HeldSince,
 }
 
@@ -34,23 +34,24 @@ impl Locks {
         }
     }
 
-    /// Whether nobody waits for any lock and no connection keeps a lock alive, as on many servers most of the time.
+    /// Whether no lock has an entry: nobody waits for a lock, and no connection keeps a grant alive. On many servers, this is so most of
+    /// the time.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether nobody waits for this lock, no connection keeps it alive, and nothing of it is to be taken back.
+    /// Whether this lock has no entry: see `LockAccess::idle`.
     pub(crate) fn is_idle(&self, at: LockRef<'_>) -> bool {
         self.entries.lacks(at)
     }
 
-    /// The entry of a lock, or an empty entry if it has none.
+    /// Returns the entry of a lock, or an empty entry if the lock has none.
     pub(crate) fn lock(&self, at: LockRef<'_>) -> &LockEntry {
         static NOTHING: LockEntry = LockEntry::new();
         self.entries.get(at).unwrap_or(&NOTHING)
     }
 
-    /// Changes an entry, if there is one, and drops it if nothing is left of it.
+    /// Changes the entry of a lock, if there is one, and drops the entry if nothing is left in it.
     pub(crate) fn change<R>(&mut self, at: LockRef<'_>, body: impl FnOnce(&mut LockEntry) -> R) -> Option<R> {
         let entry = self.entries.get_mut(at)?;
         let result = body(entry);
@@ -61,19 +62,19 @@ impl Locks {
         Some(result)
     }
 
-    /// The name of a lock, and its entry, which is made if there is none.
+    /// Returns the name of a lock, and its entry. Makes the entry if there is none.
     pub(super) fn open(&mut self, at: LockRef<'_>) -> (LockId, &mut LockEntry) {
         let id = self.id(at);
         (id.clone(), self.entries.open(id))
     }
 
-    /// The name of a lock. If the lock has an entry, this is a reference to the entry's name, and not a copy.
+    /// Returns the name of a lock. If the lock has an entry, this is another reference to the entry's name, and not a copy.
     pub(super) fn id(&self, at: LockRef<'_>) -> LockId {
         self.entries.id(at).unwrap_or_else(|| at.to_id())
     }
 
-    /// Takes a waiter out of the queue of a lock. `granted`: its grant, if it got one. Returns the next waiter, if this waiter was first
-    /// and got no grant.
+    /// Takes a waiter out of the queue of a lock. `granted` is the fence of the waiter's grant, if it got one. Returns the new first
+    /// waiter, if the waiter that left was first and got no grant.
     pub(super) fn leave(
         &mut self,
         at: LockRef<'_>,
@@ -94,7 +95,8 @@ impl Locks {
             return None;
         }
         let next = entry.head().filter(|_| was_first);
-        // A holder's re-entries pass over two of the holder's own waiters at most. This waiter may have been one of the two.
+        // A holder's re-entries pass over two of the holder's own waiters at most. The waiter that left may have been one of these two, so
+        // a timer checks the waiters behind it.
         if entry.queue.next_of(owner, Some(hold.request)).is_some() {
             self.recheck_by(at, 0);
         } else if entry.is_over() {
@@ -104,7 +106,8 @@ impl Locks {
         next
     }
 
-    /// Takes the parts of a lock that are to be settled. Its timers that are due are cancelled, since it is settled now.
+    /// Returns the parts of a lock that have to be settled. Cancels the lock's timers that are due, because the caller settles the lock
+    /// now.
     pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> Unsettled {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return Unsettled::default() };
         let renewal = entry.timers.is_renewal_due(now);
@@ -112,8 +115,8 @@ impl Locks {
         entry.take_up(renewal)
     }
 
-    /// Has everything that is known of a lock compared with the lock's key, at `time` at the latest. Returns whether anything is known of
-    /// the lock.
+    /// Sets a timer, for `time` at the latest, that compares all that the module knows of a lock with the lock's key. Returns whether the
+    /// lock has an entry.
     pub(crate) fn recheck_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
         entry.recheck = true;
@@ -121,7 +124,8 @@ impl Locks {
         true
     }
 
-    /// Sets a timer of a lock for `time` at the latest; 0: at once. If nothing is known of the lock, sets no timer and returns `false`.
+    /// Sets a timer of a lock for `time` (in ms since 1970) at the latest; 0: at once. If the lock has no entry, sets no timer and returns
+    /// `false`.
     pub(crate) fn set_timer(&mut self, lane: Lane, at: LockRef<'_>, time: Millis) -> bool {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
         self.timers.set(&mut entry.timers, lane, id, time);
@@ -132,12 +136,12 @@ impl Locks {
         self.set_timer(Lane::Look, at, time)
     }
 
-    /// Has the sessions of a lock looked at, at `time` at the latest. Returns whether anything is known of the lock.
+    /// Sets a timer, for `time` at the latest, that looks at the sessions of a lock. Returns whether the lock has an entry.
     pub(crate) fn renew_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
         self.set_timer(Lane::Renewal, at, time)
     }
 
-    /// Has the sessions of a lock looked at when the first of them is to be renewed.
+    /// Sets a timer that looks at the sessions of a lock when the first of them has to renew its lease.
     pub(crate) fn renew_next(&mut self, at: LockRef<'_>) {
         if let Some(first) = self.lock(at).grants.next_renewal() {
             self.renew_by(at, first);
@@ -149,37 +153,38 @@ impl Locks {
         self.timers.cancel_all(&mut entry.timers, id);
     }
 
-    /// Takes the lock that is due first in this lane, if its time has come.
+    /// Returns the lock whose timer in this lane was due first, if its time has come, and clears this timer.
     pub(crate) fn take_due(&mut self, lane: Lane, now: Millis) -> Option<LockId> {
         let (id, entry) = self.entries.get_key_mut(self.timers.first_due(lane, now)?.to_ref())?;
         self.timers.taken(&mut entry.timers, lane, id);
         Some(id.clone())
     }
 
-    /// If a timer of a lock is still due after the lock was looked at, moves the timer to the next millisecond: see `Timers::put_off`.
+    /// If a timer of a lock is still due after the lock has been settled, moves the timer to the next millisecond: see `Timers::put_off`.
     pub(crate) fn put_off(&mut self, lane: Lane, at: LockRef<'_>, now: Millis) {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return };
         self.timers.put_off(&mut entry.timers, lane, id, now);
     }
 
-    /// Notes that a lock's key was changed, and has the lock looked at now. Returns whether anything is known of the lock.
+    /// Notes that a lock's key was changed, and sets a timer that settles the lock at once. Returns whether the lock has an entry.
     pub(crate) fn touched(&mut self, at: LockRef<'_>) -> bool {
         let number = self.sweeps.next_number();
         self.touched_by(at, number)
     }
 
-    /// Notes the change with this number to the key of a lock. A grant that was kept after the change is not affected.
+    /// Notes the change with this number to the key of a lock. The change does not affect a grant that `keep_expired` kept later.
     fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
         self.change(at, |entry| entry.grants.touched_by(number));
         self.recheck_by(at, 0)
     }
 
-    /// Has all locks of a database looked at soon, since something has happened to all its keys; `None`: of all databases.
+    /// Starts a walk that has all locks of a database settled, because something has happened to all its keys. `None` stands for all
+    /// databases.
     pub(crate) fn touched_db(&mut self, db: Option<i32>) {
         self.sweeps.start(Kind::Touched(db), self.entries.end());
     }
 
-    /// Has all locks looked at soon, since a setting has changed and a waiter may now fit.
+    /// Starts a walk that has all locks settled, because a setting has changed, so that waiters may now fit.
     pub(crate) fn rules_changed(&mut self) {
         self.sweeps.start(Kind::Rules, self.entries.end());
     }
@@ -200,7 +205,7 @@ impl Locks {
         true
     }
 
-    /// Keeps a grant whose lease ended during a freeze.
+    /// Keeps a grant whose lease ended during a freeze, so that a step can give the grant back.
     pub(crate) fn keep_expired(&mut self, at: LockRef<'_>, grant: Grant) {
         let (kept_at, fence) = (self.sweeps.last_number(), grant.fence());
         self.change(at, |entry| {
@@ -210,14 +215,14 @@ impl Locks {
         self.look_by(at, 0);
     }
 
-    /// The grants that `keep_expired` kept, and that may be given back.
+    /// Returns the grants that `keep_expired` kept, if they may be given back.
     pub(crate) fn kept_expired(&self, at: LockRef<'_>) -> Vec<Grant> {
         let may_be_given =
             |expired: &&Expired| !expired.for_good && !self.sweeps.is_touched_since(at.db, expired.kept_at);
         self.lock(at).grants.expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
     }
 
-    /// Takes the grants that `keep_expired` kept.
+    /// Takes the grants that `keep_expired` kept, and marks those that must not be given back (`for_good`).
     pub(crate) fn take_expired(&mut self, at: LockRef<'_>) -> Vec<Expired> {
         let mut all = self.change(at, |entry| entry.grants.take_expired()).unwrap_or_default();
         for expired in &mut all {
@@ -226,8 +231,8 @@ impl Locks {
         all
     }
 
-    /// Notes since when a lock is held, by its oldest grant, if somebody waits for it. (A free lock will be held from now on at the
-    /// earliest.) Returns whether somebody is to hear of a lapse, as `is_watched`.
+    /// If somebody waits for a lock, notes since when its oldest grant has held the lock. (For a free lock, `since` is now, because nobody
+    /// can hold the lock earlier.) Returns the same as `is_watched`.
     pub(crate) fn note_held(&mut self, at: LockRef<'_>, since: Millis) -> bool {
         let Some((id, entry, held)) = self.entries.get_held_mut(at) else { return false };
         let since = Since::new(since.max(1));
@@ -237,12 +242,12 @@ impl Locks {
         entry.is_watched()
     }
 
-    /// The lock that may have been held longest, and the time in its note.
+    /// Returns the lock that may have been held longest, and the time in the lock's note.
     pub(crate) fn longest_held(&self) -> Option<(Millis, LockId)> {
         self.held.first().map(|(since, id)| (since.get(), id.clone()))
     }
 
-    /// Corrects the note of a lock: it has been held only since this time.
+    /// Corrects the note of a lock that has been held only since this time.
     pub(crate) fn held_since(&mut self, id: &LockId, since: Millis) {
         if let Some((id, _, held)) = self.entries.get_held_mut(id.to_ref()) {
             self.held.note(held, Since::new(since.max(1)), id);

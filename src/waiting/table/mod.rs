@@ -1,22 +1,23 @@
 //! The table of waiters: who waits where, in memory. Nothing here changes anything in the server.
 //!
-//! Calls go down only: from `WaitTable` to what borrows its parts, and from there to the parts, which do not call one another.
+//! Calls go down only: `WaitTable` calls the structs that borrow its parts, these structs call the parts, and the parts do not call one
+//! another.
 //!
-//! - `WaitTable` does what concerns waiters and locks at once: arrivals (`arrivals`), answers (`answers`), places and claims (`claims`),
-//!   timeouts (`due`), and how waits and grants end (`ends`). `view` has what the rules and `DETECT` read.
-//! - `Waits`, `Sessions`, `Listeners` and `Shown` borrow parts of the table. They change waiters, which connection keeps a grant alive, and
-//!   which holder hears of its grant; and show operators what there is.
-//! - `Locks` has, by database and key, all that is known of a lock beside its key (`LockEntry`): its queue, its timers, and a record for
-//!   each grant of which anything is known (`GrantRecord`). It also has the timers of all locks (`Timers`), and walks through all of them
-//!   (`Sweeps`).
-//! - `Waiters` has all that is known of a waiter, by the number of its request; the waiters in queues, by owner (`Owners`); and when
-//!   requests time out, and which requests for several locks are to be tried (`RequestTimers`).
-//! - `Connections` has, by connection, the grants that it keeps alive, and its places.
-//! - `Replication` has the answers and renewals that replicas are to confirm.
-//! - `earlier` has what this server knew as a primary before it was demoted, until all of that has been dropped.
-//! - `index` says how the indexes of all these follow from their rows.
-//! - `outgoing` has the answers that are due, in the order of the grants, and messages to holders.
-//! - `Observers` has what is kept only to be shown, and decides nothing.
+//! - `WaitTable` does what concerns both waiters and locks: arrivals (`arrivals`), answers (`answers`), places and claims (`claims`),
+//!   timeouts (`due`), and how waits and grants end (`ends`). The rules and `DETECT` read the table through `view`.
+//! - `Waits`, `Sessions`, `Listeners` and `Shown` borrow parts of the table. `Waits` changes waiters, `Sessions` changes which connection
+//!   keeps a grant alive, `Listeners` changes which holder gets messages about its grant, and `Shown` returns what operators are shown.
+//! - `Locks` has, by database and key, all that the module knows of a lock beside its key (`LockEntry`): its queue, its timers, and a
+//!   record of each grant about which there is more to know than its key says (`GrantRecord`). `Locks` also has the timers of all locks
+//!   (`Timers`), and the walks through all locks (`Sweeps`).
+//! - `Waiters` has all that the module knows of a waiter, by the number of its request. It also has the waiters in queues, by owner
+//!   (`Owners`), the timeouts of requests, and the requests for several locks that have to be tried (`RequestTimers`).
+//! - `Connections` has, by connection, the grants that the connection keeps alive, and its places.
+//! - `Replication` has the answers and renewals that replicas have to confirm.
+//! - `earlier` has what this server knew as a primary before it was demoted, until the module has dropped all of this.
+//! - `index` has the type of all indexes of these parts, and says how each index follows from its rows.
+//! - `outgoing` has the answers that are due, in the order of the grants, and the messages to holders.
+//! - `Observers` has what only operators are shown. No decision depends on it.
 
 mod answers;
 mod arrivals;
@@ -81,10 +82,10 @@ pub(crate) use waiter::{
     Answer, Arrival, Channel, Confirmed, RequestedLock, RequestedLocks, Session, Told, WaitKind, WaiterInfo,
 };
 
-/// The most waiters or grants of one lock that one step handles if all are to be handled. The next step goes on.
+/// If all waiters or grants of a lock have to be handled, one step handles at most this many of them. The next step goes on.
 pub(crate) const AT_A_TIME: usize = 100;
 
-/// The table of waiters. `C` is a blocked client, as the server knows it.
+/// The table of waiters. `C` is the server's handle of a blocked client.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
 pub(crate) struct WaitTable<C> {
     pub(crate) locks: Locks,
@@ -100,7 +101,7 @@ pub(crate) struct WaitTable<C> {
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 struct Earlier<C> {
     table: WaitTable<C>,
-    /// The locks before this position are still to be dropped.
+    /// The locks before this position have not been dropped yet.
     cursor: Cursor,
 }
 
@@ -117,25 +118,25 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// What operators are shown.
+    /// Lends the parts of which operators are shown something.
     pub(crate) fn shown(&mut self) -> Shown<'_, C> {
         Shown { locks: &self.locks, waiters: &self.waiters, observers: &mut self.observers }
     }
 
-    /// The waiters, to be changed.
+    /// Lends the waiters for changes.
     #[inline(always)]
     pub(crate) fn waits(&mut self) -> Waits<'_, C> {
         Waits::new(&mut self.waiters, &mut self.connections, &mut self.replication)
     }
 
-    /// The sessions, to be changed.
+    /// Lends the sessions for changes.
     #[inline(always)]
     pub(crate) fn sessions(&mut self) -> Sessions<'_> {
         let Self { locks, connections, replication, .. } = self;
         Sessions { locks, connections, replication }
     }
 
-    /// The listening holders, to be changed.
+    /// Lends the listening holders for changes.
     #[inline(always)]
     pub(crate) fn listeners(&mut self) -> Listeners<'_> {
         Listeners { locks: &mut self.locks, outgoing: &mut self.outgoing }

@@ -8,13 +8,13 @@ use super::queue::RequestId;
 use super::waiter::Waiter;
 use crate::lock::Owner;
 
-/// All waiters in queues, by a hash of their owners, since hashes are compared faster than names. Two owners may have the same hash, but no
-/// client can know which.
+/// All waiters in queues, by a hash of their owners, because hashes are compared faster than names. Two owners may have the same hash, but
+/// no client can know which owners these are.
 #[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Clone, Hash))]
 pub(super) struct Owners {
     waits: Index<u64, RequestId>,
-    /// The places among the waiters, by a hash of the owner and its locks.
+    /// The places (waiters that are not blocked), by a hash of the owner and of the locks for which it waits.
     places: Index<u64, RequestId>,
     /// The number of waiters for several locks.
     several: usize,
@@ -25,7 +25,7 @@ impl Owners {
         Self { waits: Index::new(), places: Index::new(), several: 0 }
     }
 
-    /// Notes that a waiter is `queued`, or has left.
+    /// Notes that a waiter is in its queues (`queued`), or has left them.
     #[inline(always)]
     pub(super) fn set<C>(&mut self, request: RequestId, waiter: &Waiter<C>, queued: bool) {
         let (owner, locks) = (&waiter.ask.owner, &waiter.locks);
@@ -41,17 +41,16 @@ impl Owners {
         self.several = if queued { self.several + several } else { self.several - several };
     }
 
-    /// The number of waiters.
     pub(super) fn len(&self) -> usize {
         self.waits.len()
     }
 
-    /// The waits of this owner, and of any other owner with the same hash, in order of arrival.
+    /// Returns the waits of this owner, and of any other owner with the same hash, in order of arrival.
     pub(super) fn perhaps(&self, owner: &Owner<'_>) -> impl Iterator<Item = RequestId> {
         self.waits.of(HASHES.hash_one(owner))
     }
 
-    /// This owner's places for these locks in any order, and other places with the same hash, the latest first.
+    /// Returns this owner's places for these locks in any order, and other places with the same hash, the latest place first.
     pub(super) fn perhaps_places<'a>(
         &self,
         owner: &Owner<'_>,
@@ -66,7 +65,7 @@ impl Owners {
     }
 }
 
-/// The hash of a place. It does not depend on the order in which the locks are named.
+/// Returns the hash of a place. The hash does not depend on the order in which the locks are named.
 fn place_hash<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = LockRef<'a>>, several: bool) -> u64 {
     let locks = locks.fold(0_u64, |sum, at| sum.wrapping_add(HASHES.hash_one((at.db, at))));
     HASHES.hash_one((owner, locks, several))

@@ -23,7 +23,7 @@ pub(super) struct PendingHold {
     pub(super) request: RequestId,
     /// How many locks the waiter waited for.
     pub(super) locks: u32,
-    /// Whether the hold is the client's own. A client that asked with `ONCE` shares the hold of another client.
+    /// Whether the hold is the client's own. A client that asked with `ONCE` may share the hold of another client instead.
     pub(super) own: bool,
     /// Whether the waiter's connection will keep the grant alive once the waiter has been told.
     pub(super) binds: bool,
@@ -72,20 +72,20 @@ impl PendingHolds {
         Some(hold)
     }
 
-    /// Sets whether the waiter's connection is to keep the grant alive.
+    /// Sets whether the waiter's connection has to keep the grant alive.
     pub(super) fn set_binds(&mut self, request: RequestId, binds: bool) {
         if let Some(hold) = self.get_mut(request) {
             hold.binds = binds;
         }
     }
 
-    /// Notes that no blocked client's connection is to keep the grant alive.
+    /// Notes that no connection of a blocked client has to keep the grant alive.
     pub(super) fn end_binds(&mut self) {
         let blocked = self.holds.iter_mut().filter(|hold| !hold.to_claim);
         blocked.for_each(|hold| hold.binds = false);
     }
 
-    /// Notes that a waiter shares a hold, and has none of its own.
+    /// Notes that a waiter shares a hold of its owner, and has no hold of its own.
     pub(super) fn share_with(&mut self, request: RequestId) {
         if let Some(hold) = self.get_mut(request) {
             let shares = std::mem::take(&mut hold.own);
@@ -93,14 +93,15 @@ impl PendingHolds {
         }
     }
 
-    /// Notes that all blocked clients share a hold of this grant, and have none of their own.
+    /// Notes that all blocked clients share a hold of this grant, and have no holds of their own.
     pub(super) fn share_with_blocked(&mut self) {
         for hold in self.holds.iter_mut().filter(|hold| !hold.to_claim) {
             self.sharing += u32::from(std::mem::take(&mut hold.own));
         }
     }
 
-    /// Passes the hold of a client that is gone on to a client that came later and shares the hold. Returns whether there is such a client.
+    /// Passes the hold of a client that is gone on to a client that came later and shares this hold. Returns whether there is a client like
+    /// this.
     pub(super) fn transfer(&mut self, hold: &PendingHold) -> bool {
         if self.sharing == 0 {
             return false;

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use crate::lock::Owner;
 
-/// The number of a request, which rises with the time of arrival over all locks. It is never used twice while the server lives.
+/// The number of a request, which rises with the time of arrival over all locks. No number is used twice while the server lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RequestId(pub(crate) NonZeroU64);
 
@@ -19,12 +19,12 @@ impl RequestId {
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) enum Queue {
-    /// A short queue, as most are, in order of arrival. A list takes a fraction of the memory of two trees.
+    /// A short queue, in order of arrival. Most queues are short, and a list takes a fraction of the memory of two trees.
     Few(Vec<(RequestId, Owner<'static>)>),
     Many {
-        /// In order of arrival, since requests' numbers rise.
+        /// The waiters by number, which is the order of arrival.
         arrivals: BTreeSet<RequestId>,
-        /// The same waiters by owner: a new holder's own waiters re-enter at once, wherever they are in the queue.
+        /// The same waiters by owner, because a new holder's own waiters re-enter at once, wherever they are in the queue.
         owners: BTreeSet<(Owner<'static>, RequestId)>,
     },
 }
@@ -48,7 +48,7 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Adds a waiter behind all others. Its number is greater than theirs.
+    /// Adds a waiter behind all others. Its number must be greater than theirs.
     pub(super) fn join(&mut self, request: RequestId, owner: Owner<'static>) {
         match self {
             Self::Few(waiters) if waiters.len() < FEW => {
@@ -83,7 +83,7 @@ impl Queue {
         }
     }
 
-    /// The next waiter to be served.
+    /// Returns the next waiter to be served.
     pub(super) fn head(&self) -> Option<RequestId> {
         match self {
             Self::Few(waiters) => waiters.first().map(|(request, _)| *request),
@@ -91,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// The first waiter of this owner that came after the request `seen`.
+    /// Returns the first waiter of this owner that came after the request `seen`.
     pub(super) fn next_of(&self, owner: &Owner<'static>, seen: Option<RequestId>) -> Option<RequestId> {
         match (self, seen) {
             (Self::Many { owners, .. }, Some(seen)) => {
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// The waiters of this owner, in order of arrival.
+    /// Returns the waiters of this owner, in order of arrival.
     pub(super) fn all_of(&self, owner: &Owner<'static>) -> impl DoubleEndedIterator<Item = RequestId> {
         let (few, many) = match self {
             Self::Few(waiters) => (waiters.as_slice(), None),
@@ -117,12 +117,11 @@ impl Queue {
         few.chain(many.into_iter().flatten().map(|(_, request)| *request))
     }
 
-    /// All waiters, in order of arrival.
     pub(super) fn iter(&self) -> impl Iterator<Item = RequestId> {
         self.after(None)
     }
 
-    /// The waiters after the request `seen`, in order of arrival.
+    /// Returns the waiters that came after the request `seen`, in order of arrival.
     pub(super) fn after(&self, seen: Option<RequestId>) -> impl Iterator<Item = RequestId> {
         let (few, many) = match self {
             Self::Few(waiters) => (waiters.as_slice(), None),
@@ -138,7 +137,7 @@ impl Queue {
 
 #[cfg(any(test, debug_assertions))]
 impl Queue {
-    /// Both indexes of a long queue have the same waiters.
+    /// Checks that a short queue is in order, and that both sets of a long queue have the same waiters.
     pub(super) fn check(&self) {
         match self {
             Self::Few(waiters) => assert!(waiters.is_sorted_by(|(one, _), (next, _)| one < next)),

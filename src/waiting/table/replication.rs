@@ -1,7 +1,7 @@
-//! The grants, extensions and renewals that replicas are to confirm.
+//! The grants, extensions and renewals that replicas have to confirm.
 //!
-//! A change is confirmed once enough replicas have come to its offset in the stream of replication. The offset is known only when the step
-//! is over. Then the replicas are asked how far they are.
+//! A change is confirmed once enough replicas have acknowledged the replication stream up to the offset of the change. The module learns
+//! this offset only after the step, and then asks the replicas how much of the stream they have.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -11,10 +11,10 @@ use super::lock_id::LockId;
 use super::queue::RequestId;
 use crate::lock::{Deadline, Fence, Millis};
 
-/// An offset in the stream of replication, in bytes.
+/// An offset in the replication stream, in bytes.
 pub(crate) type Offset = i64;
 
-/// How many replicas are to confirm a change, and for how long, in ms, the client waits for that.
+/// How many replicas have to confirm a change, and within how many ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Confirm {
@@ -22,7 +22,7 @@ pub(crate) struct Confirm {
     pub(crate) within: u32,
 }
 
-/// A change that replicas are to confirm.
+/// A change that replicas have to confirm.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Awaited {
@@ -46,7 +46,8 @@ impl Pending {
     }
 }
 
-/// How many replicas have to confirm a change, and its offset; `None`, which comes first: replicas have not been asked about it yet.
+/// How many replicas have to confirm a change, and its offset. `None`, which comes first in the order, says that the replicas have not been
+/// asked about this change yet.
 type Target = Option<(NonZeroU32, Offset)>;
 
 #[derive(Debug)]
@@ -54,7 +55,7 @@ type Target = Option<(NonZeroU32, Offset)>;
 pub(crate) struct Replication {
     pending: BTreeMap<Awaited, Pending>,
     by_target: Index<Target, Awaited>,
-    /// A question to the replicas is open. Changes that come meanwhile are covered by the next question.
+    /// Whether a question to the replicas is open. The next question covers the changes that are made meanwhile.
     question: bool,
 }
 
@@ -67,8 +68,8 @@ pub(crate) struct Moved {
 }
 
 impl Confirm {
-    /// When it is too late to confirm a change: when `within` is over, or in the last millisecond of `lease`, which is the lease without
-    /// the change.
+    /// Returns when it is too late to confirm a change, in ms since 1970: when `within` is over, or in the last millisecond of the lease
+    /// without the change, which ends at `lease`.
     pub(super) fn ends(self, lease: Deadline, now: Millis) -> Millis {
         let by = now.saturating_add(self.within.into()).saturating_add(1);
         match lease {
@@ -88,17 +89,17 @@ impl Replication {
         self.pending.is_empty()
     }
 
-    /// The number of answers and renewals that replicas are to confirm.
+    /// Returns the number of answers and renewals that replicas have to confirm.
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether replicas are to be asked now.
+    /// Whether the module has to ask the replicas now.
     pub(crate) fn is_to_ask(&self) -> bool {
         !self.question && self.by_target.first().is_some_and(|(target, _)| target.is_none())
     }
 
-    /// Notes that replicas have been asked. All changes so far are before this offset.
+    /// Notes that the module has asked the replicas. All changes so far are before this offset.
     pub(crate) fn asked(&mut self, offset: Offset) {
         self.question = true;
         while let Some((None, awaited)) = self.by_target.first() {
@@ -109,12 +110,12 @@ impl Replication {
         }
     }
 
-    /// Notes that a replica has answered, or that the question is not waited for any longer.
+    /// Notes that a replica has answered, or that the module no longer waits for an answer.
     pub(crate) fn heard(&mut self) {
         self.question = false;
     }
 
-    /// Writes what is pending, with the index. No other code does so.
+    /// Writes a pending change, or removes it, also in the index. No other code does this.
     fn write(&mut self, awaited: &Awaited, pending: Option<Pending>) {
         let earlier = match pending {
             Some(pending) => self.pending.insert(awaited.clone(), pending),
@@ -123,7 +124,7 @@ impl Replication {
         self.by_target.set(awaited, earlier.map(Pending::target), pending.map(Pending::target));
     }
 
-    /// Sets how many replicas are to confirm a change; `None`: the change need not be confirmed.
+    /// Changes how many replicas have to confirm a change; `None`: the change needs no confirmation.
     #[inline(always)]
     pub(super) fn set(
         &mut self,
@@ -131,17 +132,18 @@ impl Replication {
         from: Option<NonZeroU32>,
         to: Option<NonZeroU32>,
     ) {
-        // On most servers, there is never anything to confirm.
+        // On most servers, replicas never have anything to confirm, so this check saves the work.
         if from != to {
             self.write(&awaited(), to.map(|replicas| Pending { replicas, offset: None }));
         }
     }
 
-    /// A change that enough replicas have confirmed. `acks`: how far each replica is, the farthest first.
+    /// Returns a change that enough replicas have confirmed. `acks` has the offset that each replica has acknowledged, the highest offset
+    /// first.
     pub(super) fn confirmed(&self, acks: &[Offset]) -> Option<&Awaited> {
         let mut replicas = NonZeroU32::MIN;
         loop {
-            // For each number of replicas, only the change that comes first in the stream has to be checked.
+            // Among changes that need the same number of replicas, only the first in the stream has to be checked.
             let from = (Some((replicas, Offset::MIN)), Awaited::Answer(RequestId::MIN));
             let (target, awaited) = self.by_target.range(from..).next()?;
             let (needed, offset) = (*target)?;
@@ -185,7 +187,7 @@ impl Replication {
         });
     }
 
-    /// Makes offsets relative to `by`. Offsets before it become equal, and so do those from `most` on.
+    /// Subtracts `by` from all offsets. Results below 1 become 1, and results above `most` become `most`.
     pub(super) fn shift_offsets(&mut self, by: Offset, most: Offset) {
         self.change_all(|awaited, offset| (awaited, offset.map(|offset| (offset - by).clamp(1, most))));
     }

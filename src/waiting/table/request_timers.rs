@@ -1,4 +1,5 @@
-//! When requests time out, and which requests for several locks are to be tried. This file knows only the numbers of requests.
+//! When requests time out, and which requests for several locks may be able to have them all now. This file knows only the numbers of
+//! requests.
 
 #[cfg(test)]
 use std::collections::BTreeMap;
@@ -13,12 +14,13 @@ use crate::lock::Millis;
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct RequestTimers {
-    /// When requests time out. The server's own timeouts are not used, since some servers lose the answer to a client that times out in the
-    /// same moment in which it is unblocked.
+    /// When requests time out. The module does not use the server's own timeouts, because some servers lose the answer to a client that
+    /// times out in the same moment in which the module unblocks it.
     pub(super) timeouts: Index<Ends, RequestId>,
-    /// The request that is timing out, and how many of its locks have had their last look.
+    /// The request that is timing out, and how many of its locks have been settled for the last time before its client is told so.
     timing_out: Option<(RequestId, usize)>,
-    /// Requests for several locks that may be able to have them all now. They don't follow from the waiters: all are set aside at once.
+    /// The requests for several locks that may be able to have them all now. This is no index of the waiters (see `index`), because a step
+    /// sets all these requests aside at once.
     tries: BTreeSet<RequestId>,
     last_tried: RequestId,
 }
@@ -28,18 +30,17 @@ impl RequestTimers {
         Self { timeouts: Index::new(), timing_out: None, tries: BTreeSet::new(), last_tried: RequestId::MIN }
     }
 
-    /// When the next request times out.
+    /// Returns when the next request times out, in ms since 1970.
     pub(super) fn next_timeout(&self) -> Option<Millis> {
         self.timeouts.first().map(|(time, _)| time.get())
     }
 
-    /// The request that timed out first, if any has by `now`.
+    /// Returns the request that timed out first, if any request has timed out by `now`.
     pub(super) fn first_timed_out(&self, now: Millis) -> Option<RequestId> {
         self.timeouts.first().filter(|(time, _)| time.get() <= now).map(|(_, request)| *request)
     }
 
-    /// How many of the request's locks have had their last look, before the request is told that its time is up. These looks may take
-    /// several turns.
+    /// Returns how many of the request's locks have been settled for the last time, as `timing_out` notes it. This may take several turns.
     pub(super) fn last_looks(&self, request: RequestId) -> usize {
         self.timing_out.filter(|(last, _)| *last == request).map_or(0, |(_, seen)| seen)
     }
@@ -48,22 +49,22 @@ impl RequestTimers {
         self.timing_out = Some((request, seen));
     }
 
-    /// Has a request for several locks tried soon.
+    /// Notes that a timer has to try soon to grant a request all its locks.
     pub(super) fn try_soon(&mut self, request: RequestId) {
         self.tries.insert(request);
     }
 
-    /// Cancels a try. Returns whether the request was to be tried.
+    /// Cancels the try of a request. Returns whether the request had to be tried.
     pub(super) fn cancel_try(&mut self, request: RequestId) -> bool {
         self.tries.remove(&request)
     }
 
-    /// Whether any request is to be tried.
+    /// Whether any request has to be tried.
     pub(super) fn has_tries(&self) -> bool {
         !self.tries.is_empty()
     }
 
-    /// Takes the next request to be tried. Requests take turns, so a request that is tried again and again delays no other.
+    /// Takes the next request that has to be tried. Requests take turns, so a request that is tried again and again delays no other.
     pub(super) fn take_try(&mut self) -> Option<RequestId> {
         let next = self.tries.range((Bound::Excluded(self.last_tried), Bound::Unbounded)).next();
         let request = next.or(self.tries.first()).copied()?;
@@ -72,13 +73,13 @@ impl RequestTimers {
         Some(request)
     }
 
-    /// Sets aside the requests that are to be tried, while one of them is tried.
+    /// Sets aside the requests that have to be tried, while the module tries one of them.
     pub(crate) fn set_tries_aside(&mut self) -> BTreeSet<RequestId> {
         std::mem::take(&mut self.tries)
     }
 
-    /// Takes up the requests that were set aside. Requests that have been added since are kept only if a lock has `changed`; otherwise they
-    /// have been tried with the locks as they are.
+    /// Puts back the requests that were set aside. Keeps the requests that were added since then only if a lock has `changed`. Otherwise,
+    /// these requests have already been tried with the locks as they are.
     pub(crate) fn take_tries_up(&mut self, aside: BTreeSet<RequestId>, changed: bool) {
         let since = std::mem::replace(&mut self.tries, aside);
         if changed {

@@ -1,6 +1,7 @@
-//! Which connection keeps which grants alive, and which of their renewals replicas are to confirm.
+//! Sessions: which connection keeps which grants alive, and which renewals of their leases replicas have to confirm.
 //!
-//! Such a renewal is made first, and undone if it is not confirmed in time. `settle` undoes it, with the lock open.
+//! The module makes a renewal before replicas confirm it. If they do not confirm the renewal in time, `settle` undoes it, with the lock
+//! open.
 
 use super::connections::Connections;
 use super::grant_record::{GrantRecord, SessionKeys, Synced};
@@ -18,7 +19,8 @@ pub(crate) struct Sessions<'a> {
 }
 
 impl Sessions<'_> {
-    /// Changes the record of a grant. No other code changes which connection keeps a grant alive, or what of it replicas are to confirm.
+    /// Changes the record of a grant. No code outside this file changes which connection keeps a grant alive, or which renewal replicas
+    /// have to confirm.
     fn change(&mut self, at: LockRef<'_>, fence: Fence, body: impl FnOnce(&mut GrantRecord)) {
         let keys = self.locks.change(at, |entry| entry.grants.change(fence, |record| record.change(body)));
         if let Some(keys) = keys.flatten().filter(|[from, to]| from != to) {
@@ -31,13 +33,13 @@ impl Sessions<'_> {
         self.replication.set(|| Awaited::Renewal(id.clone(), fence), from.awaits, to.awaits);
     }
 
-    /// Adds what follows from a record.
+    /// Adds the rows of the indexes that follow from a record.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn index(&mut self, id: &LockId, record: &GrantRecord) {
         self.write(id, record.fence, [SessionKeys::default(), record.session_keys()]);
     }
 
-    /// Starts a session: a connection keeps a grant alive from now on, in place of any other.
+    /// Starts a session: a connection keeps a grant alive from now on, in place of any other connection.
     pub(crate) fn start(&mut self, at: LockRef<'_>, session: Session) {
         let (id, entry) = self.locks.open(at);
         let start = |record: &mut GrantRecord| record.change(|record| record.session = Some(session));
@@ -47,12 +49,12 @@ impl Sessions<'_> {
         self.locks.renew_by(at, session.renew_at);
     }
 
-    /// Ends the session of this grant, which goes on without one.
+    /// Ends the session of this grant. The grant goes on without a session.
     pub(super) fn end(&mut self, at: LockRef<'_>, fence: Fence) {
         self.change(at, fence, |record| (record.session, record.synced) = (None, None));
     }
 
-    /// Cleans up after a session that has ended with its grant.
+    /// Removes the rows of the indexes that follow from the record of a grant that has ended.
     pub(super) fn ended(&mut self, id: &LockId, record: &GrantRecord) {
         self.write(id, record.fence, [record.session_keys(), SessionKeys::default()]);
     }
@@ -63,8 +65,8 @@ impl Sessions<'_> {
         self.change(at, fence, |record| record.synced = synced.filter(|_| record.session.is_some()));
     }
 
-    /// Notes that a session has moved the lease of its grant. If replicas are to confirm that, they have time until the earlier end of the
-    /// lease.
+    /// Notes that a session has renewed the lease of its grant. If replicas have to confirm the renewal, they have the time of `SYNC` for
+    /// this, but no longer than the lease without the renewal.
     pub(crate) fn await_renewal(&mut self, at: LockRef<'_>, fence: Fence, moved: Moved, now: Millis) {
         let Some(confirm) = self.locks.lock(at).grants.synced(fence).map(|synced| synced.confirm) else {
             return;
@@ -74,14 +76,14 @@ impl Sessions<'_> {
         self.locks.renew_by(at, ends);
     }
 
-    /// Sets the renewal of this grant that replicas are to confirm; `None`: there is none.
+    /// Sets the renewal of this grant that replicas have to confirm; `None`: there is no such renewal.
     pub(super) fn set_renewal(&mut self, at: LockRef<'_>, fence: Fence, renewal: Option<(Moved, Millis)>) {
         self.change(at, fence, |record| {
             record.synced.iter_mut().for_each(|synced| synced.unconfirmed = renewal);
         });
     }
 
-    /// Takes the renewal of this grant that is to be undone, since replicas have not confirmed it in time.
+    /// Takes the renewal of this grant that replicas have not confirmed in time, so that the caller undoes it.
     pub(crate) fn take_unconfirmed_renewal(
         &mut self,
         at: LockRef<'_>,
@@ -94,7 +96,7 @@ impl Sessions<'_> {
         Some(moved)
     }
 
-    /// Marks this session as over, since its connection has closed.
+    /// Marks this session as over, because its connection has closed.
     pub(super) fn closed(&mut self, id: &LockId, fence: Fence) {
         self.change(id.to_ref(), fence, |record| {
             record.session.iter_mut().for_each(|session| session.over = true);

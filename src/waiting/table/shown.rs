@@ -1,7 +1,7 @@
-//! What `LOCK.WAITS`, `INFO` and the log show about all waiters, over all locks. It decides nothing.
+//! What `LOCK.WAITS`, `INFO` and the log show about all waiters, over all locks. No decision depends on it.
 //!
-//! The longest wait comes first, since requests' numbers rise with the time of arrival. So each long wait is found once, without going
-//! through all waiters: one mark separates the waiters that have been looked at from the others.
+//! The longest wait comes first, because the numbers of requests rise with the time of arrival. One mark separates the waiters that have
+//! been looked at from the others. So the log finds each long wait once, without going through all waiters.
 
 #[cfg(test)]
 mod tests;
@@ -42,11 +42,11 @@ pub(crate) struct Shown<'a, C> {
     pub(super) observers: &'a mut Observers,
 }
 
-/// A waiter, as it is shown.
+/// What operators are shown of a waiter and its locks.
 pub(crate) struct WaitInfo {
     /// All locks that the waiter waits for.
     pub(crate) ids: Vec<LockId>,
-    /// The index of the lock that keeps it waiting.
+    /// The index of the lock that keeps the waiter waiting.
     pub(crate) stuck: usize,
     pub(crate) waiter: WaiterInfo,
 }
@@ -60,7 +60,7 @@ impl WaitInfo {
         }
     }
 
-    /// The lock that keeps the waiter waiting.
+    /// Returns the lock that keeps the waiter waiting.
     pub(crate) fn id(&self) -> Option<&LockId> {
         self.ids.get(self.stuck)
     }
@@ -69,12 +69,12 @@ impl WaitInfo {
 /// Some of the waiters, in order.
 pub(crate) struct Page {
     pub(crate) waits: Vec<WaitInfo>,
-    /// The last waiter that was looked at, if there are more.
+    /// The last waiter that was looked at, if there may be more waiters after it.
     pub(crate) last: Option<RequestId>,
 }
 
-/// The most waiters and names of locks that are looked at for one page. A place with an unclaimed grant is passed over, and one waiter may
-/// wait for a thousand locks. Long names count more: see `LockRef::weight`.
+/// The most waiters and names of locks that are looked at for one page. There is a limit because a page leaves out places with an unclaimed
+/// grant, and one waiter may wait for a thousand locks. Long names count more: see `LockRef::weight`.
 const PAGE: usize = 5_000;
 
 /// The most waiters that one call of `long_waits` looks at.
@@ -89,8 +89,8 @@ pub(crate) struct LongWaits {
 }
 
 impl<C: Copy> Shown<'_, C> {
-    /// At most `count` waiters, for any lock, that came after the request `after`. There are fewer if too many other waiters or names had
-    /// to be looked at.
+    /// Returns at most `count` waiters, for any lock, that came after the request `after`: fewer if too many other waiters or names had to
+    /// be looked at.
     pub(crate) fn page(&mut self, after: Option<RequestId>, count: usize, now: Now) -> Page {
         self.find_first();
         let after = after.map_or(Bound::Included(self.observers.first), Bound::Excluded);
@@ -98,24 +98,23 @@ impl<C: Copy> Shown<'_, C> {
         page(waiters, count, now)
     }
 
-    /// A page of the waiters for this lock.
     pub(crate) fn page_of(&self, at: LockRef<'_>, after: Option<RequestId>, count: usize, now: Now) -> Page {
         let requests = self.locks.lock(at).queue.after(after);
         page(requests.filter_map(|request| Some((request, self.waiters.get(request)?))), count, now)
     }
 
-    /// How long the oldest wait has lasted, in ms; 0 if nobody waits.
+    /// Returns how long the oldest wait has lasted, in ms; 0 if nobody waits.
     pub(crate) fn oldest_wait(&mut self, now: Micros) -> Millis {
         let first = self.find_first().and_then(|request| self.waiters.get(request));
         first.map_or(0, |waiter| waiter.waited(now))
     }
 
-    /// How many waits have ended without a grant: they timed out, the client went away, and the like.
+    /// Returns how many waits have ended without a grant: they timed out, the client went away, and the like.
     pub(crate) fn ungranted(&self) -> u64 {
         self.observers.ungranted
     }
 
-    /// A page of the locks that are waited for most often: skips the first `after` locks, and returns the next `count`, each with the
+    /// Returns a page of the locks for which clients wait most often: the next `count` locks after the first `after` locks, each with the
     /// number of its present waiters. Also returns whether there are more.
     pub(crate) fn busiest(&self, after: usize, count: usize) -> (Vec<(LockId, Busy, usize)>, bool) {
         let mut rest = self.observers.busiest.all().skip(after);
@@ -125,7 +124,8 @@ impl<C: Copy> Shown<'_, C> {
         (some.collect(), rest.next().is_some())
     }
 
-    /// The waiter that has waited longest. A waiter that has left its queues is looked at only once.
+    /// Returns the waiter that has waited longest. Later calls begin there, so they do not look again at waiters that have left their
+    /// queues.
     fn find_first(&mut self) -> Option<RequestId> {
         let mut waiters = self.waiters.range(self.observers.first..);
         let first = waiters.find(|(_, waiter)| waiter.phase == Phase::Queued).map(|(request, _)| request);
@@ -133,8 +133,8 @@ impl<C: Copy> Shown<'_, C> {
         first
     }
 
-    /// The waiters that have waited for `limit` ms and were not found before. At most `most` of them are returned, and the others are
-    /// counted.
+    /// Returns the waiters that have waited for `limit` ms and were not found before. Returns at most `most` of these waiters, and only
+    /// counts the others.
     pub(crate) fn long_waits(&mut self, limit: Millis, most: usize, now: Now) -> LongWaits {
         let mut found = LongWaits::default();
         let seen = self.observers.long_waits;
@@ -156,7 +156,7 @@ impl<C: Copy> Shown<'_, C> {
         found
     }
 
-    /// The first waiters for a lock, `most` at most, in the order in which they are served.
+    /// Returns the first waiters for a lock, `most` at most, in the order in which they are served.
     pub(crate) fn queue_of(&self, at: LockRef<'_>, most: usize, now: Now) -> Vec<WaiterInfo> {
         let waiters = self.locks.lock(at).in_order().filter_map(|request| self.waiters.get(request));
         waiters.take(most).map(|waiter| WaiterInfo::new(waiter, now)).collect()

@@ -1,15 +1,15 @@
-//! Sweeps: walks, little by little, through the entries of all locks.
+//! Sweeps: walks through the entries of all locks, a few at a time, after an event that concerns many locks.
 
 use super::lock_id::LockId;
 use super::lock_table::{Cursor, LockTable};
 
-/// What a sweep is for.
+/// The reason for a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Kind {
-    /// Something has happened to all keys of this database; `None`: of all databases.
+    /// Something, such as a flush, has happened to all keys of this database; `None` stands for all databases.
     Touched(Option<i32>),
-    /// A setting that holds for all locks has changed.
+    /// A setting that applies to all locks has changed.
     Rules,
 }
 
@@ -19,13 +19,13 @@ pub(super) enum Kind {
 struct Sweep {
     kind: Kind,
     cursor: Cursor,
-    /// The number of the change that the sweep is for.
+    /// The number of the change for which the sweep was started.
     number: u64,
-    /// The number of a later change of the same kind, for which all entries are to be seen again.
+    /// The number of a later change of the same kind, for which the sweep has to visit all entries once more.
     again: Option<u64>,
 }
 
-/// The sweeps that have begun, and the number of the last change to keys.
+/// The sweeps that have begun, and the number of the last change. Each change to a key or to many keys has a number.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Sweeps {
@@ -33,12 +33,12 @@ pub(super) struct Sweeps {
     last_number: u64,
 }
 
-/// The next piece of work.
+/// The next piece of work of a sweep.
 pub(super) enum Next {
     Nothing,
-    /// One sweep has come to its end.
+    /// A sweep has come to its end.
     End,
-    /// This entry is to be seen, because of the change with this number.
+    /// A sweep of this kind, for the change with this number, now visits the entry of this lock.
     Entry(Kind, u64, LockId),
 }
 
@@ -51,7 +51,6 @@ impl Sweeps {
         self.sweeps.is_empty()
     }
 
-    /// The number of the last change to keys.
     pub(super) fn last_number(&self) -> u64 {
         self.last_number
     }
@@ -62,8 +61,8 @@ impl Sweeps {
         self.last_number
     }
 
-    /// Starts a sweep. If a sweep of this kind has begun already, the new one comes after it, so that no entry is left out, however often
-    /// sweeps are started.
+    /// Starts a sweep. If a sweep of this kind has already begun, it goes on, and the new sweep follows it. So no entry is left out,
+    /// however often sweeps are started.
     pub(super) fn start(&mut self, kind: Kind, cursor: Cursor) {
         let number = self.next_number();
         match self.sweeps.iter_mut().find(|sweep| sweep.kind == kind) {
@@ -72,27 +71,26 @@ impl Sweeps {
         }
     }
 
-    /// Whether something has happened to all keys of a database after the change with this number, and not all of the locks have been
-    /// looked at since.
+    /// Whether something has happened to all keys of a database after the change with this number, and the sweep for this has not visited
+    /// all locks yet.
     pub(super) fn is_touched_since(&self, db: i32, number: u64) -> bool {
         let mut sweeps = self.sweeps.iter().filter(|sweep| sweep.kind.touches(db));
         sweeps.any(|sweep| sweep.again.unwrap_or(sweep.number) > number)
     }
 
-    /// The next entry to be seen.
     pub(super) fn next(&mut self, entries: &LockTable) -> Next {
         let Some(sweep) = self.sweeps.first_mut() else { return Next::Nothing };
         if let Some(id) = entries.before(&mut sweep.cursor) {
             return Next::Entry(sweep.kind, sweep.number, id.clone());
         }
-        // A sweep that starts again comes after all others, so that frequent flushes hold nothing up.
+        // A sweep that starts again comes after all other sweeps, so that frequent flushes do not hold these up.
         let Sweep { kind, again, .. } = self.sweeps.remove(0);
         let anew = |number| Sweep { kind, cursor: entries.end(), number, again: None };
         self.sweeps.extend(again.map(anew));
         Next::End
     }
 
-    /// Notes that the entry has been seen.
+    /// Notes that the entry that `next` returned has been visited.
     pub(super) fn advance(&mut self) {
         if let Some(sweep) = self.sweeps.first_mut() {
             sweep.cursor.advance();

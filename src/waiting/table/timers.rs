@@ -1,13 +1,13 @@
-//! When to look at locks, and when to renew their sessions. This file knows only the names of locks.
+//! When timers have to look at locks (settle them), and when sessions have to renew leases. This file knows only the names of locks.
 
 use super::index::Index;
 use super::lock_id::LockId;
 use crate::lock::Millis;
 
-/// Why a lock is to be looked at. Each reason has a lane of its own. Lanes take turns, so that none delays another.
+/// Why a timer has to look at a lock. The timers of each kind of reason form a lane. Lanes take turns, so that no lane delays another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// A session is to be renewed.
+    /// A session has to renew a lease.
     Renewal,
     /// Any other reason, at a certain time.
     Look,
@@ -15,8 +15,8 @@ pub(crate) enum Lane {
     Now,
 }
 
-/// The timers of one lock: the time of the next look, and the time of the next renewal. A timer may be too early, because a lease has been
-/// moved since. In that case the look costs little, and sets the next timer.
+/// The timers of one lock: the times, in ms since 1970, of the next look and of the next renewal. A timer may be too early, if the lease
+/// was made longer after the timer was set. In that case, the look costs little, and sets the next timer.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct LockTimers {
@@ -24,7 +24,8 @@ pub(super) struct LockTimers {
     renewal: Option<Millis>,
 }
 
-/// A timer that is due at once has a number in place of a time. Numbers are below all times, and rise in the order in which timers are set.
+/// A timer that is due at once has a number in place of a time. These numbers begin here, are below all times, and rise in the order in
+/// which the timers are set.
 const AT_ONCE: Millis = Millis::MIN;
 
 /// All locks with timers, by time.
@@ -45,9 +46,9 @@ pub(crate) struct Timers {
     last_number: Millis,
     /// The kind of work with which the next turn begins: see `run_due`.
     pub(crate) next_kind: u8,
-    /// No lock is to be looked at before this time.
+    /// No timer looks at a lock before this time, in ms since 1970.
     pub(crate) paused_until: Millis,
-    /// All sessions that were to be renewed by this time have been looked at.
+    /// Timers have looked at all sessions whose renewals were due by this time, in ms since 1970.
     last_run: Millis,
 }
 
@@ -67,7 +68,8 @@ impl LockTimers {
         [self.look, self.renewal].into_iter().flatten().any(|time| time <= now)
     }
 
-    /// Whether a renewal is due. The timer of a renewal is cleared while the renewal is being made, so it is also due if no timer is set.
+    /// Whether a renewal is due. The timer of a renewal is cleared while the renewal is being made, so a renewal also counts as due if it
+    /// has no timer.
     pub(super) fn is_renewal_due(&self, now: Millis) -> bool {
         self.renewal.is_none_or(|time| time <= now)
     }
@@ -92,7 +94,7 @@ impl Timers {
         Self { lanes: Lanes::new(), last_number: 0, next_kind: 0, paused_until: 0, last_run: 0 }
     }
 
-    /// Changes the timers of a lock. No other code does so.
+    /// Changes the timers of a lock. No other code changes timers.
     #[inline(always)]
     fn change(&mut self, own: &mut LockTimers, id: &LockId, body: impl FnOnce(&mut LockTimers)) {
         let from = *own;
@@ -114,7 +116,7 @@ impl Timers {
         }
     }
 
-    /// Cancels the timers of a lock that are due, since the lock is being looked at.
+    /// Cancels the timers of a lock that are due, because the lock is being settled.
     pub(super) fn cancel_due(&mut self, own: &mut LockTimers, id: &LockId, now: Millis) {
         if own.is_due(now) {
             self.change(own, id, |own| {
@@ -133,7 +135,7 @@ impl Timers {
         self.change(own, id, |own| *own.of(lane) = None);
     }
 
-    /// The lock that is due first in this lane, if its time has come.
+    /// Returns the lock whose timer in this lane is due first, if its time has come.
     pub(super) fn first_due(&self, lane: Lane, now: Millis) -> Option<&LockId> {
         let Lanes { now: at_once, looks, renewals } = &self.lanes;
         let lane = match lane {
@@ -144,8 +146,9 @@ impl Timers {
         lane.first().filter(|(time, _)| *time <= now).map(|(_, id)| id)
     }
 
-    /// If a timer is still due after its lock was looked at, moves the timer to the next millisecond. Otherwise it would stay due forever
-    /// on a server that does not let keys expire. (A timer that is due at once is not moved: the look at the lock goes on.)
+    /// If a timer is still due after its lock has been settled, moves the timer to the next millisecond. Otherwise, the timer would stay
+    /// due forever on a server that does not let keys expire. (A timer that is due at once is not moved, so that the work on the lock goes
+    /// on.)
     pub(super) fn put_off(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId, now: Millis) {
         self.change(own, id, |own| {
             let due = own.of(lane).iter_mut().filter(|time| (1..=now).contains(*time));
@@ -153,23 +156,23 @@ impl Timers {
         });
     }
 
-    /// Notes the end of a turn in which locks could be looked at.
+    /// Notes the end of a turn in which timers could look at locks.
     pub(crate) fn end_run(&mut self, now: Millis) {
         let left = self.lanes.renewals.first().map_or(now, |(time, _)| time.saturating_sub(1));
         self.last_run = left.min(now);
     }
 
-    /// Whether a renewal has fallen due since locks could last be looked at.
+    /// Whether a renewal has fallen due since timers could last look at locks.
     pub(super) fn is_overdue(&self, renew_at: Millis, now: Millis) -> bool {
         renew_at <= now && self.last_run < renew_at && self.paused_until <= renew_at
     }
 
-    /// The earliest time at which work that is due at `time` can be done.
+    /// Returns the earliest time at which work that is due at `time` can be done.
     pub(super) fn not_paused(&self, time: Millis) -> Millis {
         time.max(self.paused_until).max(0)
     }
 
-    /// When a lock is to be looked at next; 0: now.
+    /// Returns when a timer has to look at a lock next; 0: now.
     pub(super) fn next_due(&self) -> Option<Millis> {
         let Lanes { now, looks, renewals } = &self.lanes;
         let first = [now.first(), looks.first(), renewals.first()].into_iter().flatten();
@@ -184,7 +187,7 @@ impl Timers {
         self.last_number = 0;
     }
 
-    /// Reduces `last_run` to what matters: which of these renewals it is after.
+    /// Sets `last_run` to the last of these renewals that was due by then: nothing else about it matters.
     pub(super) fn forget_last_run(&mut self, renewals: &[Millis]) {
         let seen = renewals.iter().copied().filter(|renew_at| *renew_at <= self.last_run);
         self.last_run = seen.max().unwrap_or(0);
@@ -207,7 +210,7 @@ mod tests {
     use super::super::LockRef;
     use super::*;
 
-    /// A look cancels the timers that are due in this millisecond, and no later ones.
+    /// A look at a lock cancels the timers that are due in this millisecond, and no later timers.
     #[test]
     fn a_look_ends_the_timers_that_are_due_and_no_others() {
         for (time, is_over) in [(0, true), (4, true), (5, true), (6, false)] {

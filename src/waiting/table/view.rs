@@ -1,6 +1,6 @@
 //! Views of the table, for the rules and for `DETECT`: which owner waits where, and which connection keeps a grant alive. When a connection
-//! has closed, its sessions count as over, and `ask_of` and `ahead_of` leave out its places, even before they have been cleared up. An
-//! unclaimed grant of such a place still holds its lock.
+//! has closed, its sessions count as over here, even before `clear_up` ends them. `ask_of` leaves out the places of such a connection, and
+//! in `ahead_of` these places keep nobody waiting. But an unclaimed grant of such a place still holds its lock.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use super::queue::RequestId;
 use super::waiter::{Phase, Session, Waiter};
 use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, SlotRequest};
 
-/// A waiter ahead of another one in a queue.
+/// A waiter that is ahead of another waiter in a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
     pub(crate) request: RequestId,
     pub(crate) room: Room,
-    /// The waiter needs more than room: other locks too, or a certain slot.
+    /// Whether the waiter needs more than room: other locks too, or a certain slot.
     pub(crate) wants_more: bool,
 }
 
 impl<C: Copy> WaitTable<C> {
-    /// The first waiter for a lock, and its request.
+    /// Returns the first waiter for a lock, and its request.
     pub(crate) fn head(&self, at: LockRef<'_>) -> Option<(RequestId, AcquireRequest<'static>)> {
         self.asked(self.locks.lock(at).head()?)
     }
 
-    /// The first waiter of this owner after the request `seen`, and its request.
+    /// Returns the first waiter of this owner that came after the request `seen`, and its request.
     pub(crate) fn next_of(
         &self,
         at: LockRef<'_>,
@@ -41,19 +41,20 @@ impl<C: Copy> WaitTable<C> {
         Some((request, waiter?.ask.clone()))
     }
 
-    /// The owners that wait for a lock, each once.
+    /// Returns the owners that wait for a lock, each once.
     pub(crate) fn owners_of(&self, at: LockRef<'_>) -> BTreeSet<Owner<'static>> {
         let waiters = self.locks.lock(at).queue.iter().filter_map(|request| self.waiters.get(request));
         waiters.map(|waiter| waiter.ask.owner.clone()).collect()
     }
 
-    /// The owner for whom a lock is reserved when it is free: the first in the queue, if it waits for other locks too.
+    /// Returns the owner for whom a lock is reserved while the lock is free. This is the first waiter's owner, if this waiter waits for
+    /// other locks, too.
     pub(crate) fn reserved_for(&self, at: LockRef<'_>) -> Option<Owner<'static>> {
         let next = self.locks.lock(at).head().and_then(|head| self.waiters.get(head));
         next.filter(|waiter| waiter.locks.are_several()).map(|waiter| waiter.ask.owner.clone())
     }
 
-    /// Whether this request is a place whose connection has closed, and which has not been cleared up yet.
+    /// Whether this request is a place whose connection has closed, but that `clear_up` has not removed yet.
     pub(crate) fn is_gone(&self, request: RequestId) -> bool {
         let place = || self.waiters.get(request).filter(|waiter| waiter.channel().is_some());
         self.connections.has_closed() && place().is_some_and(|waiter| self.is_closed(waiter))
@@ -63,7 +64,6 @@ impl<C: Copy> WaitTable<C> {
         self.connections.is_closed(waiter.client_id)
     }
 
-    /// The session of a grant.
     pub(crate) fn session(&self, at: LockRef<'_>, fence: Fence) -> Option<Session> {
         self.locks.lock(at).grants.session(fence).map(|session| self.as_it_is(session))
     }
@@ -72,8 +72,8 @@ impl<C: Copy> WaitTable<C> {
         Session { over: self.connections.is_over(session), ..*session }
     }
 
-    /// The next grants of a lock with sessions, after the fence `seen`, `most` at most. Without `all`, only grants of connections that have
-    /// closed; they are found without going through all sessions of the lock, which may be many.
+    /// Returns at most `most` grants of a lock that have sessions, the next ones after the fence `seen`. Without `all`, returns only grants
+    /// whose connections have closed, and finds them without going through all sessions if there are many.
     pub(crate) fn next_sessions(
         &self,
         at: LockRef<'_>,
@@ -96,7 +96,7 @@ impl<C: Copy> WaitTable<C> {
         BTreeSet::from_iter(marked.chain(unmarked)).into_iter().take(most).collect()
     }
 
-    /// The connection that keeps the grant with this fence alive.
+    /// Returns the connection that keeps the grant with this fence alive.
     pub(crate) fn session_client(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
         self.session(at, fence).filter(|session| !session.over).map(|session| session.client)
     }
@@ -106,49 +106,49 @@ impl<C: Copy> WaitTable<C> {
         !self.next_sessions(at, None, false, 1).is_empty()
     }
 
-    /// Whether the connection of a waiter that is still to be told of this grant will keep the grant alive. If the waiter goes away
-    /// instead, the lock is looked at again.
+    /// Whether the connection of a waiter that has not been told of this grant yet will keep the grant alive. If this waiter goes away
+    /// instead, a timer settles the lock again.
     pub(crate) fn has_successor(&self, at: LockRef<'_>, fence: Fence) -> bool {
         let binding = self.locks.lock(at).grants.given(fence).filter(|hold| hold.binds);
         let mut waiters = binding.filter_map(|hold| self.waiters.get(hold.request));
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
     }
 
-    /// The session of this grant, if its renewal was due and this server could not make the renewal in time. A session whose renewals
-    /// replicas confirm does not count: if a server could not ask its replicas, another server may have replaced it.
+    /// Returns the session of this grant, if its renewal was due and this server could not make the renewal in time. Leaves out a session
+    /// whose renewals replicas have to confirm: while this server could not ask its replicas, another server may have replaced it.
     pub(crate) fn overdue_session(&self, at: LockRef<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at, fence).filter(|session| {
             !self.locks.lock(at).is_synced(fence) && self.locks.timers.is_overdue(session.renew_at, now)
         })
     }
 
-    /// The grants of a lock whose sessions are overdue.
     pub(crate) fn overdue_sessions(&self, at: LockRef<'_>, now: Millis) -> Vec<Fence> {
         let due = self.locks.lock(at).grants.sessions().filter(|session| session.renew_at <= now);
         let fences = due.map(|session| session.fence);
         fences.filter(|fence| self.overdue_session(at, *fence, now).is_some()).collect()
     }
 
-    /// Whether a lock is due to be looked at now, even if its turn has not come.
+    /// Whether work at this lock is due now, even if it is not the lock's turn yet.
     pub(super) fn is_overdue(&self, id: &LockId, now: Millis) -> bool {
         let entry = self.locks.lock(id.to_ref());
         let is_due = || entry.timers.is_due(now) || self.has_session_over(id.to_ref());
         !entry.is_over() && (is_due() || self.locks.sweeps.is_touched_since(id.db, 0))
     }
 
-    /// Whether any lock of a waiter is due to be looked at now.
+    /// Whether work at any lock of a waiter is due now.
     pub(crate) fn is_any_overdue(&self, request: RequestId, now: Millis) -> bool {
         let mut locks = self.waiters.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
         locks.any(|lock| self.is_overdue(&lock.id, now))
     }
 
-    /// The request of a waiter in a queue; `None` if its connection has closed.
+    /// Returns the request of a waiter in a queue; `None` if the waiter's connection has closed.
     pub(crate) fn ask_of(&self, request: RequestId) -> Option<AcquireRequest<'static>> {
         let waiter = self.waiters.get_queued(request).filter(|waiter| !self.is_closed(waiter))?;
         Some(waiter.ask.clone())
     }
 
-    /// The waiters that are served before `request`, or before a request that comes now, in order.
+    /// Returns the waiters that are served before `request`, in order. Without a `request`, returns those that are served before a request
+    /// that comes now.
     pub(crate) fn ahead_of(
         &self,
         at: LockRef<'_>,
@@ -167,7 +167,7 @@ impl<C: Copy> WaitTable<C> {
         })
     }
 
-    /// The connection that keeps a grant alive, and the last wait that blocked this connection, which may be over.
+    /// Returns the connection that keeps a grant alive, and the last wait that blocked this connection. This wait may be over.
     pub(crate) fn keeper(&self, at: LockRef<'_>, fence: Fence) -> Option<(u64, Option<RequestId>)> {
         let client = self.session_client(at, fence)?;
         Some((client, self.connections.blocked(client)))

@@ -1,4 +1,4 @@
-//! A waiter, from its place in a queue to its answer; and a session.
+//! A waiter, from its arrival in a queue to its answer. Also the session of a grant.
 
 use std::num::{NonZeroI64, NonZeroU32, NonZeroU64};
 use std::sync::Arc;
@@ -9,11 +9,10 @@ use super::queue::RequestId;
 use super::replication::Confirm;
 use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Owner, ReentryError, Room};
 
-/// The answer to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Answer {
-    /// The waiter has been granted its locks. `until`: the end of the lease that ends first.
+    /// The waiter has been granted its locks. `until` is the end of the lease that ends first.
     Granted {
         until: Deadline,
     },
@@ -22,15 +21,15 @@ pub(crate) enum Answer {
     /// The waiter would wait for an owner that waits for the waiter's owner.
     Deadlock,
     TimedOut,
-    /// The lock is not this server's any more, or the waiter's grant is over.
+    /// The lock does not belong to this server any more, or the waiter's grant is over.
     Gone,
-    /// The owner's grants have been extended. `until`: the end of the lease that ends first.
+    /// The owner has extended its grants. `until` is the end of the lease that ends first.
     Extended {
         until: Deadline,
     },
-    /// The owner does not hold the locks any more whose leases it extended.
+    /// The owner has extended leases, but no longer holds these locks.
     NotHeld,
-    /// Too few replicas have confirmed the grant in time, and it has been taken back.
+    /// Too few replicas have confirmed the grant in time, so the module has taken it back.
     GrantUnconfirmed,
     /// Too few replicas have confirmed the extension in time. The extension stays.
     ExtensionUnconfirmed,
@@ -54,14 +53,14 @@ impl RequestedLock {
     }
 }
 
-/// All locks that a waiter waits for together. Most wait for one.
+/// All locks that a waiter waits for together. Most waiters wait for one lock.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) enum RequestedLocks {
     One(RequestedLock),
     Several {
         locks: Box<[RequestedLock]>,
-        /// The index of a lock that keeps the waiter waiting. While it does, the other locks need not be looked at for this waiter.
+        /// The index of a lock that the waiter can't have yet. Until it can, the module does not check the waiter's other locks.
         stuck: usize,
     },
 }
@@ -89,7 +88,7 @@ impl RequestedLocks {
         }
     }
 
-    /// The index of the lock that keeps the waiter waiting.
+    /// Returns the index of the lock that keeps the waiter waiting.
     pub(super) fn stuck(&self) -> usize {
         match self {
             Self::One(_) => 0,
@@ -101,12 +100,10 @@ impl RequestedLocks {
         matches!(self, Self::Several { .. })
     }
 
-    /// The names of all locks.
     pub(super) fn names(&self) -> impl Iterator<Item = LockRef<'_>> {
         self.all().iter().map(|lock| lock.id.to_ref())
     }
 
-    /// The weight of all names together: see `LockRef::weight`.
     pub(super) fn weight(&self) -> usize {
         self.names().map(LockRef::weight).sum()
     }
@@ -116,7 +113,7 @@ impl RequestedLocks {
     }
 }
 
-/// The answer to a waiter that is being told, and what is known of the waiter.
+/// The answer to a waiter that is being told, and what the module knows of this waiter.
 pub(crate) struct Told {
     pub(crate) locks: RequestedLocks,
     /// The grants that the waiter's connection keeps alive from now on.
@@ -124,9 +121,9 @@ pub(crate) struct Told {
     pub(crate) ask: AcquireRequest<'static>,
     pub(crate) client_id: u64,
     pub(crate) answer: Answer,
-    /// How many replicas have confirmed the answer, if they had to.
+    /// How many replicas had to confirm the answer, and in what time; `None` without `SYNC`.
     pub(crate) confirm: Option<Confirm>,
-    /// The channel for the answer, if it is not the reply to the command.
+    /// The channel for the answer, if the answer is a message, and not a reply to the command.
     pub(crate) channel: Option<Channel>,
 }
 
@@ -138,47 +135,46 @@ pub(crate) enum Confirmed {
     Renewal,
 }
 
-/// The channel for messages to a client, and which messages it wants.
+/// The channel for messages to a client, and which messages the client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Channel {
-    /// Bytes that only the host interprets.
+    /// Bytes that only the host (the server behind `access::Host`) interprets.
     pub(crate) address: Arc<[u8]>,
     /// Whether the client, while it holds the lock, is also told that somebody waits.
     pub(crate) wanted: bool,
-    /// Set if the client's work begins when the message arrives, without a claim first: the number of the request, which the message
-    /// repeats.
+    /// The number that the client gave its request (`START`), and that the message repeats. If there is one, the client's work begins when
+    /// the message arrives, and needs no claim first.
     pub(crate) start: Option<NonZeroU64>,
 }
 
-/// How a waiter waits.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) enum WaitKind<C> {
     /// The client is blocked until its command is answered.
     Blocked(C),
-    /// The client is not blocked, and gets a message on this channel. It has to claim its grant.
+    /// The client has a place: it is not blocked, gets a message on this channel, and then has to claim its grant.
     Notified(Channel),
 }
 
-/// The stages of a waiter, from its place in a queue to its answer.
+/// The stages of a waiter, from its arrival in a queue to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Phase {
     /// The waiter is in its queues.
     Queued,
-    /// The waiter has left its queues, and is to be told this answer once replicas have confirmed it.
+    /// The waiter has left its queues, and will be told this answer once replicas have confirmed the answer.
     Unconfirmed(Answer),
-    /// The waiter has left its queues, and is to be told this answer.
+    /// The waiter has left its queues, and will be told this answer.
     Answered(Answer),
     /// The waiter has been told this answer.
     Told(Answer),
-    /// The waiter has left its queues without an answer: it was sent away, or is gone.
+    /// The waiter has left its queues without an answer, because it was sent away or its client is gone.
     Left,
 }
 
 impl Phase {
-    /// Whether the waiter has been granted its locks. It may or may not have been told.
+    /// Whether the waiter has been granted its locks, even if it has not been told.
     pub(super) fn is_granted(self) -> bool {
         match self {
             Self::Unconfirmed(answer) | Self::Answered(answer) | Self::Told(answer) => {
@@ -191,7 +187,7 @@ impl Phase {
 
 /// A client that begins to wait.
 pub(crate) struct Arrival<C> {
-    /// The request. Its lease starts when it is granted.
+    /// The request. Its lease starts when the request is granted.
     pub(crate) ask: AcquireRequest<'static>,
     pub(crate) way: WaitKind<C>,
     pub(crate) client_id: u64,
@@ -203,25 +199,26 @@ pub(crate) struct Arrival<C> {
 }
 
 impl<C> Arrival<C> {
-    /// The first millisecond in which the time is up. The millisecond of the arrival counts as partly over.
+    /// Returns the first millisecond in which the client's time is up. Adds one, because the millisecond of the arrival was already partly
+    /// over.
     pub(super) fn gives_up(&self) -> Option<Millis> {
         (self.timeout > 0).then(|| (self.since / 1000).saturating_add(self.timeout).saturating_add(1))
     }
 }
 
-/// What the indexes of waiters depend on.
+/// The keys of a waiter in the indexes of waiters (see `index`).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct WaiterKeys {
     pub(super) ends: Option<Ends>,
     /// Whether the waiter is in its queues.
     pub(super) queued: bool,
-    /// The connection of a place.
+    /// The waiter's connection, if the waiter has a place.
     pub(super) place: Option<u64>,
-    /// The number of replicas that are to confirm the answer.
+    /// The number of replicas that still have to confirm the answer.
     pub(super) awaits: Option<NonZeroU32>,
 }
 
-/// A time in ms. It is not 0, which saves 8 bytes.
+/// A time in ms since 1970. The time is never 0, so an `Option` of it takes 8 bytes less.
 pub(super) type Ends = NonZeroI64;
 
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
@@ -230,14 +227,14 @@ pub(super) struct Waiter<C> {
     pub(super) ask: AcquireRequest<'static>,
     pub(super) phase: Phase,
     pub(super) way: WaitKind<C>,
-    /// The waiter's connection. For a place, it is the connection on which its owner asked last.
+    /// The id of the waiter's connection. For a place, this is the connection on which the owner last asked.
     pub(super) client_id: u64,
     pub(super) since: Micros,
     pub(super) timeout: Millis,
     pub(super) confirm: Option<Confirm>,
-    /// When the waiter times out. After its grant, when the time to claim or confirm the grant is over.
+    /// When the waiter times out. After the waiter's grant, this is when the time to claim or confirm the grant is over.
     ends: Option<Ends>,
-    /// The waiter was answered because its answer was due. Otherwise an operator had it answered, by `CLIENT UNBLOCK`.
+    /// Whether the waiter got its answer because the answer was due. If not, an operator made the server ask for it (`CLIENT UNBLOCK`).
     pub(super) unblocked: bool,
 }
 
@@ -262,17 +259,17 @@ impl<C> Waiter<C> {
         }
     }
 
-    /// Sets when the waiter times out; after its grant, when the time to claim or confirm that is over.
+    /// Sets `ends`.
     pub(super) fn end_by(&mut self, ends: Option<Millis>) {
         self.ends = ends.and_then(Ends::new);
     }
 
-    /// Moves the waiter to its next phase, which has no end.
+    /// Moves the waiter to its next phase, without a time at which this phase ends.
     pub(super) fn go_on(&mut self, next: Phase) {
         (self.phase, self.ends) = (next, None);
     }
 
-    /// The channel for the waiter's answer, if it is not the reply to its command.
+    /// Returns the channel for the waiter's answer, if the answer is a message.
     pub(super) fn channel(&self) -> Option<&Channel> {
         match &self.way {
             WaitKind::Notified(channel) => Some(channel),
@@ -280,26 +277,24 @@ impl<C> Waiter<C> {
         }
     }
 
-    /// The hold that the waiter gets with a grant.
     pub(super) fn hold(&self, request: RequestId) -> PendingHold {
         let (locks, to_claim) = (self.locks.all().len() as u32, self.channel().is_some());
         PendingHold { request, locks, own: true, binds: self.ask.session, to_claim }
     }
 
-    /// How long the waiter has waited, in ms.
     pub(super) fn waited(&self, now: Micros) -> Millis {
         now.saturating_sub(self.since).max(0) / 1000
     }
 }
 
-/// A waiter, as it is shown.
+/// What operators are shown of a waiter.
 pub(crate) struct WaiterInfo {
     pub(crate) owner: Owner<'static>,
     pub(crate) client_id: u64,
     pub(crate) waited: Millis,
     /// How long the waiter wants to wait, in ms; 0: without limit.
     pub(crate) timeout: Millis,
-    /// Whether the waiter gets a message, and is not blocked.
+    /// Whether the waiter is not blocked, and gets a message.
     pub(crate) notified: bool,
     pub(crate) room: Room,
     /// The label, which says in words who waits; empty if there is none.

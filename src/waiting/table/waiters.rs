@@ -1,4 +1,4 @@
-//! All waiters, by the numbers of their requests; the requests' timers; and `Waits`, the only way to change a waiter.
+//! All waiters, by the numbers of their requests, and the timers of the requests. `Waits` is the only way to change a waiter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -14,12 +14,12 @@ use super::request_timers::RequestTimers;
 use super::waiter::{Answer, Phase, RequestedLock, RequestedLocks, WaitKind, Waiter, WaiterKeys};
 use crate::lock::{AcquireRequest, Millis, Owner};
 
-/// All waiters, from when each begins to wait until the server has freed it, which is some time after it left its queues. `C` is a blocked
-/// client, as the server knows it.
+/// All waiters. A waiter stays here until the server has freed it, which is some time after it has left its queues. `C` is the server's
+/// handle of a blocked client.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 pub(crate) struct Waiters<C> {
     by_request: BTreeMap<RequestId, Waiter<C>>,
-    /// The waiters in queues.
+    /// The waiters in queues, by owner.
     pub(super) owners: Owners,
     pub(crate) timers: RequestTimers,
     pub(super) last_request: NonZeroU64,
@@ -78,7 +78,7 @@ impl<'a, C: Copy> Waits<'a, C> {
         self.indexes.write(request, waiter, WaiterKeys::default(), waiter.keys());
     }
 
-    /// Changes a waiter. Nothing else changes what an index depends on.
+    /// Changes a waiter. No other method changes fields on which an index depends.
     #[inline(always)]
     pub(super) fn change<R>(
         mut self,
@@ -92,7 +92,7 @@ impl<'a, C: Copy> Waits<'a, C> {
         Some(result)
     }
 
-    /// Changes what no index depends on, and so compares no keys.
+    /// Changes fields of a waiter on which no index depends, and so compares no keys.
     #[inline(always)]
     pub(super) fn edit<R>(self, request: RequestId, body: impl FnOnce(&mut Waiter<C>) -> R) -> Option<R> {
         let waiter = self.by_request.get_mut(&request)?;
@@ -108,12 +108,11 @@ impl<'a, C: Copy> Waits<'a, C> {
         Some(waiter)
     }
 
-    /// Moves a waiter to its next phase.
     pub(super) fn go_on(self, request: RequestId, next: Phase) {
         self.change(request, |waiter| waiter.go_on(next));
     }
 
-    /// Notes the index of the lock that keeps the waiter waiting.
+    /// Notes the number of the lock that keeps the waiter waiting.
     pub(crate) fn stuck_at(self, request: RequestId, number: usize) {
         self.edit(request, |waiter| match &mut waiter.locks {
             RequestedLocks::Several { stuck, .. } => *stuck = number,
@@ -121,10 +120,11 @@ impl<'a, C: Copy> Waits<'a, C> {
         });
     }
 
-    /// Sets `unblocked` if the waiter is still to be told. Returns what to send: a reply to a blocked client, or a message to a place.
+    /// Sets `unblocked` if the waiter still has to be told. Returns what the module has to send: a reply to a blocked client, or a message
+    /// to a place.
     pub(super) fn answer_due(self, request: RequestId) -> Option<Outgoing<C>> {
         self.edit(request, |waiter| {
-            // A waiter that an operator has sent away in this step has been told already.
+            // If an operator has sent the waiter away in this step, the waiter has been told already.
             waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
             match waiter.way {
                 WaitKind::Blocked(client) => Outgoing::Client(client),
@@ -144,23 +144,22 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
-    /// The number of a request that comes now. It is never used twice.
+    /// Returns the number for a request that comes now. No number is used twice.
     pub(crate) fn next_request(&mut self) -> RequestId {
         self.last_request = self.last_request.saturating_add(1);
         RequestId(self.last_request)
     }
 
-    /// The number of the latest request.
     pub(super) fn last_request(&self) -> RequestId {
         RequestId(self.last_request)
     }
 
-    /// The number of waiters in queues.
+    /// Returns the number of waiters in queues.
     pub(crate) fn queued(&self) -> usize {
         self.owners.len()
     }
 
-    /// Whether no waiter is left that the server has not freed.
+    /// Whether the server has freed all waiters.
     pub(super) fn is_empty(&self) -> bool {
         self.by_request.is_empty()
     }
@@ -173,7 +172,7 @@ impl<C: Copy> Waiters<C> {
         self.get(request).map(|waiter| waiter.phase)
     }
 
-    /// A waiter, if it is in its queues.
+    /// Returns a waiter, if it is in its queues.
     pub(super) fn get_queued(&self, request: RequestId) -> Option<&Waiter<C>> {
         self.get(request).filter(|waiter| waiter.phase == Phase::Queued)
     }
@@ -185,12 +184,12 @@ impl<C: Copy> Waiters<C> {
         self.by_request.range(requests).map(|(request, waiter)| (*request, waiter))
     }
 
-    /// Whether this request is a place.
+    /// Whether this request is a place: its client is not blocked, and gets a message.
     pub(crate) fn is_place(&self, request: RequestId) -> bool {
         self.get(request).is_some_and(|waiter| waiter.channel().is_some())
     }
 
-    /// The last place that an owner has taken for exactly these locks, and its connection.
+    /// Returns the last place that an owner has taken for exactly these locks, and its connection.
     pub(crate) fn place_for(
         &self,
         all: &[LockRef<'_>],
@@ -209,7 +208,8 @@ impl<C: Copy> Waiters<C> {
         })
     }
 
-    /// Whether a waiter waits for several locks. If so, and this lock has kept it waiting, the waiter is to be tried.
+    /// Whether a waiter waits for several locks. If so, and if this lock is the one that has kept it waiting, notes that a timer has to try
+    /// the waiter, with all its locks open.
     pub(crate) fn defer_to_try(&mut self, at: LockRef<'_>, request: RequestId) -> bool {
         let Some(waiter) = self.by_request.get(&request) else { return false };
         let RequestedLocks::Several { locks, stuck } = &waiter.locks else { return false };
@@ -219,7 +219,7 @@ impl<C: Copy> Waiters<C> {
         true
     }
 
-    /// Takes the next request to be tried. Returns it with its locks.
+    /// Takes the next request that has to be tried, and returns it with its locks.
     pub(crate) fn next_try(&mut self) -> Option<(RequestId, Vec<LockId>)> {
         loop {
             let request = self.timers.take_try()?;
@@ -230,32 +230,31 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
-    /// Takes the request that timed out first, if it was to be tried. Returns it with its locks.
+    /// Takes the request that timed out first, if it had to be tried, and returns it with its locks.
     pub(crate) fn overdue_try(&mut self, now: Millis) -> Option<(RequestId, Vec<LockId>)> {
         let request = self.timers.first_timed_out(now)?;
         self.timers.cancel_try(request).then(|| (request, self.locks_of(request)))
     }
 
-    /// Notes that a waiter is being tried. Returns its request; `None` if it has left its queues.
+    /// Notes that a waiter is being tried. Returns the waiter's request; `None` if the waiter has left its queues.
     pub(crate) fn take_try(&mut self, request: RequestId) -> Option<AcquireRequest<'static>> {
         self.timers.cancel_try(request);
         self.get_queued(request).map(|waiter| waiter.ask.clone())
     }
 
-    /// The locks that a waiter waits for.
     pub(crate) fn locks_of(&self, request: RequestId) -> Vec<LockId> {
         let locks = self.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
         locks.map(|lock| lock.id.clone()).collect()
     }
 
-    /// The connection of a waiter that has been told of its grant, and whether it was told because its answer was due.
+    /// Returns the connection of a waiter that has been told of its grant, and whether the waiter was told because its answer was due.
     pub(crate) fn told_client(&self, request: RequestId) -> Option<(u64, bool)> {
         let waiter = self.get(request)?;
         matches!(waiter.phase, Phase::Told(Answer::Granted { .. }))
             .then_some((waiter.client_id, waiter.unblocked))
     }
 
-    /// The waits of an owner; `None` if there are more than `most`.
+    /// Returns the waits of an owner; `None` if there are more than `most` waits to look at.
     pub(crate) fn waits_of(&self, owner: &Owner<'_>, most: usize) -> Option<Vec<RequestId>> {
         let mut perhaps = self.owners.perhaps(owner);
         let is_its = |request: &RequestId| {
@@ -265,7 +264,6 @@ impl<C: Copy> Waiters<C> {
         perhaps.next().is_none().then_some(waits)
     }
 
-    /// Whether anybody waits for several locks.
     pub(crate) fn has_several(&self) -> bool {
         self.owners.has_several()
     }
