@@ -35,8 +35,8 @@ pub(crate) static MAX_PLACES: NumericConfig = NumericConfig::new(c"max-places", 
 /// The most keys that one command may name.
 pub(crate) static MAX_KEYS: NumericConfig = NumericConfig::new(c"max-keys", 100, 1, 1_000);
 
-/// The shortest lease in ms that a session may have. The limit bounds the server's work, because the server renews the lease of a session
-/// each time a third of the lease has passed.
+/// The shortest lease in ms that a session may have. A shorter lease would mean more work, because the server renews a session's lease each
+/// time a third of it has passed.
 pub(crate) static MIN_SESSION_LEASE: NumericConfig =
     NumericConfig::new(c"min-session-lease", 1_000, 1, LONGEST_LEASE);
 
@@ -53,17 +53,15 @@ pub(crate) fn max_lease() -> Millis {
     longest_lease().unwrap_or(LONGEST_LEASE)
 }
 
-/// Returns the most waiters that one lock may have; `None` means that there is no limit.
+/// Returns the most waiters for one lock; `None` if there is no limit.
 pub(crate) fn max_waiters() -> Option<usize> {
     cap(&MAX_WAITERS)
 }
 
-/// Returns the most holders that one lock may have.
 pub(crate) fn max_holders() -> u32 {
     u32::try_from(MAX_HOLDERS.get()).ok().filter(|&most| most > 0).unwrap_or(Room::MOST)
 }
 
-/// Returns the most keys that one command may name.
 pub(crate) fn max_keys() -> usize {
     MAX_KEYS.get().unsigned_abs() as usize
 }
@@ -73,7 +71,7 @@ pub(crate) fn min_session_lease() -> Millis {
     MIN_SESSION_LEASE.get().min(max_lease())
 }
 
-/// Returns the most locks that may depend on one connection; `None` means that there is no limit.
+/// Returns the most locks that may depend on one connection; `None` if there is no limit.
 pub(crate) fn max_places() -> Option<usize> {
     cap(&MAX_PLACES)
 }
@@ -82,7 +80,7 @@ fn cap(setting: &NumericConfig) -> Option<usize> {
     usize::try_from(setting.get()).ok().filter(|&most| most > 0)
 }
 
-/// Returns the greatest age in ms that any grant may reach; `None` means that there is no limit.
+/// Returns the greatest age in ms that any grant may reach; `None` if there is no limit.
 pub(crate) fn max_hold() -> Option<Millis> {
     Some(MAX_HOLD.get()).filter(|&max| max > 0)
 }

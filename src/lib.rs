@@ -1,16 +1,15 @@
 //! Redislock: lock commands for Redis and Valkey, as a module of the server.
 //!
-//! This file lists what the module adds to the server, and connects the server's events with their listeners. Each part of the source
-//! imports only from parts to its right, as a test checks:
+//! This file lists what the module adds to the server, and connects events with listeners. Each part of the source imports only from parts
+//! to its right, as a test checks:
 //!
 //! ```text
 //! lib -> info, commands -> serving -> keyspace, waiting -> lock
 //! ```
 //!
 //! `commands` parses commands and replies to them. `serving` runs the rules of `waiting` on real locks and clients. `keyspace` stores locks
-//! as keys, and replicates their changes. `waiting` decides about queues, sessions and timers, and `lock` about one lock. These two know
-//! nothing about Redis. `server` wraps the module API, and knows nothing about locks. All parts except `lock` and `waiting` may use
-//! `server`.
+//! as keys, and replicates their changes. `waiting` decides about queues, sessions and timers, and `lock` about one lock. `lock` and
+//! `waiting` know nothing about Redis. `server`, which all other parts may use, wraps the module API, and knows nothing about locks.
 
 mod commands;
 mod config;

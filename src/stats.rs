@@ -11,7 +11,7 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds one. Only callbacks that the server runs may call this function.
+    /// Adds one. Only callbacks of the server may call this function.
     pub(crate) fn count(&self) {
         self.add(1);
     }
@@ -36,7 +36,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// New grants, made at once or to a waiter.
+    /// New grants, including those to waiters.
     GRANTS = c"grants";
     /// Grants with room for several holders.
     GRANTS_SHARED = c"grants_shared";

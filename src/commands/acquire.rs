@@ -2,8 +2,8 @@
 //! [START number] [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
 //!
 //! Replies with `[owner, fence, holds, lease in ms]`. With `LIMIT`, the reply ends with the slot (the number of the permit). The reply is
-//! null if the owner can't have the lock now, or, with `BLOCK`, if the owner still can't have it when the time is up. With `BLOCK` and
-//! `NOTIFY`, a request that has to wait gets the reply `QUEUED`.
+//! null if the owner can't have the lock now, or, with `BLOCK`, not before the time is up. With `BLOCK` and `NOTIFY`, a request that has to
+//! wait gets the reply `QUEUED`.
 
 use super::ask::{self, AcquireArgs};
 use super::parse;

@@ -76,8 +76,8 @@ impl<'a> AcquireArgs<'a> {
         if (wanted.is_some() || start.is_some()) && channel.is_none() {
             return Err(Error::Syntax);
         }
-        // With `NOTIFY`, the owner sends the acquire again to claim its grant. The session begins with this claim, and replicas confirm
-        // this claim. But with `START`, the owner does not claim the grant in this way.
+        // With `NOTIFY`, the owner sends the acquire again to claim its grant. Sessions begin with this claim, and replicas confirm it. But
+        // with `START`, there is no such claim.
         if start.is_some() && (session.is_some() || confirm.is_some()) {
             return Err(Error::Syntax);
         }

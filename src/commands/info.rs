@@ -1,8 +1,8 @@
 //! `LOCK.INFO key [FULL]`
 //!
-//! Replies with a map (a flat array in RESP2) that says who holds the lock, for which waiter the lock is reserved, or how long a grace (the
-//! time after a start or promotion without new grants) keeps the lock from its waiters. If the lock is free, the reply is null. `FULL` adds
-//! the first grants and the first waiters.
+//! Replies with a map (a flat array in RESP2) that says who holds the lock, for which waiter the lock is reserved, or how long a grace (a
+//! time without new grants) keeps the lock from its waiters. If the lock is free, the reply is null. `FULL` adds the first grants and the
+//! first waiters.
 
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;

@@ -1,7 +1,7 @@
 //! `LOCK.LEAVE key owner`
 //!
-//! Gives up the owner's place in the queue (taken with `NOTIFY`), or the grant that the owner got by this place and has not claimed yet.
-//! Replies with 1, or with 0 if the owner has neither.
+//! Gives up the owner's place in the queue (taken with `NOTIFY`), or the unclaimed grant that the place has got. Replies with 1, or with 0
+//! if the owner has neither.
 
 use super::parse;
 use crate::error::Error;

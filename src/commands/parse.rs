@@ -39,8 +39,8 @@ pub(super) const ROOM: Argument = Argument::one_of(
 /// With this option, the command acts only on the grant with this fence.
 pub(super) const FENCE: Argument = Argument::integer(c"fence").after(c"FENCE").optional();
 
-/// Returns the argument at this place, or an error if there is no such argument. This check is needed because Redis does not check the
-/// number of arguments of commands from an append-only file.
+/// Returns the argument at this place, or an error if there is none. This check is needed because Redis does not check the number of
+/// arguments of commands from an append-only file.
 pub(super) fn required<'a>(args: Args<'a>, place: usize) -> Result<Arg<'a>, Error> {
     args.get(place).ok_or(Error::Syntax)
 }
@@ -82,7 +82,7 @@ pub(super) fn value<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Arg
     words.next().ok_or(Error::Syntax)
 }
 
-/// Stores an option. Returns an error if `option` already has a value, from the same option or from another option that excludes this one.
+/// Stores an option. Returns an error if `option` already has a value, from the same option or from an option that excludes it.
 pub(super) fn set<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
     match option.replace(value) {
         None => Ok(()),
@@ -95,7 +95,7 @@ pub(super) fn owner(arg: Arg<'_>) -> Result<Owner<'_>, Error> {
     Owner::new(arg.bytes()).ok_or(Error::OwnerLength)
 }
 
-/// The number of replicas that have to confirm the command, and how long to wait for them.
+/// The number of replicas that have to confirm the command, and how many ms the client waits for them.
 pub(super) const SYNC: Argument =
     Argument::block(c"sync", &[Argument::integer(c"replicas"), Argument::integer(c"milliseconds")])
         .after(c"SYNC")
@@ -112,7 +112,7 @@ pub(super) fn confirm<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<C
     Ok(Confirm { replicas: NonZeroU32::new(replicas).ok_or(Error::NotPositive)?, within })
 }
 
-/// The longest name of a channel, in bytes. The name is limited because each place in a queue keeps the name in memory.
+/// The longest name of a channel, in bytes. The limit is there because each place in a queue keeps the name in memory.
 const LONGEST_CHANNEL: usize = 512;
 
 /// Returns the channel on which a client is notified.
@@ -134,7 +134,7 @@ fn start(arg: Arg<'_>) -> Result<NonZeroU64, Error> {
     }
 }
 
-/// Reads a cursor, which the client has from the reply with the previous page. 0 stands for the first page.
+/// Reads a cursor, which the previous page's reply gave. 0 stands for the first page.
 pub(super) fn cursor(arg: Arg<'_>) -> Result<u64, Error> {
     arg.integer().and_then(|cursor| u64::try_from(cursor).ok()).ok_or(Error::InvalidCursor)
 }
@@ -146,7 +146,7 @@ pub(super) fn count(arg: Arg<'_>, max: usize) -> Result<usize, Error> {
     count.ok_or(Error::CountOutOfRange { max })
 }
 
-/// Reads a fence, to compare it with the fence of a grant. Any positive integer is accepted, even above the greatest possible fence.
+/// Reads a fence, to compare it with the fence of a grant. The number may be above the greatest possible fence.
 pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
@@ -202,7 +202,6 @@ fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
     }
 }
 
-/// Reads a label, which says who the owner is.
 fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
     Some(arg.bytes()).filter(|label| label.len() <= MAX_LABEL_LEN).ok_or(Error::LabelLength)
 }
@@ -217,7 +216,7 @@ pub(super) fn extras(
     Ok(Extras::new(max_hold, label.map(self::label).transpose()?))
 }
 
-/// Reads how long to wait, in ms; 0 means without limit.
+/// Reads how long to wait, in ms. 0 means without limit.
 pub(super) fn timeout(arg: Arg<'_>) -> Result<Millis, Error> {
     match arg.integer() {
         Some(..0) => Err(Error::TimeoutNegative),
@@ -233,7 +232,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// Returns the unit of an option's value: seconds after `EX`, ms after `PX`; `None` if the word is another option.
+    /// Returns the unit of an option's value: seconds for `EX`, ms for `PX`. Returns `None` if the word is another option.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
         if is(word, "PX") {
             Some(Self::Millis)

@@ -6,8 +6,7 @@ use crate::lock::Owner;
 use crate::server::Ctx;
 use crate::waiting::{Cycle, Link};
 
-/// The error is one line for people to read. So it describes at most `LINKS` links of the cycle, and shows at most `NAME` bytes of each
-/// name.
+/// The error is one line for people, so it describes at most `LINKS` links of the cycle, and shows at most `NAME` bytes of each name.
 const LINKS: usize = 8;
 const NAME: usize = 64;
 
@@ -27,8 +26,8 @@ pub(super) fn send<'a>(ctx: &Ctx<'_>, cycle: &'a Cycle) {
         let key = &link.id.key;
         Seen { link, readable: ctx.may_read(key), writable: ctx.may_write(key) }
     };
-    // `seen` has one link more than the error shows. The user's rights to this link may allow the error to name the owner for which the
-    // last shown link waits.
+    // `seen` has one link more than the error shows, because the user's rights to it may allow naming the owner for which the last shown
+    // link waits.
     let seen: Vec<Seen<'_>> = cycle.iter().take(LINKS + 1).map(see).collect();
     let Some(first) = seen.first() else { return };
     let mut before = first;
@@ -66,7 +65,7 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this,
     let how = if link.behind { "behind" } else { "held by" };
     _ = write!(text, "{waits} waits for {lock}{elsewhere} {how} {other}");
     // If the names differ, the holder has a session on the connection on which the next link's owner waits. So the holder waits, too, under
-    // the name of the next link's owner.
+    // that owner's name.
     if next.link.waits != link.other {
         _ = write!(text, " on the connection of {}", name(&next.link.waits, next.writable));
     }

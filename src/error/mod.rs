@@ -7,7 +7,7 @@ use crate::lock::ReentryError;
 use crate::server::{self, Ctx, ErrorReply, WrongType};
 use crate::waiting::Refusal;
 
-/// Why a command failed. A failed command has changed nothing, unless too few replicas confirmed its change (`SYNC`).
+/// Why a command failed. A command that fails has changed nothing, except with `SYNC` if too few replicas confirmed the change.
 #[derive(Debug)]
 pub(crate) enum Error {
     /// The rules of `waiting` refused the command.
@@ -70,9 +70,8 @@ pub(crate) enum Error {
     /// A script used `SYNC`, but no later reply can be sent to a script.
     SyncInScript,
     SyncInTransaction,
-    /// A client used `SYNC` on a writable replica.
     SyncOnReplica,
-    /// A script used `NOTIFY`, but has no connection to which a place could belong.
+    /// A script used `NOTIFY`, but has no connection to which a place (a position in the queue) could belong.
     NotifyInScript,
     /// A client used `NOTIFY` on a writable replica, but a replica hands no lock over.
     NotifyOnReplica,
@@ -80,7 +79,7 @@ pub(crate) enum Error {
     SessionInScript,
     /// A client used `SESSION` on a writable replica, but a replica ends no grant by itself.
     SessionOnReplica,
-    /// Another module ran this command from a keyspace event while this module had locks open for an earlier command or a timer.
+    /// Another module ran the command from a keyspace event, while this module had locks open for a command or a timer.
     Nested,
     /// Another module changed keys during this command, so the state of the command's locks is not certain.
     Disturbed,
@@ -181,8 +180,8 @@ impl From<WrongType> for Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            // If another module changes keys in the middle of a command, the command gets no fence. So this error does not mean that the
-            // fences are used up.
+            // A command in the middle of which another module changes keys gets no fence. So this error does not mean that the fences are
+            // used up.
             Refusal::NoMoreFences if server::is_disturbed() => Self::Disturbed,
             refusal => Self::Refused(refusal),
         }

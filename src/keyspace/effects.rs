@@ -1,14 +1,14 @@
-//! Effects carry a change of a lock to replicas and the append-only file. Each effect is a command, `LOCK.APPLY`:
+//! Effects are commands that carry the changes of locks to replicas and the append-only file. Each effect is a `LOCK.APPLY`:
 //!
 //! | form | new state of the lock |
 //! |---|---|
 //! | `LOCK.APPLY key` | free |
-//! | `LOCK.APPLY key deadline` | held as before, with its latest lease until this deadline |
-//! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held by this grant alone, which is exclusive |
+//! | `LOCK.APPLY key deadline` | held as before, and the latest lease ends at this deadline |
+//! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held only by this grant, which is exclusive |
 //! | `LOCK.APPLY key @deadline,fence,fields,=owner` | held by this grant alone |
 //! | `LOCK.APPLY key &deadline,fence,fields,=owner` | held by this grant beside the present grants |
 //! | `LOCK.APPLY key ~fence` | no longer held by the grant with this fence |
-//! | `LOCK.APPLY key <time` | no longer held by the grants whose leases ended before this time; does nothing to a single grant |
+//! | `LOCK.APPLY key <time` | no longer held by the grants whose leases ended before this time. Does nothing to a single grant |
 //!
 //! `deadline` and `time` are in ms since 1970. A deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
 //! If the fence does not say when the grant was made, `max-hold/made` takes the place of `max-hold`, and says this in ms since 1970.
@@ -36,7 +36,7 @@ pub(crate) const APPLY: &CStr = c"lock.apply";
 /// The number that stands for the deadline of a lease that never ends, as in replies of `PTTL`.
 const NO_DEADLINE: Millis = -1;
 
-/// The number of bytes to reserve for the text of a state. The bytes are enough if the owner is a UUID.
+/// How many bytes to reserve for the text of a state. This is enough if the owner is a UUID.
 const TYPICAL_LEN: usize = 96;
 
 /// The fields that the short form of an effect (`deadline,fence,holds,max-hold,owner`) has.
@@ -190,7 +190,7 @@ pub(super) fn room(number: i64) -> Option<Room> {
     }
 }
 
-/// Returns the slot that a number stands for. 0 means that no slot was written. Returns `None` if the room has no such slot.
+/// Returns the slot that a number stands for. 0 means that no slot was written. Returns `None` if the room allows no such slot.
 pub(super) fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
     if number == 0 {
         return Some(None);
@@ -288,14 +288,13 @@ pub(super) fn lease(ctx: &Ctx<'_>, key: Arg<'_>, deadline: Deadline) {
     check(ctx, ctx.replicate_bytes(APPLY, key, state.as_bytes()));
 }
 
-/// Replicates that the lock is free.
 #[inline]
 pub(super) fn free(ctx: &Ctx<'_>, key: Arg<'_>) {
     check(ctx, ctx.replicate_key(APPLY, key));
 }
 
-/// Logs it if the server did not accept an effect for replication. An operator must know, because the replicas now differ from this server,
-/// and the module can't repair them.
+/// Warns if the server did not replicate an effect. An operator must know, because the replicas now differ, and the module can't repair
+/// them.
 fn check(ctx: &Ctx<'_>, sent: bool) {
     if !sent {
         ctx.log(LogLevel::Warning, "an effect could not be replicated: was LOCK.APPLY renamed?");

@@ -67,7 +67,7 @@ fn check(value: &Value) {
         assert!(grant.holds() > 0);
         assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
         assert!(grant.explicit_made().is_none_or(|made| made >= 0));
-        // Written as an effect for an append-only file, and read again, the grant is the same.
+        // The grant stays the same when it is written as an effect for an append-only file and read again.
         let state = effects::state(grant, held.deadline, number == 0);
         match (Effect::parse(Some(&state), server::now), number) {
             (Ok(Effect::Alone(received, deadline)), 0) | (Ok(Effect::Among(received, deadline)), 1..) => {

@@ -19,31 +19,28 @@ struct Lapses {
 struct Last {
     db: i32,
     key: Vec<u8>,
-    /// The number of holders of the lock.
     count: usize,
-    /// The grants that the module may keep although the key has lapsed, because their sessions outlive the lapse.
+    /// The grants that may outlive the lapse of the key, because of their sessions.
     may_outlive: Vec<Grant>,
-    /// The oldest of the grants that can't outlive a lapse. Of the rest, only the number is kept, because many locks with many holders may
-    /// lapse at once.
+    /// The oldest of the other grants. The rest are only counted, because many locks with many holders may lapse at once.
     oldest: Option<Grant>,
     at: Micros,
     /// The iteration of the event loop in which the lock was unlinked; `None` if nobody depends on the lock. A report in the same iteration
-    /// belongs to this lock, even if the process had to wait for a processor for longer than `REPORTED_WITHIN` in between.
+    /// belongs to this lock, even if the process had to wait for a processor for longer than `REPORTED_WITHIN`.
     iteration: Option<LoopIteration>,
 }
 
-/// At most this many µs pass between the unlinking and the report of an expired key, and nothing happens in between. (If a lock is
-/// overwritten by a value that expires within this time, the lock counts as lapsed.)
+/// At most this many µs pass between the unlinking of an expired key and the server's report, and nothing else happens in between. (If a
+/// lock is overwritten by a value that expires within this time, the lock counts as lapsed.)
 const REPORTED_WITHIN: Micros = 1_000;
 
-/// The shortest time in µs between two warnings of evictions. Without this pause, a server that evicts thousands of locks a second would
-/// fill its log.
+/// The shortest time in µs between two warnings of evictions. Warnings are limited because a server may evict thousands of locks a second.
 const WARNING_EVERY: Micros = 10_000_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
-/// Notes a lock whose value the server removes from the keyspace by itself. `must_track` returns the fences of the grants that may outlive
-/// a lapse, the oldest first, or `None` if nobody depends on the lock.
+/// Notes a lock that the server itself removes from the keyspace. `must_track` returns the fences of the grants that may outlive a lapse,
+/// the oldest first, or `None` if nobody depends on the lock.
 pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce() -> Option<Vec<Fence>>) {
     let key = from.key().bytes().to_vec();
     let must_track = must_track();
@@ -83,7 +80,7 @@ impl Lapse {
     }
 }
 
-/// Logs and publishes that `count` grants of one lock have lapsed together, and counts these lapses. `oldest` is the oldest of the grants.
+/// Logs, publishes and counts that `count` grants of one lock have lapsed together. The oldest of these grants is `oldest`.
 pub(crate) fn publish_lapse(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
@@ -134,15 +131,13 @@ pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
 fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     let db = ctx.db();
     let last = LAPSES.with(|lapses| lapses.last.take())?;
-    // An earlier lock of this name may have been overwritten by a value that has now expired. Such a lock was not unlinked just now, so the
-    // report is not about a lock.
+    // An earlier lock of this name may have been overwritten by a value that has now expired. Then the report is not about that lock.
     let just_now = server::now() - last.at <= REPORTED_WITHIN
         || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
     (last.db == db && last.key == key.bytes() && just_now).then_some(last)
 }
 
-/// Makes a line for the log. The code does without `format!`, because `format!` took longer than all other work when thousands of locks
-/// lapsed together.
+/// Makes a line for the log. `format!` is not used, because it took longer than all other work when thousands of locks lapsed together.
 fn shown(what: &str, grant: &Grant, others: usize, waiters: usize, key: &[u8]) -> String {
     let mut line = String::with_capacity(192);
     line.push_str(what);

@@ -30,8 +30,8 @@ impl Drop for Signal<'_> {
 }
 
 impl<'a> LockKey<'a> {
-    /// Opens a lock for a command that may change it. If the lock has lapsed, the server first deletes the key. `only` saves some time, but
-    /// may be true for at most one of the keys that are open at the same time.
+    /// Opens a lock for a command that may change the lock. If the lock has lapsed, the server first deletes the key. `only` saves some
+    /// time, but may be true for at most one of the keys that are open at the same time.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Key::write(ctx, name, only).map(|key| Self::of(ctx, key))
@@ -41,7 +41,7 @@ impl<'a> LockKey<'a> {
         Key::read(ctx, name).map(|key| Self::of(ctx, key))
     }
 
-    /// Opens a lock for reading, also while other locks are open. The server does not count this as a use of the key.
+    /// Opens a lock for reading, also beside other open locks. The server does not count this as a use of the key.
     pub(crate) fn peek(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
         Key::peek(ctx, name).map(|key| Self::of(ctx, key))
     }
@@ -71,8 +71,7 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Whether a change of this lock has to be replicated. Must be called exactly once for each change, because `Ctx::must_replicate` may
-    /// count a change.
+    /// Whether a change of this lock has to be replicated. To be called once for each change, which `Ctx::must_replicate` may count.
     #[inline(always)]
     fn must_replicate(&self, ctx: &Ctx<'_>) -> bool {
         ctx.must_replicate() && !self.key.is_lost()
@@ -87,7 +86,7 @@ impl<'a> LockKey<'a> {
         self.store(grant, until);
     }
 
-    /// Makes `grant` the only grant of the lock, and replicates nothing. `LOCK.APPLY` calls this method directly.
+    /// Makes `grant` the only grant of the lock, and replicates nothing. `LOCK.APPLY` calls this method.
     #[inline(always)]
     pub(crate) fn store(&mut self, grant: Grant, until: Deadline) {
         match self.key.value_mut() {
@@ -107,7 +106,7 @@ impl<'a> LockKey<'a> {
         self.store_among(grant, deadline);
     }
 
-    /// Adds `grant` beside the other grants, and replicates nothing. `LOCK.APPLY` calls this method directly.
+    /// Adds `grant` beside the other grants, and replicates nothing. `LOCK.APPLY` calls this method.
     pub(crate) fn store_among(&mut self, grant: Grant, deadline: Deadline) {
         let until = self.deadline();
         let Some(value) = self.key.value_mut() else { return self.store(grant, deadline) };

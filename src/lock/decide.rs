@@ -21,7 +21,7 @@ pub(crate) struct Got {
     pub(crate) slot: Option<Slot>,
 }
 
-/// The request of an acquire: the owner, and what it asks for.
+/// What an acquire asks for.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct AcquireRequest<'a> {
@@ -55,12 +55,12 @@ impl<'a> AcquireRequest<'a> {
         self.extras.as_ref()?.max_hold
     }
 
-    /// Returns the label of the request, if there is one. An empty label removes the grant's label.
+    /// Returns the label of the request, if it has a label. An empty label removes the grant's label.
     pub(crate) fn label(&self) -> Option<&[u8]> {
         self.extras.as_ref()?.label.as_deref()
     }
 
-    /// Makes the grant for this request, with this fence, and with this slot if the request asks for one.
+    /// Makes the grant for this request, with this fence, and with this slot if the request asks for a slot.
     #[inline(always)]
     pub(crate) fn grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
         if self.room.is_exclusive() && self.extras.is_none() {
@@ -82,7 +82,7 @@ impl<'a> AcquireRequest<'a> {
     }
 
     /// Checks whether the owner of `grant` can re-enter with this request. Returns an error if the grant has another slot than the
-    /// requested slot or a slot above `LIMIT`, or if the grant's room does not allow the requested slot.
+    /// requested slot, a slot above `LIMIT`, or no room for the requested slot.
     fn check_slot(&self, grant: &Grant) -> Result<(), ReentryError> {
         let is_another = match (self.slot, grant.slot()) {
             (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
@@ -93,7 +93,7 @@ impl<'a> AcquireRequest<'a> {
                 _ => false,
             },
             // A grant has no slot if an earlier version of the module made the grant, or if the grant is `SHARED`. The former grant keeps
-            // its own room, the latter gets the room of the request. So the slot has to fit the smaller of the two rooms.
+            // its own room, the latter gets the request's room. So the slot must fit the smaller room.
             (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
         };
@@ -113,15 +113,15 @@ impl<'a> AcquireRequest<'a> {
 pub(crate) struct Limits {
     /// The longest lease in ms. An operator may have lowered this limit after a waiter or a session asked for its lease.
     pub(crate) max_lease: Millis,
-    /// The greatest age in ms that any grant may reach; `None`: no limit.
+    /// The greatest age in ms that any grant may reach. `None` means no limit.
     pub(crate) max_hold: Option<Millis>,
     /// How many ms the server may keep a lock's key after the lease has ended by the module's clock. The module rounds the start of a lease
     /// up by at most this much.
     pub(crate) expiry_slack: Millis,
     /// The most holders of one lock. 0 means any number.
     pub(crate) max_holders: u32,
-    /// Whether the module may make running leases longer. It may not while another server may have become the primary without the knowledge
-    /// of this server.
+    /// Whether the module may make running leases longer. The module must not while another server may be the primary without this server's
+    /// knowledge.
     pub(crate) may_lengthen: bool,
 }
 
@@ -159,7 +159,7 @@ pub(crate) enum ReentryError {
     SlotAboveLimit { slot: Slot, limit: u32 },
 }
 
-/// Decides what an acquire does, from the grant that the owner already has (`held`), if any, and the grants of other owners.
+/// Decides what an acquire does, from the grant that the owner already has (`held`) and the grants of other owners.
 #[inline(always)]
 pub(crate) fn decide_acquire(
     held: Option<Held<'_>>,
@@ -195,7 +195,7 @@ fn acquire_held(
     ask.check_slot(held.grant)?;
     let its_own = held.grant.slot();
     let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
-    // A re-entry with which the grant gets its first slot counts as an upgrade, because the other holders must leave room for the slot.
+    // If the grant gets its first slot, this counts as an upgrade, because the other holders must leave room for the slot.
     let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
     if upgrade && (slot == Some(None) || !others.have_room_for(ask.room.min(held.grant.room()))) {
         return Ok(Acquired::UpgradeRefused);
@@ -225,7 +225,6 @@ fn lease_from(now: Millis, lease: Millis, grant: &Grant, limits: Limits) -> Dead
     Deadline::after(now, limits.allowed(lease)).min(grant.limit(limits.max_hold))
 }
 
-/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
     /// The grant goes on with this many holds.
@@ -234,8 +233,7 @@ pub(crate) enum Released {
     Ended,
 }
 
-/// Decides a release of one hold, or of all holds. Returns `None` if the owner does not hold the lock, or if its grant has another fence
-/// than `fence`.
+/// Decides a release of one hold, or of all holds. Returns `None` if the owner does not hold the lock, or its grant has another fence.
 pub(crate) fn decide_release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
     let grant = grant.filter(|grant| matches_fence(grant, fence))?;
     Some(if all { Released::Ended } else { take_back(grant, 1) })
@@ -249,11 +247,11 @@ pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     }
 }
 
-/// Decides an extension, and returns the new deadline. Returns `None` if the owner does not hold the lock, if its grant has another fence
-/// than `fence`, or if the grant has reached its maximum age.
+/// Decides an extension, and returns the new deadline. Returns `None` if the owner does not hold the lock, or its grant has another fence
+/// or has reached its maximum age.
 ///
-/// When a grant reaches its maximum age, the server may keep the key for another millisecond. During this millisecond, the owner still
-/// holds the lock, so an extension that does not shorten the lease succeeds.
+/// When a grant reaches its maximum age, the server may keep the key for another millisecond. Meanwhile the owner still holds the lock, so
+/// an extension that does not shorten the lease succeeds.
 pub(crate) fn decide_extend(
     held: Option<Held<'_>>,
     fence: Option<u64>,

@@ -7,8 +7,8 @@ use super::Millis;
 /// The longest label, in bytes.
 pub(crate) const MAX_LABEL_LEN: usize = 128;
 
-/// Options that few requests and few grants have. All of them are behind one pointer, so that a grant without options takes only the memory
-/// of the pointer. A waiter's request and the grant made for it share the options.
+/// Options that few requests and few grants have. The options are behind one pointer, so that a grant without options pays only for the
+/// pointer. A waiter's request shares the options with its grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Extras {

@@ -2,7 +2,7 @@
 
 use super::{Micros, Millis};
 
-/// A fencing token, from 1 to 2^53 - 1. In this range, even a client whose numbers are all doubles reads the token exactly.
+/// A fencing token, from 1 to 2^53 - 1. So even a client whose numbers are all doubles reads the token exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Fence(pub(super) u64);
@@ -22,7 +22,7 @@ impl Fence {
     }
 
     /// Returns when the grant was made, in microseconds since 1970, as the fence says. The fence is later than the grant if the server made
-    /// several grants in one microsecond, or if its clock was set back.
+    /// several grants in one microsecond, or its clock was set back.
     pub(crate) fn granted_at(self) -> Micros {
         // The cast is exact, because the fence is below 2^53 (see `new`).
         self.0 as Micros

@@ -1,6 +1,6 @@
 //! The fields of a grant, except its owner and its fence. Files, effects (commands that carry changes to replicas), digests and `LOCK.INFO`
-//! use the list `FIELDS`. A new field needs a row in this list and a place in `Full`. If a command can change the field, it also needs a
-//! place in `GrantChange`. If most grants do not have the field, `is_plain` in `effects` must check it.
+//! use `FIELDS`. A new field needs a row there and a place in `Full`. If a command can change the field, it also needs a place in
+//! `GrantChange`. If most grants do not have the field, `is_plain` in `effects` must test for it.
 
 use super::{Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Room, Slot};
 
@@ -20,7 +20,7 @@ pub(crate) struct Field {
     get: fn(&Grant) -> Datum<'_>,
     /// Sets the field of a grant that is being made. Returns `None` if the value is out of range.
     pub(crate) set: fn(&mut Full, Datum<'_>) -> Option<()>,
-    /// Whether digests (`DEBUG DIGEST`) include the value. They must include it only if all servers have the same value for a grant.
+    /// Whether digests (`DEBUG DIGEST`) include the value. Digests may include only values that are the same on all servers.
     is_agreed: bool,
     /// Returns the value that `LOCK.INFO` shows. `None` means that `LOCK.INFO` does not show the field.
     pub(crate) shown: Option<fn(&Grant) -> Datum<'_>>,
@@ -134,7 +134,7 @@ impl Grant {
         })
     }
 
-    /// Returns the unusual values that digests include, each with the index of its field. All servers have the same values in these fields.
+    /// Returns the unusual values that digests include, each with the index of its field. All servers agree about these values.
     pub(crate) fn agreed(&self) -> impl Iterator<Item = (usize, Datum<'_>)> {
         let unusual = self.unusual().filter(|(_, field, _)| field.is_agreed);
         unusual.map(|(number, _, datum)| (number, datum))

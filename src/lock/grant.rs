@@ -75,8 +75,8 @@ impl Full {
         })
     }
 
-    /// Makes the grant that a primary or a file describes; `None` if its room does not allow its slot. If the other server's clock is fast,
-    /// so that the grant seems to be made more than `SKEW` after `now` (both in ms), the grant counts as made at `now`.
+    /// Makes the grant that a primary or a file describes; `None` if its room does not allow its slot. A grant that seems to be made more
+    /// than `SKEW` after `now` (both in ms) counts as made at `now`.
     pub(crate) fn received(mut self, now: Millis) -> Option<Grant> {
         if self.made > now.saturating_add(SKEW) {
             self.made = now;
@@ -168,9 +168,8 @@ impl Grant {
         self.with(|full| full.slot = None)
     }
 
-    /// Makes the grant that a primary or a file describes. `made` is `None` if the fence says when the grant was made. If the other
-    /// server's clock is fast, so that the grant seems to be made more than `SKEW` after `now` (both in ms), the grant counts as made at
-    /// `now`.
+    /// Makes the grant that a primary or a file describes. `made` is `None` if the fence says when the grant was made. A grant that seems
+    /// to be made more than `SKEW` after `now` (both in ms) counts as made at `now`.
     pub(crate) fn received(
         owner: Owner<'_>,
         fence: Fence,
@@ -183,7 +182,7 @@ impl Grant {
         Self::new(owner, fence, holds, extras, if made > now.saturating_add(SKEW) { now } else { made })
     }
 
-    /// Returns this grant. If `earlier` has the same fence, the returned grant counts as made when `earlier` was made.
+    /// Returns this grant. If `earlier` has the same fence, the result counts as made when `earlier` was made.
     pub(crate) fn with_age_of(self, earlier: &Self) -> Self {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
@@ -283,7 +282,7 @@ impl Grant {
         self.extras()?.max_hold
     }
 
-    /// Returns the label, which says who the owner is. The result is empty if the grant has no label.
+    /// Returns the label, which is empty if the grant has no label.
     pub(crate) fn label(&self) -> &[u8] {
         self.extras().and_then(|extras| extras.label.as_deref()).unwrap_or_default()
     }

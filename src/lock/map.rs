@@ -1,7 +1,7 @@
 //! An ordered map that takes little memory while it has few entries: a sorted array while it has at most 32 entries, and else a tree.
 //!
-//! Redis stores sorted sets in a similar way: they begin as a listpack and become a skip list. A tree's node has room for 11 entries, but
-//! most shared locks have two or three holders.
+//! Redis stores sorted sets in a similar way: a small set is a listpack, and becomes a skip list when it grows. A tree's node has room for
+//! 11 entries, but most shared locks have two or three holders.
 
 use std::collections::BTreeMap;
 #[cfg(test)]
@@ -55,7 +55,7 @@ impl<K, V> Map<K, V> {
         match self {
             Self::Few(few) => few.capacity() * size_of::<(K, V)>(),
             Self::Many(many) => {
-                // A `BTreeMap` does not say how many nodes it has. This is an estimate: one node for each seven entries, and the root.
+                // A `BTreeMap` does not say how many nodes it has. So this is an estimate: one node for each seven entries, and the root.
                 let node = 11 * size_of::<(K, V)>() + 2 * size_of::<usize>();
                 size_of::<BTreeMap<K, V>>() + node * (1 + many.len().div_ceil(7))
             }
@@ -114,7 +114,7 @@ impl<K: Ord, V> Map<K, V> {
         }
     }
 
-    /// Inserts an entry, in place of the entry with the same key if there is one.
+    /// Inserts an entry, in place of an earlier entry with the same key.
     pub(super) fn insert(&mut self, key: K, value: V) {
         match self {
             Self::Few(few) => match find(few, &key) {
@@ -125,7 +125,7 @@ impl<K: Ord, V> Map<K, V> {
                 }
                 Err(at) if few.len() < FEW => {
                     if few.len() == few.capacity() {
-                        // By itself, the `Vec` would double its capacity, and so waste memory.
+                        // By itself, the `Vec` would double its capacity.
                         few.reserve_exact((1 + few.len() / 4).min(FEW - few.len()));
                     }
                     few.insert(at, (key, value));
@@ -142,8 +142,7 @@ impl<K: Ord, V> Map<K, V> {
         match self {
             Self::Few(few) => {
                 let (_, value) = few.remove(find(few, key).ok()?);
-                // The array shrinks only if more than half of it is unused, because the caller often removes an entry to change it and
-                // insert it again.
+                // The array shrinks only if more than half of it is unused, because a removed entry often comes back, changed.
                 if few.capacity() > 2 * few.len() + 1 {
                     few.shrink_to_fit();
                 }
@@ -178,7 +177,7 @@ impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
     }
 }
 
-/// Two maps are equal if they have the same entries, even if one is an array and the other is a tree.
+/// Two maps are equal if they have the same entries, also if only one is a tree.
 impl<K: PartialEq, V: PartialEq> PartialEq for Map<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())

@@ -5,7 +5,7 @@ use super::slots::Slots;
 use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room, UsedSlots};
 
 /// The grants of one lock. Adding, finding or ending a grant takes logarithmic time, unless a command such as `PEXPIRE` has moved the key's
-/// TTL since the last change (see `align`).
+/// TTL (see `align`).
 ///
 /// A stored end of a lease counts only relative to the latest stored end, which stands for the end of the key's TTL (see `deadline_by`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,8 +64,7 @@ impl Several {
             return;
         }
         self.grants.change_all(|(_, deadline)| *deadline = moved(*deadline, latest, until));
-        // The moved ends have the same order as before. So rebuilding the whole index takes only a fraction of the time of single
-        // insertions.
+        // The moved ends have the same order as before, so rebuilding the whole index takes a fraction of the time of single insertions.
         let deadlines =
             self.deadlines.iter().map(|((at, fence), ())| ((moved(*at, latest, until), *fence), ()));
         self.deadlines = deadlines.collect();
@@ -125,8 +124,8 @@ impl Several {
         };
         // No two grants may have the same fence, whatever a file says.
         self.end(grant.fence());
-        // No two grants may have the same slot, either. `slots` does not have the slot 1 of exclusive grants: in an altered file, an
-        // exclusive grant may have other grants beside it, and when it ends, the slot 1 of another grant must not become free.
+        // No two grants may have the same slot, either. `slots` leaves out the slot 1 of exclusive grants: in an altered file, an exclusive
+        // grant may have others beside it, and must not free another grant's slot 1 when it ends.
         let grant = match grant.explicit_slot() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {

@@ -18,7 +18,6 @@ pub(crate) enum Value {
 const _: () = assert!(size_of::<Value>() == 24);
 
 impl Value {
-    /// Whether the lock has only one grant.
     pub(crate) fn is_one(&self) -> bool {
         self.several().is_none()
     }
@@ -73,7 +72,7 @@ impl Value {
         Others { count: self.count(), room: self.room(), slots: self.slots() }
     }
 
-    /// Returns the grant of this owner, if it has one.
+    /// Returns the owner's grant, if the owner has one.
     #[inline(always)]
     pub(crate) fn grant_of(&self, owner: &Owner<'_>) -> Option<&Grant> {
         match self {
@@ -122,7 +121,6 @@ impl Value {
         }
     }
 
-    /// Returns the slots of the holders.
     pub(crate) fn slots(&self) -> UsedSlots<'_> {
         match self {
             Self::One(grant) => UsedSlots::One(grant.slot()),

@@ -1,7 +1,7 @@
 //! Makes the server's allocator align blocks as Rust asks.
 //!
-//! Some servers' allocators align blocks to 8 bytes only. If such an allocator can't ask the C library for a block's size, as with musl, it
-//! stores the size in front of the block. Hash tables need an alignment of 16 bytes.
+//! The server's allocator may align blocks to 8 bytes only: if it can't ask the C library for a block's size (as with musl), it stores the
+//! size in the 8 bytes in front of the block. Hash tables need an alignment of 16 bytes.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -114,7 +114,7 @@ mod tests {
             for size in [1, 7, 8, 9, 24, 100, 4096] {
                 let layout = Layout::from_size_align(size, align).unwrap();
                 let larger = Layout::from_size_align(size * 3, align).unwrap();
-                // SAFETY: no size is 0; each block is written to within its layout, and freed once.
+                // SAFETY: no size is 0, and each block is written to within its layout, and freed once.
                 unsafe {
                     let block = allocator.alloc(layout);
                     assert_eq!(block.addr() % align, 0, "{layout:?}");

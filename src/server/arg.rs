@@ -81,7 +81,7 @@ pub(crate) struct OwnString(*mut raw::RedisModuleString);
 
 impl OwnString {
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        // SAFETY: the server copies the bytes into a string that is ours; without a context, nobody else frees the string.
+        // SAFETY: the server copies the bytes into a string that is ours, and without a context, nobody else frees the string.
         Self(unsafe {
             api!(RedisModule_CreateString(std::ptr::null_mut(), bytes.as_ptr().cast(), bytes.len()))
         })
@@ -95,7 +95,7 @@ impl OwnString {
 
 impl Drop for OwnString {
     fn drop(&mut self) {
-        // SAFETY: the string is ours; an open key, which still needs it, has a reference of its own.
+        // SAFETY: the string is ours, and an open key, which still needs it, has a reference of its own.
         unsafe { api!(RedisModule_FreeString(std::ptr::null_mut(), self.0)) };
     }
 }

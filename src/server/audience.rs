@@ -2,8 +2,8 @@
 //! or another node of the cluster.
 //!
 //! Preparing an effect (a command that carries a change) takes about a third of the instructions of an acquire and a release, and if nobody
-//! listens, the server drops the effect. So the module saves this work while nobody listens. The module API does not say whether anybody
-//! listens. The result "nobody" must be right, because an effect that is not replicated is lost. Somebody begins to listen
+//! listens, the server drops the effect. So the module then prepares none. The module API does not say whether anybody listens. The result
+//! "nobody" must be right, because an effect that is not replicated is lost. Somebody begins to listen
 //!
 //! - with a fork: a first replica, or an append-only file that is turned on, gets a snapshot from a forked child, and needs all effects
 //!   after the fork. (A replica that needs no snapshot uses a backlog, so somebody listened already.)
@@ -26,7 +26,7 @@ use super::{Ctx, since_boot};
 /// The time in ms between two checks by the server's cron whether somebody still listens.
 const CHECK_EVERY: i64 = 250;
 
-/// When the next check is due, in ms since boot.
+/// When the server's cron checks again whether somebody listens, in ms since boot.
 static NEXT_CHECK: AtomicI64 = AtomicI64::new(i64::MAX);
 
 /// Whether it is certain that nobody listens.
@@ -40,7 +40,7 @@ fn listens() -> bool {
 /// Starts to watch whether anybody listens. If the server lacks the event for forks, `listens` always returns `true`.
 pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
     let fork = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FORK_CHILD, dataver: 1 };
-    // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data of the event.
+    // SAFETY: the server gave us the context for the time of loading, and the callback does not look at the data of the event.
     let status = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, fork, Some(forked))) };
     if status == raw::REDISMODULE_OK as c_int {
         check_later();
@@ -87,8 +87,8 @@ impl Ctx<'_> {
     pub(crate) fn must_replicate(&self) -> bool {
         let listens = listens();
         if !listens {
-            // This call replicates the request instead of the effect, which does no harm, because nobody receives it. The call is there
-            // because it also counts a change, for which the module API has no other cheap call.
+            // Replicating the request does no harm, because nobody receives it, and counts a change, for which the module API has no other
+            // cheap call.
             self.replicate_verbatim();
         }
         listens

@@ -28,11 +28,11 @@ pub(crate) trait BlockedEvents {
     /// The server is done with this client. `gone` says that the client had disconnected, or been sent away, before.
     fn finished(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool);
 
-    /// The last callback for this client, which follows `finished` even if `finished` panicked. The client's handle is invalid from now on.
+    /// The last callback for a client, which follows `finished` even if `finished` panicked. The client's handle is invalid from now on.
     fn freed(number: NonZeroU64);
 }
 
-/// The handle of a blocked client. It is valid until `BlockedEvents::freed` is called with the client's number.
+/// The handle of a blocked client. The handle is valid until `BlockedEvents::freed` is called with the client's number.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockedClient(NonNull<raw::RedisModuleBlockedClient>);
 
@@ -43,9 +43,9 @@ impl BlockedClient {
     /// Blocks the client of the running command on a key of this name until the client is unblocked. Returns `None` if the server refuses
     /// to block the client.
     ///
-    /// The caller must check `Ctx::may_block` first: inside a transaction, the server would send an error and leak the handle.
+    /// The caller must check `Ctx::may_block` first, because inside a transaction, the server would send an error and leak the handle.
     pub(crate) fn new<E: BlockedEvents>(ctx: &Ctx<'_>, key: &[u8], number: NonZeroU64) -> Option<Self> {
-        // SAFETY: the context is valid; the server copies the bytes into a string that is ours.
+        // SAFETY: the context is valid, and the server copies the bytes into a string that is ours.
         let mut key = unsafe { api!(RedisModule_CreateString(ctx.raw(), key.as_ptr().cast(), key.len())) };
         // SAFETY: context and string are valid, and the server takes its own reference to the string. The private data is a number in the
         // place of a pointer, and is never followed.
@@ -86,7 +86,7 @@ fn number(private: *mut c_void) -> Option<NonZeroU64> {
 /// # Safety
 /// The context is the context of the running callback.
 unsafe fn number_in(ctx: *mut raw::RedisModuleCtx) -> Option<NonZeroU64> {
-    // SAFETY: the caller promises this.
+    // SAFETY: the caller promises the context of the running callback.
     number(unsafe { api!(RedisModule_GetBlockedClientPrivateData(ctx)) })
 }
 
@@ -97,8 +97,7 @@ unsafe extern "C" fn key_ready(
     _argv: *mut *mut raw::RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    // There is nothing to do. The guard is for tests, which notice calls of this function, because a write to the key costs one call for
-    // each waiter.
+    // The guard is for tests, which notice calls of this function, because a write to the key costs one call for each waiter.
     guard(c"key-ready", || ());
     raw::REDISMODULE_ERR as c_int
 }
@@ -153,8 +152,8 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
     guard(c"free-client", || number(private).map(E::freed));
 }
 
-/// When the server is done with a blocked client, says whether the reply has certainly reached this client. `unblocked` says that the reply
-/// was made because of `BlockedClient::unblock`.
+/// Whether a reply has certainly reached a client with which the server is done. `unblocked` says that `BlockedClient::unblock` made the
+/// reply.
 pub(crate) fn reply_arrived(client: u64, unblocked: bool) -> bool {
     client_exists(client) && !(unblocked && kind::keeps_replies())
 }

@@ -19,15 +19,14 @@ pub(crate) enum Called {
     Refused,
 }
 
-/// A part of the text of the server's error for a key that another server has. The module has to search the text, because the error has no
-/// code of its own.
+/// A part of the text of the server's error for a key that another server has. The error has no code by which the module could know it.
 const NOT_HERE: &[u8] = b"non local key";
 
 /// The reply to a command that the module ran.
 struct Reply(NonNull<raw::RedisModuleCallReply>);
 
 impl Reply {
-    /// Wraps the server's reply; `None` if the server gave none.
+    /// Wraps the server's reply. Returns `None` if the server gave no reply.
     fn new(reply: *mut raw::RedisModuleCallReply) -> Option<Self> {
         NonNull::new(reply).map(Self)
     }
@@ -39,7 +38,7 @@ impl Reply {
     }
 
     fn integer(&self) -> i64 {
-        // SAFETY: as in `is_error`; for a reply of another kind the server returns the least integer.
+        // SAFETY: as in `is_error`, and for a reply of another kind the server returns the least integer.
         unsafe { api!(RedisModule_CallReplyInteger(self.0.as_ptr())) }
     }
 
@@ -51,7 +50,7 @@ impl Reply {
 
     /// Returns the text of the array's element at this place, if there is one.
     fn text_at(&self, place: usize) -> Option<&[u8]> {
-        // SAFETY: as in `is_error`; the server returns null if there is no such element, and frees the element with the whole reply.
+        // SAFETY: as in `is_error`, and the server returns null if there is no such element, and frees the element with the whole reply.
         let part = NonNull::new(unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), place)) })?;
         // SAFETY: the part lives as long as the reply.
         Some(unsafe { text(part.as_ptr()) })
@@ -62,7 +61,7 @@ impl Reply {
 /// The reply stays valid for `'a`.
 unsafe fn text<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
     let mut len = 0;
-    // SAFETY: the reply is valid; `len` is ours to write to.
+    // SAFETY: the reply is valid, and `len` is ours to write to.
     let start = unsafe { api!(RedisModule_CallReplyStringPtr(reply, &raw mut len)) };
     if start.is_null() {
         return &[];
@@ -84,10 +83,10 @@ impl Ctx<'_> {
     pub(crate) fn call_write(&self, command: &CStr, words: &[&[u8]]) -> Called {
         let strings: Vec<_> = words.iter().map(|word| OwnString::new(word)).collect();
         let raw: Vec<_> = strings.iter().map(|string| string.arg().raw()).collect();
-        // "!" sends on what the command replicates. "S" makes the server check the command as in a script. "E" turns a refusal into an
-        // error reply (instead of null, with which Valkey 9 crashes). "v" says that an array of strings and its length follow. SAFETY: the
-        // context is valid (see `new`); the format names one array, and the array and its length follow. The server takes references of its
-        // own to the strings that it keeps.
+        // "!" sends what the command replicates. "S" checks as for a script. "E" makes a refusal an error reply (instead of null, with
+        // which Valkey 9 crashes). "v" says that an array of strings and its length follow. SAFETY: the context is valid (see `new`), and
+        // the format names one array, and the array and its length follow. The server takes references of its own to the strings that it
+        // keeps.
         let reply = unsafe {
             api!(RedisModule_Call(self.raw(), command.as_ptr(), c"!SEv".as_ptr(), raw.as_ptr(), raw.len()))
         };
@@ -101,10 +100,10 @@ impl Ctx<'_> {
         }
     }
 
-    /// Returns the value of one of the server's settings, as `CONFIG GET` shows it; `None` if the server refuses.
+    /// Returns the value of one of the server's settings, as `CONFIG GET` shows it; `None` if the server does not show the setting.
     pub(super) fn setting(&self, name: &CStr) -> Option<String> {
         let (config, format) = (c"CONFIG".as_ptr(), c"Ecc".as_ptr());
-        // SAFETY: the context is valid (see `new`); the format says that two texts ending in NUL follow.
+        // SAFETY: the context is valid (see `new`), and the format says that two texts ending in NUL follow.
         let reply =
             unsafe { api!(RedisModule_Call(self.raw(), config, format, c"GET".as_ptr(), name.as_ptr())) };
         let reply = Reply::new(reply)?;
@@ -114,7 +113,7 @@ impl Ctx<'_> {
     /// Whether the running command has a user, even in a script. To find out, calls a command without its arguments, so that the command
     /// can't run. If there is no user, the server says so before it checks the number of arguments.
     pub(super) fn has_user(&self) -> bool {
-        // "C": runs the command as the user of the context. SAFETY: the context is valid (see `new`); the format names no words.
+        // "C": runs the command as the user of the context. SAFETY: the context is valid (see `new`), and the format names no words.
         let reply = unsafe { api!(RedisModule_Call(self.raw(), c"LOCK.INFO".as_ptr(), c"EC".as_ptr())) };
         Reply::new(reply).is_some_and(|reply| !contains(reply.text(), b"no user"))
     }
@@ -124,10 +123,10 @@ impl Ctx<'_> {
     pub(crate) fn hash_slot_arrives(&self, key: &[u8]) -> bool {
         let (cluster, format) = (c"CLUSTER".as_ptr(), c"Ecb".as_ptr());
         let keyslot = c"KEYSLOT".as_ptr();
-        // SAFETY: the context is valid (see `new`); the format says that a text ending in NUL and a buffer follow.
+        // SAFETY: the context is valid (see `new`), and the format says that a text ending in NUL and a buffer follow.
         let hash_slot =
             unsafe { api!(RedisModule_Call(self.raw(), cluster, format, keyslot, key.as_ptr(), key.len())) };
-        // SAFETY: the context is valid (see `new`); the format says that a text ending in NUL follows.
+        // SAFETY: the context is valid (see `new`), and the format says that a text ending in NUL follows.
         let nodes = unsafe { api!(RedisModule_Call(self.raw(), cluster, c"Ec".as_ptr(), c"NODES".as_ptr())) };
         match (Reply::new(hash_slot), Reply::new(nodes)) {
             (Some(hash_slot), Some(nodes)) => {

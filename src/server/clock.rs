@@ -11,7 +11,7 @@ use super::kind;
 /// key has expired. Using this time saves reading the clock again. (Valkey 9 counts the processor's ticks, and reads the clock only about
 /// once a millisecond, so it notices a changed clock only then.)
 pub(crate) fn now() -> i64 {
-    // SAFETY: the table of functions is only written while the module loads; the function takes nothing.
+    // SAFETY: the table of functions is only written while the module loads, and the function takes nothing.
     if let Some(cached) = unsafe { raw::RedisModule_CachedMicroseconds } {
         // SAFETY: the function takes nothing.
         return unsafe { cached() };

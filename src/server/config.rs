@@ -52,7 +52,7 @@ impl NumericConfig {
 /// # Safety
 /// `setting` is the pointer that `register` gave.
 unsafe extern "C" fn get(_name: *const c_char, setting: *mut c_void) -> c_longlong {
-    // SAFETY: the caller promises this.
+    // SAFETY: the caller promises that `register` gave this pointer.
     let setting = unsafe { &*setting.cast::<NumericConfig>() };
     // There is no guard, because nothing here can panic, and no return value could stand for an error.
     setting.get()
@@ -66,7 +66,7 @@ unsafe extern "C" fn set(
     setting: *mut c_void,
     error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: the caller promises this.
+    // SAFETY: the caller promises that `register` gave this pointer.
     let setting = unsafe { &*setting.cast::<NumericConfig>() };
     if guard(c"config-set", || setting.value.store(value, Ordering::Relaxed)).is_some() {
         return raw::REDISMODULE_OK as i32;
@@ -76,7 +76,7 @@ unsafe extern "C" fn set(
         // SAFETY: the server takes a null context, and copies the bytes.
         let text =
             unsafe { api!(RedisModule_CreateString(std::ptr::null_mut(), TEXT.as_ptr().cast(), TEXT.len())) };
-        // SAFETY: the caller promises a valid place; the server frees the string.
+        // SAFETY: the caller promises a valid place, and the server frees the string.
         unsafe { *error = text };
     });
     raw::REDISMODULE_ERR as i32

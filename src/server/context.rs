@@ -48,13 +48,13 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn reply_bytes(&self, bytes: &[u8]) {
-        // SAFETY: the context is valid (see `new`); the server copies `len` bytes before it returns.
+        // SAFETY: the context is valid (see `new`), and the server copies `len` bytes before it returns.
         unsafe { api!(RedisModule_ReplyWithStringBuffer(self.ctx, bytes.as_ptr().cast(), bytes.len())) };
     }
 
     /// Replies with a status, such as `OK`.
     pub(crate) fn reply_status(&self, text: &CStr) {
-        // SAFETY: the context is valid (see `new`); the server copies the text before it returns.
+        // SAFETY: the context is valid (see `new`), and the server copies the text before it returns.
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.ctx, text.as_ptr())) };
     }
 
@@ -72,11 +72,11 @@ impl Ctx<'_> {
 
     /// Replies with an error: its code, a space, its text.
     pub(crate) fn reply_error(&self, error: &CStr) {
-        // SAFETY: the context is valid (see `new`); the server copies the text, and never uses the text as a format.
+        // SAFETY: the context is valid (see `new`), and the server copies the text, and never uses the text as a format.
         unsafe { api!(RedisModule_ReplyWithError(self.ctx, error.as_ptr())) };
     }
 
-    /// Replies with an error whose text was put together at run time. A NUL would end the text early, so it becomes a space.
+    /// Replies with an error whose text was put together at run time. A NUL would end the text early, so each NUL becomes a space.
     pub(crate) fn reply_error_text(&self, text: &str) {
         let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
         self.reply_error(&text);
@@ -91,7 +91,7 @@ impl Ctx<'_> {
     /// Publishes a keyspace event of the class `module`.
     pub(crate) fn notify(&self, event: &CStr, key: Arg<'_>) {
         let class = raw::REDISMODULE_NOTIFY_MODULE;
-        // SAFETY: context and string are valid (see their `new`); the server copies the event's name.
+        // SAFETY: context and string are valid (see their `new`), and the server copies the event's name.
         unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.ctx, class, event.as_ptr(), key.raw())) };
     }
 
@@ -103,7 +103,7 @@ impl Ctx<'_> {
 
     /// Sends `command key` to the replicas and the append-only file. Returns whether the server accepted the command.
     pub(crate) fn replicate_key(&self, command: &CStr, key: Arg<'_>) -> bool {
-        // SAFETY: context and string are valid (see their `new`); the format says that a server string follows.
+        // SAFETY: context and string are valid (see their `new`), and the format says that a server string follows.
         let status =
             unsafe { api!(RedisModule_Replicate(self.ctx, command.as_ptr(), c"s".as_ptr(), key.raw())) };
         status == raw::REDISMODULE_OK as i32
@@ -111,7 +111,7 @@ impl Ctx<'_> {
 
     /// Sends `command key bytes` to the replicas and the append-only file. Returns whether the server accepted the command.
     pub(crate) fn replicate_bytes(&self, command: &CStr, key: Arg<'_>, bytes: &[u8]) -> bool {
-        // SAFETY: context and string are valid (see their `new`); the format says that a server string and a buffer with its length (a
+        // SAFETY: context and string are valid (see their `new`), and the format says that a server string and a buffer with its length (a
         // `usize`) follow.
         let status = unsafe {
             api!(RedisModule_Replicate(
@@ -126,7 +126,6 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Returns the number of the selected database.
     pub(crate) fn db(&self) -> i32 {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_GetSelectedDb(self.ctx)) }
@@ -164,7 +163,6 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_KeyAtPosWithFlags(self.ctx, place, access.cast_signed())) };
     }
 
-    /// Returns the id of the client that sent the running command.
     pub(crate) fn client_id(&self) -> u64 {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_GetClientId(self.ctx)) }

@@ -7,7 +7,7 @@ use std::cell::Cell;
 pub(crate) struct Counted;
 
 thread_local! {
-    /// The number of allocated bytes. It may wrap below 0, because one thread may free what another thread has allocated.
+    /// The number of allocated bytes. This number may wrap below 0, because one thread may free what another thread has allocated.
     static USED: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -35,7 +35,7 @@ pub(crate) enum Keys {
     After(&'static CStr),
 }
 
-/// How a command uses its keys. ACL rules and proxies depend on this.
+/// How a command uses its keys. ACL rules and proxies depend on this information.
 pub(crate) struct KeyUse {
     pub(crate) keys: Keys,
     /// Whether the reply says more about the value than whether it exists. If so, a client needs the right to read the key (`%R~`).

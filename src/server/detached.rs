@@ -1,4 +1,4 @@
-//! The module's own context of the module API, for calls to the server (such as starting a timer) where no callback has a context.
+//! The module's own context, for calls to the server (such as starting a timer) that need a context where no callback has one.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -8,7 +8,7 @@ static CONTEXT: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(std::ptr::null_m
 
 /// Gets the module's own context from the server, once, when the module is loaded.
 pub(super) fn open(ctx: *mut raw::RedisModuleCtx) {
-    // SAFETY: the server gave us the context for the time of loading; the new one lives as long as the module.
+    // SAFETY: the server gave us the context for the time of loading, and the new context lives as long as the module.
     let own = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx)) };
     CONTEXT.store(own, Ordering::Relaxed);
 }

@@ -25,7 +25,7 @@ pub(crate) trait KeyspaceEvents {
     /// `listen_to_keys`.
     fn restored(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// This database was emptied, or, if `db` is `None`, all databases were.
+    /// The database `db` was emptied. `None` stands for all databases.
     fn flushed(db: Option<i32>);
 
     fn swapped(first: i32, second: i32);
@@ -64,7 +64,7 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     // SAFETY: the server gave us the context for the time of loading.
     let keys = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx, class, Some(gone::<E>))) };
     let flush = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FLUSHDB, dataver: 1 };
-    // SAFETY: the context is valid for the time of loading; the callback takes the data of this event, in this version.
+    // SAFETY: the context is valid for the time of loading, and the callback takes the data of this event, in this version.
     let flush = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, flush, Some(flushed::<E>))) };
     let swap = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_SWAPDB, dataver: 1 };
     // SAFETY: the server gave us the context for the time of loading.
@@ -73,13 +73,13 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     // SAFETY: the server gave us the context for the time of loading.
     let client = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, client, Some(client_changed::<E>))) };
     let role = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, dataver: 1 };
-    // SAFETY: the server gave us the context for the time of loading; the callback does not use the data.
+    // SAFETY: the server gave us the context for the time of loading, and the callback does not use the data.
     let role = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, role, Some(role_changed::<E>))) };
     let config = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
     // SAFETY: the server gave us the context for the time of loading.
     let config = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, config, Some(configured::<E>))) };
     let cron = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
-    // SAFETY: the context is valid for the time of loading; the callback takes the data of this event, in this version.
+    // SAFETY: the context is valid for the time of loading, and the callback takes the data of this event, in this version.
     let cron = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, cron, Some(on_cron::<E>))) };
     [keys, flush, swap, client, role, config, cron]
         .iter()

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The name of the callback that has yet to panic, or an empty name. A mutex protects it, because some callbacks run on other threads.
 static ARMED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// Returns the name of the callback that has yet to panic, to read or set it.
+/// Returns the name of the callback that has yet to panic. The caller may read or set the name.
 pub(super) fn armed() -> MutexGuard<'static, Vec<u8>> {
     ARMED.lock().unwrap_or_else(PoisonError::into_inner)
 }

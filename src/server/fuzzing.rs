@@ -1,5 +1,5 @@
-//! Stands in for the server in fuzzers. This file has the few functions of the module API that parsers and loaders call, which read
-//! arguments, and read and write a stream of numbers and byte strings.
+//! Stands in for the server in fuzzers. This file has the few functions of the module API that parsers and loaders call, for strings and
+//! for a stream of numbers and byte strings.
 
 use std::ffi::{c_char, c_int, c_longlong, c_void};
 use std::sync::Once;
@@ -132,7 +132,7 @@ unsafe extern "C" fn string_number(string: *const raw::RedisModuleString, to: *m
 /// # Safety
 /// `io` is the pointer that `Stream::read` or `Stream::write` gave, and that function still runs.
 unsafe fn stream<'a>(io: *mut raw::RedisModuleIO) -> &'a mut Stream {
-    // SAFETY: the caller promises this; the reader or writer that has the pointer does nothing else with it.
+    // SAFETY: the caller promises a pointer to a `Stream`, and the reader or writer that has the pointer does nothing else with it.
     unsafe { &mut *io.cast::<Stream>() }
 }
 
@@ -157,7 +157,7 @@ unsafe extern "C" fn load_bytes(io: *mut raw::RedisModuleIO, len: *mut usize) ->
     };
     // SAFETY: the caller gave a valid place for the length.
     unsafe { *len = bytes.len() };
-    // SAFETY: any size is allowed; the caller frees the memory.
+    // SAFETY: any size is allowed, and the caller frees the memory.
     let buffer = unsafe { malloc(bytes.len().max(1)) };
     // SAFETY: the buffer has room for as many bytes.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len()) };

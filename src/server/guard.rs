@@ -21,7 +21,7 @@ pub(super) fn guard<R>(callback: &'static CStr, body: impl FnOnce() -> R) -> Opt
         super::faults::strike(callback);
         body()
     }));
-    // The report calls the server, and may panic, too, in a fuzzer without a log. Then nothing can report the panic.
+    // The report may panic, too, because a fuzzer has no server with a log. Then nothing can report the panic.
     result.map_err(|_| catch_unwind(AssertUnwindSafe(|| report(callback)))).ok()
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);
 impl InfoWriter {
     /// Begins a section. Returns whether the client asked for this section. If not, the caller must leave the section's fields out.
     pub(crate) fn section(&mut self, name: &CStr) -> bool {
-        // SAFETY: `write` made the writer from the server's pointer, and `self` does not outlive the callback; the server copies the name.
+        // SAFETY: `write` made the writer from the server's pointer, `self` does not outlive the callback, and the server copies the name.
         let status = unsafe { api!(RedisModule_InfoAddSection(self.0, name.as_ptr())) };
         status == raw::REDISMODULE_OK as c_int
     }
@@ -34,7 +34,7 @@ impl InfoWriter {
     }
 }
 
-/// The function to call for `INFO`. It is global, because the server passes no data of the module to the callback.
+/// The function to call for `INFO`. This function is in a `static`, because the server passes no data of the module to the callback.
 static WRITE: OnceLock<WriteInfo> = OnceLock::new();
 
 /// Registers the function that writes the module's part of `INFO`. Returns whether the server accepted the function.

@@ -15,8 +15,8 @@ pub(crate) struct WrongType;
 ///
 /// At most one `Key` with the same name may be open for writing at a time. So nothing else refers to the value while `value_mut` lends it.
 ///
-/// If something else removes the key's value from the keyspace while the key is open, the key is lost. A lost key looks absent, and its
-/// methods change nothing.
+/// If something else removes the value from the keyspace meanwhile, the key is lost. A lost key looks absent, and its methods change
+/// nothing.
 pub(crate) struct Key<'a, T: NativeType> {
     name: Arg<'a>,
     /// The handle, which is null if the key is lost, and the value in the keyspace, which is null if the key is absent or lost. The value
@@ -107,7 +107,7 @@ impl<'a, T: NativeType> Key<'a, T> {
     /// Returns the value, to change it; `None` if the key is absent.
     #[inline(always)]
     pub(crate) fn value_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: as in `value`; and there is no other reference, because only one key with this name is open for writing.
+        // SAFETY: as in `value`, and there is no other reference, because only one key with this name is open for writing.
         unsafe { self.raw_value().as_mut() }
     }
 

@@ -28,20 +28,20 @@ pub(super) fn expires_early() -> bool {
     REDIS.load(Ordering::Relaxed) >= number((7, 9))
 }
 
-/// How the server finds the keys of a command whose keys have no fixed places.
+/// How the server finds the keys of a command if their places are not fixed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum GetKeys {
     /// The server uses the description of the command.
     Described,
-    /// In a cluster, the server calls the command itself to ask for its keys.
+    /// In a cluster, the server calls the command itself to ask for the command's keys.
     Asked,
     /// A thread that reads from clients looks for the keys. If this thread called the module, the server would crash.
     Unsafe,
 }
 
 /// Returns how this server finds the keys of a command whose keys have no fixed places. Without a cluster, the server uses the description
-/// of the command. In a cluster, Valkey and Redis before 8.5 call the command to ask for its keys, before they redirect a client (8.6 does
-/// not; 8.2 and 8.4 were not tried). Since Valkey 8, and after Redis 8.0, this call comes from threads that read from clients.
+/// of the command. In a cluster, Valkey and Redis before 8.5 call the command to ask for its keys, before they redirect a client (Redis 8.6
+/// does not, and 8.2 and 8.4 were not tried). Since Valkey 8, and after Redis 8.0, this call comes from threads that read from clients.
 pub(super) fn get_keys(ctx: &Ctx<'_>) -> GetKeys {
     let redis = REDIS.load(Ordering::Relaxed);
     if !ctx.is_cluster() || redis >= number((8, 5)) {

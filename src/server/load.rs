@@ -72,7 +72,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
         ));
     }
     // These options tell the server that the module itself signals keys as changed (opening a key does not), that a short read is an error
-    // that does not end the process, and that the module can handle a data set that is loaded beside the present data set.
+    // that does not end the process, and that the module can handle a data set that is loaded beside the present one.
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
@@ -106,7 +106,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
 }
 
 /// Registers the settings. The arguments of `loadmodule` (`name value ...`) are the defaults of the settings, and the configuration file
-/// overrides them.
+/// overrides these defaults.
 fn load_configs(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Result<(), String> {
     let mut given = config_args(&module.name.to_string_lossy(), module.configs, args)?;
     for config in module.configs {

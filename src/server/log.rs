@@ -30,7 +30,7 @@ pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
         }
     }
     text.push('\0');
-    // SAFETY: the server takes a null context or a valid one; level, format and text end in NUL, and the format takes one string. The text
+    // SAFETY: the server takes a null context or a valid one. Level, format and text end in NUL, and the format takes one string. The text
     // has no other NUL, because control characters are escaped.
     unsafe { api!(RedisModule_Log(ctx, level.as_ptr(), c"%s".as_ptr(), text.as_ptr())) };
 }

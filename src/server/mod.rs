@@ -1,9 +1,9 @@
 //! Thin, safe wrappers for the parts of the module API that the project uses. This is the only folder with `unsafe`.
 //!
-//! This folder knows nothing about locks. All its files rely on this:
+//! This folder knows nothing about locks. All its files rely on these facts:
 //!
 //! - The server runs every callback of a module on one thread at a time, under its global lock, and passes pointers that stay valid until
-//!   the callback returns. The types here borrow from those pointers, so that nothing taken from a callback outlives it.
+//!   the callback returns. The types here borrow from those pointers, so that nothing taken from a callback outlives the callback.
 //! - `load` refuses to load the module if one of the required functions is absent. Whether the server has a newer function is checked at
 //!   run time, never by version number.
 //! - No panic crosses into the server: every callback runs inside `guard`.

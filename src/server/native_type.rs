@@ -30,8 +30,8 @@ pub(crate) trait NativeType: Sized + Send + 'static {
 
     fn digest(&self, digest: &mut Digest);
 
-    /// Saves data that belongs to no key. If this function writes nothing, the file can be loaded without the module. Servers before 7.2
-    /// don't call this function.
+    /// Saves data that belongs to no key. A file for which this function writes nothing can be loaded without the module. Servers before
+    /// 7.2 don't call this function.
     fn save_aux(rdb: &mut RdbWriter);
 
     /// Reads what `save_aux` wrote. An error is handled as in `load`.
@@ -140,7 +140,7 @@ unsafe extern "C" fn load<T: NativeType, E: ValueEvents<T>>(
 /// # Safety
 /// `value` is a value of this type in the keyspace; `rdb` is the stream that the server writes.
 unsafe extern "C" fn save<T: NativeType>(rdb: *mut raw::RedisModuleIO, value: *mut c_void) {
-    // SAFETY: the caller promises this; the server changes no value while it saves it.
+    // SAFETY: the caller promises a value of this type, and the server changes no value while saving it.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"rdb-save", || value.save(&mut RdbWriter(rdb)));
 }
@@ -182,9 +182,9 @@ unsafe extern "C" fn rewrite<T: NativeType>(
     key: *mut raw::RedisModuleString,
     value: *mut c_void,
 ) {
-    // SAFETY: the caller promises this; the server changes no value while it saves it.
+    // SAFETY: the caller promises a value of this type, and the server changes no value while saving it.
     let value = unsafe { &*value.cast::<T>() };
-    // SAFETY: the caller promises this.
+    // SAFETY: the caller promises that the key is valid.
     let key = unsafe { Arg::new(key) };
     guard(c"aof-rewrite", || value.rewrite(key, &mut AofRewrite(aof)));
 }
@@ -192,7 +192,7 @@ unsafe extern "C" fn rewrite<T: NativeType>(
 /// # Safety
 /// `value` is a value of this type in the keyspace.
 unsafe extern "C" fn digest<T: NativeType>(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
-    // SAFETY: the caller promises this.
+    // SAFETY: the caller promises a value of this type.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"digest", || value.digest(&mut Digest(digest)));
 }
@@ -213,13 +213,13 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     value: *const c_void,
 ) {
     if !step::is_ours(value) {
-        // SAFETY: the caller promises this.
+        // SAFETY: the caller promises what `taken_out` requires.
         unsafe { taken_out::<T, E>(context, value) };
     }
 }
 
-/// Reports a value that something other than the module removed. This function is not inlined, so that the module's own deletions do not
-/// pay for it.
+/// Reports a value that something other than the module removed. The function is not inlined, so that the module's own deletions do not pay
+/// for it.
 ///
 /// # Safety
 ///
@@ -230,7 +230,7 @@ unsafe fn taken_out<T: NativeType, E: ValueEvents<T>>(
     value: *const c_void,
 ) {
     step::taken_out(value);
-    // SAFETY: the caller promises this.
+    // SAFETY: the caller promises a value of this type.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"unlink", || E::unlinked(value, &Unlinked(context)));
 }
@@ -242,7 +242,7 @@ unsafe extern "C" fn memory<T: NativeType>(
     value: *const c_void,
     _samples: usize,
 ) -> usize {
-    // SAFETY: the caller promises this.
+    // SAFETY: the caller promises a value of this type.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"mem-usage", || size_of::<T>() + value.heap_size()).unwrap_or(0)
 }
@@ -253,9 +253,9 @@ unsafe extern "C" fn free_effort<T: NativeType>(
     _key: *mut raw::RedisModuleString,
     value: *const c_void,
 ) -> usize {
-    // SAFETY: the caller promises this.
+    // SAFETY: the caller promises a value of this type.
     let value = unsafe { &*value.cast::<T>() };
-    // The result is at least 1, because for 0, the server would always use the background thread.
+    // For a result of 0, the server would always use the background thread.
     guard(c"free-effort", || value.free_effort()).unwrap_or(1).max(1)
 }
 
@@ -268,7 +268,7 @@ unsafe extern "C" fn defrag<T: NativeType>(
 ) -> c_int {
     guard(c"defrag", || {
         let mut defrag = Defrag(context);
-        // SAFETY: the caller promises this.
+        // SAFETY: the caller promises that `value` points to a place with a value.
         let old = unsafe { *value };
         let new = defrag.moved(old);
         // SAFETY: the callback may change the place, and the value is now at `new`.
@@ -299,13 +299,13 @@ impl Defrag {
             return bytes;
         }
         let new = self.moved(Box::into_raw(bytes).cast());
-        // SAFETY: as in `boxed`; the number of bytes is the same.
+        // SAFETY: as in `boxed`, and the number of bytes is the same.
         unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(new.cast(), len)) }
     }
 
     /// Lets the server move an allocation, if it wants to. Returns where the allocation is now.
     fn moved(&mut self, old: *mut c_void) -> *mut c_void {
-        // SAFETY: `defrag` made `self` from the server's pointer, and `self` does not outlive the callback; the caller owns `old`.
+        // SAFETY: `defrag` made `self` from the server's pointer, `self` does not outlive the callback, and the caller owns `old`.
         let new = unsafe { api!(RedisModule_DefragAlloc(self.0, old)) };
         if new.is_null() { old } else { new }
     }
@@ -334,7 +334,7 @@ pub(crate) struct AofRewrite(*mut raw::RedisModuleIO);
 impl AofRewrite {
     /// Writes `command key bytes`.
     pub(crate) fn bytes(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8]) {
-        // SAFETY: `rewrite` made `self` from the server's stream, and `self` does not outlive the callback; the format says that a server
+        // SAFETY: `rewrite` made `self` from the server's stream, `self` does not outlive the callback, and the format says that a server
         // string and a buffer with its length (a `usize`) follow.
         unsafe {
             api!(RedisModule_EmitAOF(
@@ -354,7 +354,7 @@ pub(crate) struct Digest(*mut raw::RedisModuleDigest);
 
 impl Digest {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        // SAFETY: `digest` made `self` from the server's pointer, and `self` does not outlive the callback; the server reads `len` bytes.
+        // SAFETY: `digest` made `self` from the server's pointer, `self` does not outlive the callback, and the server reads `len` bytes.
         unsafe { api!(RedisModule_DigestAddStringBuffer(self.0, bytes.as_ptr().cast(), bytes.len())) };
     }
 

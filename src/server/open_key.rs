@@ -1,5 +1,4 @@
-//! The handles and values of open keys. All of them are in one place, so that the code here can find and clear the handle and value of a
-//! key that is lost (see `Key`).
+//! The handles and values of open keys. All are in one place, so that `lose` can find and clear them when a key is lost (see `Key`).
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -81,7 +80,7 @@ fn put_back(open: &'static OpenKey) {
     MORE.with(|more| more.free.push(open));
 }
 
-/// Marks the open key with this value as lost, if there is one.
+/// Marks the open key with this value as lost, if there is such a key.
 pub(super) fn lose(value: *const c_void) {
     lose_where(|open| ptr::eq(open.value.get(), value));
 }
@@ -89,7 +88,7 @@ pub(super) fn lose(value: *const c_void) {
 /// Marks all open keys with values in this database as lost, or, if `db` is `None`, in all databases.
 pub(super) fn lose_all(db: Option<i32>) {
     lose_where(|open| {
-        // SAFETY: a handle with a value is open; the server does not look at the value for this call.
+        // SAFETY: a handle with a value is open, and the server does not look at the value for this call.
         let of = || unsafe { api!(RedisModule_GetDbIdFromModuleKey(open.key.get())) };
         !open.value.get().is_null() && db.is_none_or(|db| of() == db)
     });

@@ -23,12 +23,12 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Publishes a message. Returns the number of subscribers of this server that got it. In a cluster, other nodes get the message, too,
-    /// but their subscribers are not counted.
+    /// Publishes a message. Returns the number of subscribers of this server that got the message. In a cluster, other nodes get the
+    /// message, too, but their subscribers are not counted.
     pub(crate) fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         let receivers = self.with_string(channel, |channel| {
             self.with_string(message, |message| {
-                // SAFETY: context and strings are valid (see their `new`); the server copies what it sends.
+                // SAFETY: context and strings are valid (see their `new`), and the server copies what it sends.
                 unsafe { api!(RedisModule_PublishMessage(self.raw(), channel.raw(), message.raw())) }
             })
         });

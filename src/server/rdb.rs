@@ -12,7 +12,7 @@ impl RdbWriter {
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        // SAFETY: as in `unsigned`; the server copies `len` bytes.
+        // SAFETY: as in `unsigned`, and the server copies `len` bytes.
         unsafe { api!(RedisModule_SaveStringBuffer(self.0, bytes.as_ptr().cast(), bytes.len())) };
     }
 }
@@ -33,7 +33,7 @@ impl RdbReader {
 
     pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, Truncated> {
         let mut len = 0;
-        // SAFETY: as in `unsigned`; `len` is ours to write to.
+        // SAFETY: as in `unsigned`, and `len` is ours to write to.
         let buffer = unsafe { api!(RedisModule_LoadStringBuffer(self.0, &raw mut len)) };
         if buffer.is_null() {
             return Err(Truncated);
@@ -66,7 +66,7 @@ impl RdbReader {
         // SAFETY: the table of functions is only written while the module loads.
         let is_ours = unsafe { raw::RedisModule_ClusterCanAccessKeysInSlot };
         let (Some(hash_slot_of), Some(is_ours)) = (hash_slot_of, is_ours) else { return false };
-        // SAFETY: as in `unsigned`; the server returns the name of the key, or null.
+        // SAFETY: as in `unsigned`, and the server returns the name of the key, or null.
         let key = unsafe { api!(RedisModule_GetKeyNameFromIO(self.0)) };
         if key.is_null() {
             return false;
@@ -77,9 +77,9 @@ impl RdbReader {
         unsafe { is_ours(hash_slot) == 0 }
     }
 
-    /// Returns the context of the callback, which belongs to no client.
+    /// Returns the context of the callback. This context belongs to no client.
     pub(super) fn context(&self) -> *mut raw::RedisModuleCtx {
-        // SAFETY: as in `unsigned`; the server frees the context after the callback.
+        // SAFETY: as in `unsigned`, and the server frees the context after the callback.
         unsafe { api!(RedisModule_GetContextFromIO(self.0)) }
     }
 

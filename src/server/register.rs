@@ -41,7 +41,7 @@ fn make_category(ctx: *mut raw::RedisModuleCtx, name: &CStr) -> bool {
     made
 }
 
-/// Registers one command. `own` is the name of the module's ACL category; `made` is the same name, or `None` if the server did not make the
+/// Registers one command. `own` is the name of the module's ACL category. `made` is the same name, or `None` if the server did not make the
 /// category.
 fn register(
     ctx: *mut raw::RedisModuleCtx,
@@ -76,7 +76,7 @@ fn register(
     if status != raw::REDISMODULE_OK as c_int {
         return Err(format!("the command {name} was refused"));
     }
-    // SAFETY: the server gave us the context for the time of loading; the command was made just now.
+    // SAFETY: the server gave us the context for the time of loading, and the command was made just now.
     let registered = unsafe { api!(RedisModule_GetCommand(ctx, definition.name.as_ptr())) };
     if !describe(registered, definition) {
         return Err(format!("the description of the command {name} was refused"));
@@ -97,12 +97,13 @@ fn set_categories<'a>(
     let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else { return true };
     let names: Vec<&[u8]> = categories.map(|category| category.to_bytes()).collect();
     let Ok(names) = CString::new(names.join(&b' ')) else { return false };
-    // SAFETY: the command was made just now, and the text ends in NUL; the server reads it before it returns.
+    // SAFETY: the command was made just now, and the text ends in NUL, and the server reads it before it returns.
     let status = unsafe { set(command, names.as_ptr()) };
     status == raw::REDISMODULE_OK as c_int
 }
 
-/// Tells the server what `COMMAND INFO`, `COMMAND DOCS` and `COMMAND GETKEYS` are to show. Returns whether the server accepted this.
+/// Tells the server what `COMMAND INFO`, `COMMAND DOCS` and `COMMAND GETKEYS` are to show. Returns whether the server accepted the
+/// description.
 fn describe(command: *mut raw::RedisModuleCommand, definition: &Definition) -> bool {
     let version = raw::RedisModuleCommandInfoVersion {
         version: 1,
@@ -162,7 +163,7 @@ fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
 
 /// Returns a row of zeros, which ends a table of key specs.
 fn no_key_spec() -> raw::RedisModuleCommandKeySpec {
-    // SAFETY: all zeros are valid for this C structure of numbers and pointers; the header says that zeros end a table.
+    // SAFETY: all zeros are valid for this C structure of numbers and pointers, and the header says that zeros end a table.
     unsafe { std::mem::zeroed() }
 }
 

@@ -40,7 +40,7 @@ impl Ctx<'_> {
     /// question reaches it, so a question in the same transaction as a change does not cover this change.
     pub(crate) fn ask_replicas(&self) -> bool {
         let (replconf, getack, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
-        // "A" keeps the command out of the append-only file. SAFETY: the context is valid (see `new`); the format says that two texts
+        // "A" keeps the command out of the append-only file. SAFETY: the context is valid (see `new`), and the format says that two texts
         // ending in NUL follow.
         let status =
             unsafe { api!(RedisModule_Replicate(self.raw(), replconf, c"Acc".as_ptr(), getack, all)) };
@@ -89,7 +89,7 @@ impl Drop for Acks {
 /// Only the server calls this function, with a command that is about to run.
 unsafe extern "C" fn filter<E: AckEvents>(command: *mut raw::RedisModuleCommandFilterCtx) {
     guard(c"command-filter", || {
-        // SAFETY: the command is the server's; the server returns null for an argument that is not there.
+        // SAFETY: the command is the server's, and the server returns null for an argument that is not there.
         let word = |place| unsafe { api!(RedisModule_CommandFilterArgGet(command, place)) };
         let is = |place, text: &[u8]| {
             let word = word(place);

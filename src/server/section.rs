@@ -20,7 +20,7 @@ impl<'a> Section<'a> {
 
     /// Returns the value of a field; `None` if the section does not have the field.
     pub(super) fn field(&self, name: &CStr) -> Option<&str> {
-        // SAFETY: the section is the server's, and lives until `drop`; the name ends in NUL.
+        // SAFETY: the section is the server's, and lives until `drop`, and the name ends in NUL.
         let text = unsafe { api!(RedisModule_ServerInfoGetFieldC(self.fields, name.as_ptr())) };
         if text.is_null() {
             return None;
@@ -32,7 +32,7 @@ impl<'a> Section<'a> {
 
 impl Drop for Section<'_> {
     fn drop(&mut self) {
-        // SAFETY: the context is valid (see its `new`), and the section is ours; everything that borrows from it has ended before.
+        // SAFETY: the context is valid (see its `new`), and the section is ours, and everything that borrows from it has ended before.
         unsafe { api!(RedisModule_FreeServerInfo(self.ctx.raw(), self.fields)) };
     }
 }

@@ -5,10 +5,10 @@
 //! anything to any key. When the server returns to us, the value of an open key may be gone. So after such a call, a step does not rely on
 //! its earlier knowledge about an open key:
 //!
-//! - `Step::open_again` opens keys once more if something happened while they were opened;
+//! - `Step::open_again` opens the keys once more if something else changed keys while the step opened them;
 //! - an open key whose value something else removes is lost from then on (`OpenKey`): the key looks absent, and the step does not change
 //!   it;
-//! - code that grants something new first checks whether the step is disturbed (something else has changed keys meanwhile);
+//! - code that grants something new first checks `is_disturbed` (whether something else has changed keys);
 //! - no step begins within another step.
 //!
 //! Before the server frees the value of a lock, it reports that the value leaves the keyspace (`NativeType`). The server also reports
@@ -45,7 +45,7 @@ enum Phase {
 // more instruction for each access, and each step makes several accesses.)
 unsafe impl Sync for Now {}
 
-/// The proof that a step runs.
+/// The proof that a step runs, during which no other step can begin.
 pub(crate) struct Step(());
 
 impl Step {
@@ -60,8 +60,8 @@ impl Step {
         Some(Self(()))
     }
 
-    /// Opens the keys of a step again, because something else changed keys while the step opened its keys. The keys that were opened before
-    /// must not be used any more. Returns `None` if something else changes keys during each try, and an error if `open` fails.
+    /// Opens the keys of a step again, after something else changed keys while they were opened. The keys that were opened before must not
+    /// be used any more. Returns `None` if something else changes keys during each try, and an error if `open` fails.
     #[cold]
     #[inline(never)]
     pub(crate) fn open_again<K, E>(&self, mut open: impl FnMut() -> Result<K, E>) -> Result<Option<K>, E> {
@@ -112,7 +112,7 @@ pub(super) fn delete(value: *mut c_void, body: impl FnOnce()) {
     body();
 }
 
-/// Whether this is the value that the module itself is deleting.
+/// Whether the module itself is deleting this value.
 #[inline(always)]
 pub(super) fn is_ours(value: *const c_void) -> bool {
     ptr::eq(value, NOW.ours.get())
@@ -124,7 +124,7 @@ pub(super) fn taken_out(value: *const c_void) {
     open_key::lose(value);
 }
 
-/// Notes that the values of a database are gone, or in another database; with `None`, the values of all databases.
+/// Notes that the values of a database are gone, or in another database. `None` stands for all databases.
 pub(super) fn emptied(db: Option<i32>) {
     disturb();
     open_key::lose_all(db);

@@ -44,7 +44,7 @@ impl Timer {
         Self(id)
     }
 
-    /// Stops the timer. This must not be called while the timer fires.
+    /// Stops the timer. This method must not be called while the timer fires.
     pub(crate) fn stop(self) {
         // SAFETY: the context is valid as long as the module is loaded. The server returns an error for a timer that it does not know.
         unsafe { api!(RedisModule_StopTimer(detached::context(), self.0, std::ptr::null_mut())) };

@@ -15,7 +15,7 @@ impl Ctx<'_> {
             let allowed = status == raw::REDISMODULE_OK as i32;
             if !allowed {
                 let reason = raw::RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_CHANNEL;
-                // SAFETY: context, user and string are valid; the server keeps copies.
+                // SAFETY: context, user and string are valid, and the server keeps copies.
                 unsafe { api!(RedisModule_ACLAddLogEntry(self.raw(), user, channel.raw(), reason)) };
             }
             allowed
@@ -23,12 +23,10 @@ impl Ctx<'_> {
         self.with_string(channel, |channel| self.with_user(|user| may(user, channel)))
     }
 
-    /// Whether the user has the right to read a key.
     pub(crate) fn may_read(&self, key: &[u8]) -> bool {
         self.may(key, raw::REDISMODULE_CMD_KEY_ACCESS)
     }
 
-    /// Whether the user has the right to write to a key.
     pub(crate) fn may_write(&self, key: &[u8]) -> bool {
         self.may(key, raw::REDISMODULE_CMD_KEY_UPDATE)
     }

@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use uuid::Uuid;
 
-/// Returns the key on which a lock's waiters are blocked. This is a companion of the lock's key, which is in the same hash slot, and to
-/// which nobody writes.
+/// Returns the key on which a lock's waiters are blocked. This companion of the lock's key is in the same hash slot, and nobody writes to
+/// it.
 ///
-/// When a key is created, the server visits each client that is blocked on this key. If waiters were blocked on the lock's own key, each
-/// creation of this key, for example after a lapse, would cost one visit per waiter. Nobody can guess the companion's name, so no client
-/// can cause such visits. In a cluster, the companion must be in the lock's hash slot, because the server sends waiters away when the hash
-/// slot of the key on which they are blocked moves. For a few keys (the empty key, and keys with a `}` but no hash tag), no other name is
-/// certain to be in the same hash slot. Such a key is its own companion.
+/// When a key is created, the server visits each client that is blocked on this key. With the lock's own key, each creation, for example
+/// after a lapse, would cost one visit per waiter. Nobody can guess the companion's name, so no client can cause such visits. In a cluster,
+/// the companion must be in the lock's hash slot, because the server sends waiters away when the hash slot of the key on which they are
+/// blocked moves. For a few keys (the empty key, and keys with a `}` but no hash tag), no other name is certain to be in the same hash
+/// slot. Such a key is its own companion.
 pub(super) fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
     /// A random suffix, chosen once per process.
     static SUFFIX: LazyLock<[u8; 16]> = LazyLock::new(|| Uuid::new_v4().into_bytes());
@@ -36,8 +36,8 @@ fn has_hash_tag(key: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The hash slot comes from the text between the first `{` and the next `}`. If there is no such text, it comes from the whole key:
-    /// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
+    /// The hash slot comes from the text between the first `{` and the next `}`. If there is no such text, the slot comes from the whole
+    /// key: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
     #[test]
     fn a_companion_has_the_slot_of_its_key_and_nobodys_name() {
         let with_suffix: [(&[u8], bool, &[u8]); 7] = [

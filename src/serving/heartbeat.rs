@@ -10,8 +10,7 @@ use crate::server::{Ctx, ServerCell, Timer, TimerTask, fire, lease_start, ran, s
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
 /// The time in ms between heartbeats. The server's cron, which usually runs ten times a second, makes the heartbeats. If the cron runs too
-/// rarely, a timer makes the heartbeats. The cron then checks whether the timer is late, because a timer goes by the wall clock, and so
-/// fires late if this clock is set back.
+/// rarely, a timer makes the heartbeats. The cron then checks this timer, which fires late if the wall clock is set back.
 const BEAT: Millis = 250;
 
 static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());
@@ -91,8 +90,7 @@ pub(super) fn limits() -> Limits {
 }
 
 /// Returns for how many more ms timers must not hand locks over. After this server was frozen or busy, it may still count replicas that are
-/// gone, and so accept writes that `min-replicas-to-write` forbids. (This is only for timers. Whether clients' commands may write, the
-/// server itself decides.)
+/// gone, and so accept writes that `min-replicas-to-write` forbids. (About clients' commands, the server itself decides.)
 pub(super) fn replicas_uncounted(ctx: &Ctx<'_>) -> Millis {
     let now = moment();
     let left = GRACE.with(|grace| grace.replicas_uncounted(now));

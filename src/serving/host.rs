@@ -12,9 +12,8 @@ use crate::waiting::{
     self, Budget, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
 };
 
-/// The command that timers run to settle locks (to look at their keys, and serve their waiters accordingly). Settling is a command so that
-/// the server checks it like any other write: it needs enough replicas, a disk that works, and a hash slot that this server serves. There
-/// are three forms of the arguments:
+/// The command that timers run to settle locks: to look at their keys, and serve their waiters. It is a command so that the server checks
+/// it like any write: enough replicas, a disk that works, a hash slot that this server serves. The arguments have one of three forms:
 ///
 /// - the request number of a waiter, and all locks of this request
 /// - 0, and one lock

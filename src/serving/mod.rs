@@ -8,8 +8,7 @@
 //! - `notices`: lines in the log about long waits and lapses.
 //! - `heartbeat`: the grace, and whether this server was frozen.
 //! - `listener`: the server's events about keys, connections and its own role.
-//! - `views`, `holders`: what commands and `INFO` show. `table`: the table of waiters, and the budget (the most work in one turn of the
-//!   event loop).
+//! - `views`, `holders`: what commands and `INFO` show. `table`: the table of waiters, and the budget of work.
 
 mod callers;
 mod companion;

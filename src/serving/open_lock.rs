@@ -1,5 +1,5 @@
-//! One lock that is open for one step: the work of one command or timer, during which no other command changes locks. Implements
-//! `LockAccess` on a key of the server.
+//! One lock, open for one step (the work of one command or timer, during which no other command changes locks). Implements `LockAccess` on
+//! a key of the server.
 
 use std::cell::Cell;
 
@@ -18,8 +18,7 @@ pub(crate) struct OpenLock<'a> {
     lock: LockKey<'a>,
     /// The name of the key; `None` before the first call of `key`.
     name: Cell<Option<&'a [u8]>>,
-    /// The last result of the method `idle`. `None` before the first call, and again if the step has used the table of waiters after the
-    /// result `true`.
+    /// Whether the table of waiters has nothing about the lock; `None` if the step does not know.
     idle: Option<bool>,
     /// Whether the command has several locks open.
     among_others: bool,
@@ -76,8 +75,8 @@ impl<'a> OpenLock<'a> {
         })
     }
 
-    /// Has a timer look at the lock after a step in the middle of which something else changed keys. Some changes of the step may have been
-    /// undone, and others may have been left out.
+    /// Has a timer look at the lock after a step during which something else changed keys. Some changes of the step may have been undone,
+    /// and others left out.
     #[cold]
     #[inline(never)]
     pub(super) fn recheck_soon(&mut self) {
@@ -219,8 +218,8 @@ impl<'a> LockAccess for OpenLock<'a> {
         }
     }
 
-    /// Returns `None` if something else has changed keys in the middle of this step. The lock may then look free without being free, so the
-    /// step must make no new grant.
+    /// Returns `None` if something else has changed keys during this step, so that the step grants nothing new: the lock may look free
+    /// without being free.
     #[inline(always)]
     fn next_fence(&mut self, now: Now) -> Option<Fence> {
         if server::is_disturbed() { None } else { keyspace::next_fence(now.micros) }

@@ -1,4 +1,4 @@
-//! One or several locks that a command names, open for one step (the work of this command on its locks).
+//! One or several locks that a command names, open for one step (see `open_lock`).
 
 use super::open_lock::{Closed, OpenLock};
 use crate::error::Error;

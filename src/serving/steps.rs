@@ -1,4 +1,4 @@
-//! What each command does to its locks in one step, during which no other command changes locks.
+//! What each command does to its locks in one step (see `open_lock`).
 
 use super::callers::{self, Client};
 use super::open_lock::{OpenLock, publish};
@@ -68,7 +68,7 @@ fn check_options(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
     let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
-        // `leave_others` runs a command. If the server refuses this command, a timer serves the waiters for the other locks.
+        // If the server refuses the command that `leave_others` runs, a timer settles the other locks.
         host::leave_others(ctx, owner, &others);
     }
     Ok(any)
@@ -104,8 +104,7 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
     step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
 }
 
-/// Does the work of `LOCK.SETTLE` for one lock, or for all locks of a waiter's request: looks at the keys, and serves waiters accordingly.
-/// Returns an error if a client sent the command.
+/// Does the work of `LOCK.SETTLE` for one lock, or for all locks of a waiter's request. Returns an error if a client sent the command.
 pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>) -> Result<(), Error> {
     if !tick::is_running() {
         return Err(Error::NotAClientCommand);
@@ -152,7 +151,7 @@ pub(crate) fn leave_others(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error>
     keys.step(ctx, leave, after_step)
 }
 
-/// Handles a key that now has another type: tells the lock's waiters and holders, and publishes the lapses of the grants that end only now.
+/// Handles a key that now has another type: tells the lock's waiters and holders, and publishes lapses.
 fn overwritten(ctx: &Ctx<'_>, key: Arg<'_>) {
     let db = ctx.db();
     for _ in 0..TABLE.with(|table| table.overwritten(LockRef { db, key: key.bytes() })) {

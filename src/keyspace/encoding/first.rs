@@ -1,5 +1,4 @@
-//! Reads encoding 1, which earlier versions of the module wrote, and this version never writes. All numbers are in the server's own
-//! variable-length form:
+//! Reads encoding 1, which only earlier versions of the module wrote. All numbers are in the server's own variable-length form:
 //!
 //! | field | content |
 //! |---|---|
@@ -21,8 +20,8 @@
 //! | room | how many owners may hold the lock, the owner of this grant included; 0: any number |
 //! | end | by how many ms its lease is shorter than the latest; if the latest has no end, the end in ms since 1970, or 0: no end |
 //!
-//! The wider form 3 is for several grants, at least one of them with a slot or a label. It is form 2 with two more fields at the end of
-//! each grant:
+//! The wider form 3 is for several grants, at least one of which has a slot or a label. This form is like form 2, with two more fields at
+//! the end of each grant:
 //!
 //! | field | content |
 //! |---|---|
