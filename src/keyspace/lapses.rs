@@ -39,8 +39,8 @@ const WARNING_EVERY: Micros = 10_000_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
-/// Notes a lock that the server itself removes from the keyspace. `must_track` returns the fences of the grants that may outlive a lapse,
-/// the oldest first, or `None` if nobody depends on the lock.
+/// Notes a lock whose key the server itself deletes, because the key expired or was evicted. `must_track` returns `None` if nobody waits for
+/// the lock or listens for its loss. Otherwise it returns the fences of the grants that the module may restore afterwards, the oldest first.
 pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce() -> Option<Vec<Fence>>) {
     let key = from.key().bytes().to_vec();
     let must_track = must_track();

@@ -134,7 +134,8 @@ impl Grant {
         })
     }
 
-    /// Returns the unusual values that digests include, each with the index of its field. All servers agree about these values.
+    /// Returns the values that differ from the `usual` values of their fields, as far as digests include them, each with the index of its
+    /// field. All servers agree about these values.
     pub(crate) fn agreed(&self) -> impl Iterator<Item = (usize, Datum<'_>)> {
         let unusual = self.unusual().filter(|(_, field, _)| field.is_agreed);
         unusual.map(|(number, _, datum)| (number, datum))

@@ -116,7 +116,7 @@ unsafe extern "C" fn string_bytes(string: *const raw::RedisModuleString, len: *m
 
 /// Reads a number by the server's rules: without leading zeros or blanks, and with no sign but `-`.
 unsafe extern "C" fn string_number(string: *const raw::RedisModuleString, to: *mut c_longlong) -> c_int {
-    // SAFETY: the string is a word of `with_args`.
+    // SAFETY: the pointer points to one of the byte strings that `with_args` has passed as the arguments of the command.
     let word = unsafe { *string.cast::<&[u8]>() };
     let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<i64>().ok());
     match number.filter(|number| number.to_string().as_bytes() == word) {

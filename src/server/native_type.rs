@@ -271,7 +271,7 @@ unsafe extern "C" fn defrag<T: NativeType>(
         // SAFETY: the caller promises that `value` points to a place with a value.
         let old = unsafe { *value };
         let new = defrag.moved(old);
-        // SAFETY: the callback may change the place, and the value is now at `new`.
+        // SAFETY: the server lets the callback replace the server's pointer to the value, and the value is now at `new`.
         unsafe { *value = new };
         // SAFETY: the value of this type was moved byte by byte, and nobody else uses it now.
         let moved = unsafe { &mut *new.cast::<T>() };

@@ -76,7 +76,7 @@ pub(crate) trait LockAccess: Environment {
     fn grace(&mut self) -> GraceLeft;
 
     /// Whether the table has no entry for the lock: nobody waits for the lock, and no grant of it has a session, a channel for messages, or
-    /// a hold that may have to be taken back.
+    /// a hold whose waiter has not been told of it yet (if the waiter goes away before, the hold is taken back).
     fn idle(&mut self) -> bool;
 
     /// Whether a grant was made or has ended in this step.

@@ -106,7 +106,7 @@ pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl 
     broken
 }
 
-/// If a lock seems to be free because its key expired during a freeze, gives back the grants whose sessions outlive the freeze (see
+/// If a lock seems to be free because its key expired during a freeze, restores the grants whose sessions outlive the freeze (see
 /// `sessions::outlives`). Serves no waiters, because the command could then end the grant that a waiter has just got. A timer serves the
 /// waiters later.
 #[inline(always)]

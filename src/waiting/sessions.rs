@@ -140,7 +140,7 @@ fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: N
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.may_lengthen)
 }
 
-/// Gives owners their grants back that `outlives` kept, with the same fences, and renews the leases. Grants that can't be given back lapse.
+/// Restores the grants that `outlives` kept, with the same fences, and renews their leases. Grants that can't be restored lapse.
 pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     let expired = lock.here(|table, at| table.locks.take_expired(at));
     let is_taken = lock.value().is_some();

@@ -27,7 +27,7 @@ pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId,
             return None;
         }
         if let Some(number) = unsettled {
-            // The module tries to serve the waiter again when this lock has been settled.
+            // The module tries to serve the waiter again once the work that is due at this lock has been done.
             table.waits().stuck_at(request, number);
             return None;
         }

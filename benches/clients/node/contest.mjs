@@ -1,7 +1,7 @@
 // A client that wants one lock; benches/compare starts several, and docs/bench.md tells what it counts.
 //
-// contest.mjs contend ADDRESS WHO SECONDS: says "ready", waits for a line, contends for so long, and prints a line for each
-// grant: when it came. contest.mjs hold ADDRESS WHO KEY: says "ready", then takes and gives back one lock as the lines
+// contest.mjs contend ADDRESS WHO SECONDS: warms up, says "ready", waits for a line, contends for so long, and prints a line for
+// each grant: when it came. contest.mjs hold ADDRESS WHO KEY: says "ready", then takes and gives back one lock as the lines
 // "acquire" and "release" say, and prints when it had it, or began to give it back.
 //
 // Times are in ns of the one clock that all processes read.
@@ -13,6 +13,8 @@ import { Locks } from "redislock-client";
 import { Mutex } from "redis-semaphore";
 
 const LEASE_MS = 30_000;
+/** How long it contends before it is "ready", in s: V8 compiles while a program runs. */
+const WARM_UP = 5;
 const RETRY_MS = 10; // redis-semaphore's default
 const [mode, address, who, last] = process.argv.slice(2);
 const [host, port] = address.split(":");
@@ -55,8 +57,8 @@ function library(key) {
   };
 }
 
+/** Contends for so long. Returns when each grant came. */
 async function contend(lock, seconds) {
-  await lines.next();
   await lock.rest(Math.random()); // so that those who ask from time to time don't ask all at once
   const grants = [];
   const end = performance.now() + 1000 * seconds;
@@ -66,7 +68,7 @@ async function contend(lock, seconds) {
     await lock.release();
     await lock.rest();
   }
-  console.log(grants.join("\n"));
+  return grants;
 }
 
 async function hold(lock) {
@@ -81,8 +83,13 @@ const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const locks = { redislock, session: (key) => redislock(key, "SESSION"), package: ourPackage, library };
 const lock = locks[who](mode === "hold" ? last : "contested");
 await client.ping();
+if (mode === "contend") await contend(lock, WARM_UP);
 console.log("ready");
-await (mode === "hold" ? hold(lock) : contend(lock, Number(last)));
+if (mode === "hold") await hold(lock);
+else {
+  await lines.next();
+  console.log((await contend(lock, Number(last))).join("\n"));
+}
 process.stdin.destroy();
 await lock.close?.();
 await client.quit();

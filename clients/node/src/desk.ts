@@ -142,14 +142,11 @@ export class Desk {
 
   /** There is one subscription, from the first lock on. */
   subscribed() {
+    if (this.#connection.closed) throw new LockError("the client was closed"); // it may be opened again
     return (this.#subscription ??= this.#subscribe());
   }
 
   async #subscribe() {
-    if (this.#connection.closed) {
-      this.#subscription = undefined;
-      throw new LockError("the client was closed");
-    }
     const unsubscribe = this.#unsubscribe;
     const doubt = () => {
       this.starts = true; // it may be another server

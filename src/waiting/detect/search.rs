@@ -44,9 +44,9 @@ struct Search<'a, B, C> {
     now: Now,
     graph: Graph,
     numbers: BTreeMap<RequestId, Number>,
-    /// The locks that the command has opened.
+    /// The locks whose keys the command has opened.
     open: Vec<LockId>,
-    /// The index of each open lock. This is a hash map, because a tree would often compare names, which may have long common prefixes.
+    /// The index in `open` of each lock. This is a hash map, because a tree would often compare names, which may have long common prefixes.
     open_by_name: HashMap<LockId, usize, RandomState>,
     visited: usize,
 }

@@ -9,7 +9,8 @@ use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
     /// Returns the next lock that has to be settled before the waiter whose time was up first is told so, because work that is due at this
-    /// lock might grant the lock to the waiter. This may take several turns, but each lock of the waiter is returned at most once.
+    /// lock might grant the lock to the waiter. Settling all locks of the waiter may take several turns of the event loop, but each lock is
+    /// returned at most once.
     pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
         let request = self.waiters.timers.first_timed_out(now)?;
         let locks = self.waiters.get(request)?.locks.all();

@@ -165,16 +165,16 @@ impl<C: Copy> WaitTable<C> {
     ) -> usize {
         for ended in 0..most {
             let Some(fence) = self.locks.lock(at).next_known(None) else { return ended };
-            // If the grant was kept because it may be given back, it is no longer kept.
+            // An expired grant that the table keeps, because the module may restore it, is dropped.
             self.locks.change(at, |entry| entry.grants.change(fence, |record| record.expired = None));
             self.end_grant(at, fence, Some(kind));
         }
         most
     }
 
-    /// Drops what the table knows of a lock that now belongs to another server, so that no session or pending hold can end a grant that
-    /// moves back later. Places and listening holders are told. Returns how many waiters and holders were sent away: `AT_A_TIME` if there
-    /// may be more.
+    /// Drops what the table knows of a lock that now belongs to another server. Otherwise the end of a session, or of a waiter that was
+    /// not told of its hold, could end a grant that moves back later. Waiters that are not blocked, and holders with a channel, are told by
+    /// a message. Returns how many waiters and holders were sent away: `AT_A_TIME` if there may be more.
     pub(crate) fn send_away(&mut self, at: LockRef<'_>) -> usize {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
         let queued: Vec<RequestId> = places.take(AT_A_TIME).collect();

@@ -58,12 +58,12 @@ pub(super) struct Listener {
     pub(super) told: bool,
 }
 
-/// A grant that the server has deleted together with the lock's key, because the lease was over, and that may be given back.
+/// A grant that the server has deleted together with the lock's key, because the lease was over, and that the module may restore.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Expired {
     pub(crate) grant: Grant,
-    /// Whether somebody has changed the key since then, so that the grant must not be given back.
+    /// Whether somebody has changed the key since then, so that the grant must not be restored.
     pub(crate) for_good: bool,
     /// The number of the last change to keys when the grant was kept (see `Sweeps`).
     pub(super) kept_at: u64,

@@ -143,7 +143,7 @@ impl GrantRecords {
         all
     }
 
-    /// Notes the change with this number, which concerns the lock's key. Grants that were kept before this change will not be given back.
+    /// Notes the change with this number, which concerns the lock's key. Grants that were kept before this change will not be restored.
     pub(super) fn touched_by(&mut self, number: u64) {
         if self.counts.expired > 0 {
             self.change_all(|record| {
@@ -212,7 +212,8 @@ impl GrantRecords {
         Some(result)
     }
 
-    /// Drops and returns the record of a grant that has ended. Only `expired` stays, because this kept grant may be given back.
+    /// Drops and returns the record of a grant that has ended. Only `expired` stays in the table: it is the grant as it was, which the
+    /// module may restore.
     pub(super) fn end(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.change(fence, |record| {
             let expired = record.expired.take();

@@ -215,14 +215,14 @@ impl Locks {
         self.look_by(at, 0);
     }
 
-    /// Returns the grants that `keep_expired` kept, if they may be given back.
+    /// Returns the grants that `keep_expired` kept, if they may be restored.
     pub(crate) fn kept_expired(&self, at: LockRef<'_>) -> Vec<Grant> {
         let may_be_given =
             |expired: &&Expired| !expired.for_good && !self.sweeps.is_touched_since(at.db, expired.kept_at);
         self.lock(at).grants.expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
     }
 
-    /// Takes the grants that `keep_expired` kept, and marks those that must not be given back (`for_good`).
+    /// Takes the grants that `keep_expired` kept, and marks those that must not be restored (`for_good`).
     pub(crate) fn take_expired(&mut self, at: LockRef<'_>) -> Vec<Expired> {
         let mut all = self.change(at, |entry| entry.grants.take_expired()).unwrap_or_default();
         for expired in &mut all {

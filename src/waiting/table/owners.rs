@@ -16,7 +16,7 @@ pub(super) struct Owners {
     waits: Index<u64, RequestId>,
     /// The places (waiters that are not blocked), by a hash of the owner and of the locks for which it waits.
     places: Index<u64, RequestId>,
-    /// The number of waiters for several locks.
+    /// How many waiters wait for several locks at once.
     several: usize,
 }
 

@@ -182,7 +182,7 @@ impl Timers {
 
 #[cfg(test)]
 impl Timers {
-    /// Restarts the numbers of the timers that are due at once.
+    /// Has the timers that are due immediately numbered from the beginning again. Their numbers only put them in order.
     pub(super) fn restart_numbers(&mut self) {
         self.last_number = 0;
     }

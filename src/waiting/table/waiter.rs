@@ -35,7 +35,7 @@ pub(crate) enum Answer {
     ExtensionUnconfirmed,
 }
 
-/// A lock that a waiter waits for, and the waiter's grant of it.
+/// A lock that a waiter waits for; once the waiter has been granted the lock, also the grant.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct RequestedLock {

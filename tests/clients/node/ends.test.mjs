@@ -35,8 +35,8 @@ for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
     const waits = assert.rejects(locks.acquire("door"), LockError);
     await waitFor(async () => (await info(plain, "door")).waiters === 1, "it waits");
     const closed = new Promise((resolve) => client.once("end", resolve));
-    end();
-    await closed;
+    await Promise.all([closed, end()]);
+    await assert.rejects(locks.acquire("more"), LockError);
     await client.connect();
     const held = await locks.acquire("again", { lease: 1000 });
     const kept = await locks.acquire("kept");
