@@ -28,7 +28,8 @@ impl<C: Copy> WaitTable<C> {
     /// client has lost its grants meanwhile.
     pub(crate) fn answer_confirmed(&mut self, request: RequestId, until: Option<Deadline>) {
         let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return };
-        // Replicas have not confirmed a lease that was made longer meanwhile, so the answer has the earlier end.
+        // If the lease was made longer after the grant or extension, replicas have not confirmed the later end. So the answer has the
+        // earlier end.
         let answer = match (answer, until) {
             (Answer::Extended { until: confirmed }, Some(until)) => {
                 Answer::Extended { until: until.min(confirmed) }

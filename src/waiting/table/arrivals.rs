@@ -9,7 +9,7 @@ use crate::lock::{Deadline, Got, Millis, Now};
 
 impl<C: Copy> WaitTable<C> {
     /// Puts a waiter into the queues of all these locks. `several` says that the request is for several locks at once. `stuck` is then the
-    /// number of the lock that keeps the waiter waiting.
+    /// index, in `all`, of the lock that keeps the waiter waiting.
     pub(crate) fn join(
         &mut self,
         all: &[LockRef<'_>],
@@ -71,7 +71,8 @@ impl<C: Copy> WaitTable<C> {
         Some(waited)
     }
 
-    /// Starts the time in which the owner of a place has to claim its grants, and has the owner told if these grants end.
+    /// Starts the time in which the owner of a place (a waiter that is not blocked) has to claim its grants. Also makes the owner listen
+    /// for messages about these grants, so that it is told if one of them ends.
     fn grant_to_place(&mut self, request: RequestId, until: Deadline, now: Now) {
         let granted = self.waits().change(request, |waiter| {
             if let Deadline::At(last) = until {
@@ -79,8 +80,8 @@ impl<C: Copy> WaitTable<C> {
                 // lease of the grant.
                 waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now.start));
             }
-            // The time to claim is over only after the end of the lease, even if this end was rounded up by a millisecond. So a lapse comes
-            // first, and the owner is told of the lapse.
+            // The time to claim ends a little after the lease, even if the end of the lease was rounded up by a millisecond. So the grant
+            // ends first, because its lease is over, and the owner gets a message about this.
             waiter.end_by(Some(now.millis().saturating_add(waiter.ask.lease).saturating_add(3)));
             Some((waiter.locks.clone(), waiter.ask.owner.clone(), waiter.channel()?.clone()))
         });
@@ -117,7 +118,7 @@ impl<C: Copy> WaitTable<C> {
         for (lock, (at, got)) in waiter.locks.all_mut().iter_mut().zip(got) {
             lock.got = Some(*got);
             if is_grant {
-                // The module takes this hold back if the client can't be told of it.
+                // If the client goes away before it is told of its grant, the module takes this hold (one acquire within the grant) back.
                 self.locks.open(*at).1.add_pending(got.fence, hold);
             }
         }

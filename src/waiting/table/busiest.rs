@@ -28,7 +28,7 @@ pub(crate) struct Busy {
 }
 
 /// The locks and their counts, the greatest count first. The table is made only at the first wait, because its hash needs a random seed,
-/// which `new` can't get.
+/// which `new`, a `const fn`, can't get.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(super) struct Busiest(Option<IndexMap<LockId, Busy, RandomState>>);

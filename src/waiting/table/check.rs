@@ -11,7 +11,8 @@ use super::waiter::Phase;
 use super::{Earlier, WaitTable};
 
 impl<C: Copy> WaitTable<C> {
-    /// Compares every index with the data that it indexes, also in the tables from before demotions.
+    /// Compares every index with the data that it indexes, in this table, and in the tables that were in use before this server was demoted
+    /// (`Earlier`).
     pub(crate) fn check(&self) {
         self.check_this();
         for Earlier { table, .. } in &self.earlier {
@@ -60,7 +61,7 @@ impl<C: Copy> WaitTable<C> {
         is_small && self.earlier.iter().all(|earlier| earlier.table.is_small())
     }
 
-    /// Checks that each pending hold belongs to a waiter that has been granted the lock.
+    /// Checks that each pending hold (one that its waiter may not know of yet) belongs to a waiter that has been granted the lock.
     fn check_pending(&self, id: &LockId, entry: &LockEntry) {
         let holds =
             entry.grants.iter().flat_map(|record| record.pending.iter().map(|hold| (record.fence, hold)));

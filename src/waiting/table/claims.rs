@@ -1,5 +1,5 @@
-//! Places (waiters that are not blocked, and have to claim their grants), and the holds that the module no longer takes back, because the
-//! owner has been told of them.
+//! Places (waiters that are not blocked, and have to claim their grants). Also holds (acquires within a grant) of which the owner has been
+//! told: the module no longer takes such a hold back when a waiter goes away.
 
 use super::queue::RequestId;
 use super::waiter::{Arrival, Phase, RequestedLocks};
@@ -18,15 +18,16 @@ impl<C: Copy> WaitTable<C> {
             waiter.locks.are_several().then(|| waiter.locks.clone())
         });
         let Some(locks) = locks.flatten() else { return };
-        // The request no longer goes ahead of others. The module soon tries the request with all its locks, and then decides again whether
-        // it goes ahead.
+        // If the request went ahead of the other waiters, as an upgrade, it no longer does. The module soon tries to grant the request all
+        // its locks, and then decides again whether the request goes ahead.
         self.waiters.timers.try_soon(request);
         for at in locks.names() {
             self.locks.change(at, |entry| entry.withdraw_upgrade(request));
         }
     }
 
-    /// Gives up the owner's last place in the lock's queue, or else its unclaimed grant with the fence `held`.
+    /// Gives up the place that the owner took last in the lock's queue. If the owner has no place in this queue, gives up a place of the
+    /// owner that was granted the lock with the fence `held`, and has not claimed this grant.
     pub(crate) fn leave_queue(
         &mut self,
         at: LockRef<'_>,
@@ -46,8 +47,8 @@ impl<C: Copy> WaitTable<C> {
         GivenUp { any: true, others }
     }
 
-    /// Drops a place whose owner has been told to start its work. The owner knows of the grant, so the grant no longer depends on a
-    /// connection.
+    /// Drops a place whose owner has been sent a `start` message. The owner then knows of the grant, and need not claim it. So the grant
+    /// does not end when the connection of the place closes.
     pub(crate) fn start(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let locks = waiter.locks.clone();
@@ -60,14 +61,16 @@ impl<C: Copy> WaitTable<C> {
         self.drop_waiter(request);
     }
 
-    /// Notes that a waiter has been told of its hold. If the waiter shares this hold with other clients, the hold stays when they go away.
+    /// Notes that a waiter has been told of its grant. If the waiter shares a hold with other waiters of its owner (`ONCE`), the module
+    /// does not take this hold back when the other waiters go away.
     fn told_of(&mut self, at: LockRef<'_>, fence: Fence, request: RequestId) {
         if self.locks.lock(at).grants.hold(fence, request).is_some_and(|hold| !hold.own) {
             self.share_hold(at, fence);
         }
     }
 
-    /// Claims a grant for all places that have not claimed it yet, because the owner has been told of the grant.
+    /// Treats a grant as claimed by all places of its owner that have not claimed it yet, because the owner has been told of the grant in
+    /// another way.
     fn claim(&mut self, at: LockRef<'_>, fence: Fence) {
         let unclaimed: Vec<RequestId> = self.locks.lock(at).grants.unclaimed(fence).collect();
         if unclaimed.is_empty() {
@@ -76,7 +79,7 @@ impl<C: Copy> WaitTable<C> {
         for request in unclaimed {
             let locks = self.waiters.get(request).map(|waiter| waiter.locks.clone());
             self.drop_waiter(request);
-            // The owner knows of all locks that the place waited for together.
+            // A place for several locks gets all of them together, so the owner now also knows of its grants of the other locks.
             for lock in locks.iter().filter(|locks| locks.are_several()).flat_map(RequestedLocks::all) {
                 if let Some(fence) = lock.fence() {
                     self.listeners().knows(lock.id.to_ref(), fence);
@@ -86,16 +89,16 @@ impl<C: Copy> WaitTable<C> {
         self.listeners().knows(at, fence);
     }
 
-    /// Notes that the owner has been told of this grant and its hold. So the grant counts as claimed by all of the owner's places, and the
-    /// hold is not taken back if another waiter of the owner goes away before that waiter is told.
+    /// Notes that the owner has been told that it has this grant. So all places of the owner count as having claimed the grant, and the
+    /// module does not take back the holds of blocked waiters, even if these waiters go away before they are told.
     pub(crate) fn share_hold(&mut self, at: LockRef<'_>, fence: Fence) {
         self.claim(at, fence);
         self.locks
             .change(at, |entry| entry.grants.change(fence, |record| record.pending.share_with_blocked()));
     }
 
-    /// Notes that the owner has been told of one hold of this grant, which has `holds` holds in all. If the owner had not been told of any
-    /// hold before, the first waiter that is still to be told now shares its hold with the owner.
+    /// Notes that the owner knows of at least one of the `holds` holds of this grant. If blocked waiters that are still to be told have all
+    /// of these holds, the module does not take back the hold of the first of these waiters, even if that waiter goes away.
     pub(crate) fn share_one_hold(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         self.claim(at, fence);
         let mut given =

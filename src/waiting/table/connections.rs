@@ -1,5 +1,5 @@
-//! What depends on each connection: sessions, and places (waiters that are not blocked). `clear_up` ends them after the connection has
-//! closed.
+//! What depends on each connection: sessions (grants that the connection keeps alive), and places (waiters that are not blocked). After the
+//! connection has closed, `clear_up` ends its sessions, and gives up its places.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

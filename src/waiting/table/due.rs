@@ -8,9 +8,9 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
-    /// Returns the next lock that has to be settled before the waiter whose time was up first is told so, because work that is due at this
-    /// lock might grant the lock to the waiter. Settling all locks of the waiter may take several turns of the event loop, but each lock is
-    /// returned at most once.
+    /// Returns the next lock at which work is due that might still grant the lock to the waiter whose time was up first. The caller does
+    /// this work, and tells the waiter that its time is up only when no such lock is left. This may take several turns of the event loop,
+    /// but each lock is returned at most once.
     pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
         let request = self.waiters.timers.first_timed_out(now)?;
         let locks = self.waiters.get(request)?.locks.all();
@@ -70,8 +70,8 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// Tells waiters and holders that the key now has a value of another type. Grants that were kept because their sessions outlived a
-    /// freeze lapse now. Returns the number of these grants.
+    /// Tells waiters and holders that the key now has a value of another type. Also ends the grants that the module kept although their
+    /// leases ended while this server was frozen. Returns how many of these grants it has ended.
     pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
         for _ in 0..AT_A_TIME {
             let Some(request) = self.locks.lock(at).head() else { break };
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!((table.waiters.queued(), table.connections.sessions()), (0, 0));
     }
 
-    /// If the same grant comes back to this server, it still has all its holds.
+    /// If the grant moves back from another server later, it still has all its holds, although the client has gone away meanwhile.
     #[test]
     fn a_client_that_goes_after_its_lock_has_moved_away_takes_no_hold_with_it() {
         let mut table = WaitTable::new();
@@ -234,7 +234,7 @@ mod tests {
         assert!(table.locks.is_empty());
     }
 
-    /// If a turn ends before a renewal that was due, the renewal counts as overdue.
+    /// If a turn of the event loop ends before a renewal that was due has been made, the renewal counts as overdue.
     #[test]
     fn a_session_whose_renewal_is_left_for_the_next_turn_may_outlive_its_lease() {
         let mut table = WaitTable::<RequestId>::new();

@@ -1,5 +1,6 @@
-//! What this server knew as a primary before it was demoted. The module tells places and listening holders so, and drops everything else, a
-//! little in each turn. Meanwhile, the server may become a primary again, with a new, empty table.
+//! What this server knew as a primary before it was demoted. The module drops a little of this in each turn of the event loop. Places
+//! (waiters that are not blocked) and listening holders then get the message `Gone`. Meanwhile, the server may become a primary again, with
+//! a new, empty table.
 
 use super::queue::RequestId;
 use super::shown::Observers;
@@ -27,8 +28,8 @@ impl<C: Copy> Earlier<C> {
 }
 
 impl<C: Copy> WaitTable<C> {
-    /// Makes this server's table empty, because the server has become a replica. Sessions end with their leases, and the new primary takes
-    /// care of the locks. The server sends away blocked clients.
+    /// Makes this server's table empty, because the server has become a replica. From now on, no session renews a lease, and the new
+    /// primary takes care of the locks. The server itself sends away blocked clients.
     pub(crate) fn demoted(&mut self) {
         let mut table = std::mem::replace(self, Self::new());
         // The new table uses no number of a request again, and still sends the answers that are due.
@@ -79,7 +80,7 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// Returns when the next work on an earlier table is due: now if the table has locks to drop, or else when one of its clients that are
-    /// still blocked times out. This function is separate, so that a handover does not pay for it.
+    /// still blocked times out. This function is `cold`, so that `next_due` stays fast if there is no earlier table.
     #[cold]
     pub(super) fn next_due_earlier(&self) -> Option<Millis> {
         let next = |earlier: &Earlier<C>| match earlier.has_locks_to_drop() {
@@ -127,7 +128,7 @@ mod tests {
         }
     }
 
-    /// A client may have made too many sessions to end them all in one turn.
+    /// A client may have made too many sessions to end them all in one turn of the event loop.
     #[test]
     fn a_server_that_is_demoted_and_promoted_drops_each_lock_in_a_turn_of_its_own() {
         let mut table = WaitTable::<RequestId>::new();

@@ -1,4 +1,5 @@
-//! The ends of waits and grants: a waiter leaves its queues, a grant is over, or a hold has to be taken back.
+//! The ends of waits and grants: a waiter leaves its queues, a grant is over, or a waiter is gone, and its hold (its acquire within a
+//! grant) has to be taken back.
 
 use super::grant_record::{GrantRecord, Listener};
 use super::outgoing::{Message, MessageKind, Notice};
@@ -8,7 +9,8 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Fence;
 
 impl<C: Copy> WaitTable<C> {
-    /// Moves a waiter that gets no grant to this phase, and takes it out of its queues. Returns whether the waiter was in its queues.
+    /// Takes a waiter that gets no grant out of its queues, and moves the waiter to the phase `next`. Returns whether the waiter was in its
+    /// queues.
     pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
         let is_queued = self.waiters.get_queued(request).is_some();
         if is_queued {
@@ -18,7 +20,7 @@ impl<C: Copy> WaitTable<C> {
         is_queued
     }
 
-    /// Takes a waiter, which has moved on to this phase, out of its queues. No other code does this.
+    /// Takes a waiter that has just moved on to the phase `next` out of its queues. No other code takes waiters out of their queues.
     pub(super) fn left(&mut self, request: RequestId, next: Phase) {
         let Self { waiters, locks, observers, .. } = self;
         observers.ungranted += u64::from(!next.is_granted());
@@ -184,9 +186,9 @@ impl<C: Copy> WaitTable<C> {
         queued.len() + self.end_grants(at, AT_A_TIME - queued.len(), |_| MessageKind::Gone)
     }
 
-    /// Drops what this server knew of a lock as a primary, before its demotion. The server sends away blocked clients, the module tells
-    /// places and listening holders, and sessions end with their leases. Returns how many waiters and holders were sent away: `AT_A_TIME`
-    /// if there may be more.
+    /// Drops what this server knew of a lock as a primary, before its demotion. The module tells places and listening holders. The server
+    /// itself sends away blocked clients, and no session renews its lease any more. Returns how many waiters and holders were sent away:
+    /// `AT_A_TIME` if there may be more.
     pub(crate) fn demoted_at(&mut self, id: &LockId) -> usize {
         let sent_away = self.send_away(id.to_ref());
         self.locks.cancel_timers(id.to_ref());

@@ -18,33 +18,35 @@ pub(crate) struct LockEntry {
     pub(super) queue: Queue,
     pub(super) grants: GrantRecords,
     pub(super) timers: LockTimers,
-    /// How many locks the places have asked for, in all, that still have to claim a grant of this lock.
+    /// For how many locks in all those places have asked that still have to claim a grant of this lock. One place may have asked for
+    /// several locks.
     pub(super) unclaimed_locks: u32,
-    /// Whether a re-entry has been put off until owners have claimed some of these grants.
+    /// Whether the module has put off the re-entry of a place, because `unclaimed_locks` was too great. The module tries again when this
+    /// number gets smaller.
     pub(super) put_off: bool,
     /// Whether holders have to be told that somebody waits.
     pub(super) wanted: bool,
-    /// The holder that waits for an upgrade of its grant. Its waiters go ahead of all others, because they want less room than the grant
-    /// has.
+    /// The holder that waits for an upgrade: its grant is to allow fewer holders (a reader becomes a writer). The holder's waiters for this
+    /// go ahead of all other waiters.
     pub(super) upgrader: Option<Box<Upgrader>>,
-    /// Whether somebody else may have changed the lock. If so, the next step compares all that the module knows of the lock with the lock's
-    /// key.
+    /// Whether the module has to compare all that it knows of the lock with the lock's key, when it next brings the lock up to date. This
+    /// is so if, for example, a command such as `DEL` may have changed the key.
     pub(super) recheck: bool,
 }
 
-/// A holder that waits to reduce the room of its grant.
+/// A holder that waits to reduce how many holders its grant allows (the room of the grant).
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Upgrader {
     pub(super) fence: Fence,
-    /// The owner's waiters that want less room.
+    /// The holder's own waiters that ask for less room than the grant has.
     pub(super) requests: BTreeSet<RequestId>,
 }
 
-/// The parts of a lock that have to be settled.
+/// Which parts of a lock have to be settled, that is, brought up to date.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unsettled {
-    /// Whether there are grants that are kept although their leases ended during a freeze.
+    /// Whether the module keeps grants of the lock although their leases ended while this server was frozen.
     pub(crate) expired: bool,
     /// Whether there is a hold whose waiter went away before it was told.
     pub(crate) undeliverable: bool,
@@ -84,7 +86,7 @@ impl LockEntry {
         self.queue.is_empty() && self.grants.is_empty()
     }
 
-    /// Whether somebody has to hear of a lapse: a waiter, or a holder that gets messages.
+    /// Whether anybody has to be told when a grant ends because its lease is over: a waiter, or a holder that gets messages.
     pub(crate) fn is_watched(&self) -> bool {
         !self.queue.is_empty() || self.grants.counts().listeners > 0
     }
@@ -133,8 +135,8 @@ impl LockEntry {
         self.recheck = true;
     }
 
-    /// Returns the parts that have to be settled. Clears `recheck`, so the caller has to settle these parts. `renewal` says whether the
-    /// renewal of a session is due.
+    /// Returns the parts of the lock that have to be settled (brought up to date). Clears `recheck`, so the caller has to settle these
+    /// parts. `renewal` says whether the renewal of a session is due.
     pub(super) fn take_up(&mut self, renewal: bool) -> Unsettled {
         let (recheck, counts) = (std::mem::take(&mut self.recheck), self.grants.counts());
         Unsettled {
@@ -180,8 +182,8 @@ impl LockEntry {
     }
 
     /// Whether a place may re-enter a grant that its owner already has. Returns `false` if the places that still have to claim a grant of
-    /// this lock asked for `most` locks or more in all, because one claim has to handle all places of an owner. The module tries the place
-    /// again when some of these grants have been claimed.
+    /// this lock asked for `most` locks or more in all. The limit exists because one claim has to handle all places of an owner. The module
+    /// tries the place again when other places have claimed grants of this lock, or given them up.
     pub(crate) fn may_be_given(&mut self, most: u32) -> bool {
         let full = self.unclaimed_locks >= most;
         self.put_off |= full;
@@ -225,8 +227,8 @@ impl LockEntry {
         Some(record)
     }
 
-    /// Corrects `unclaimed_locks` for a hold that was claimed or given up, or whose grant has ended. If a re-entry was put off until then,
-    /// notes that the module has to try it again.
+    /// Corrects `unclaimed_locks` for a hold that was claimed or given up, or whose grant has ended. If `may_be_given` has put off a
+    /// re-entry, notes that the module has to try the re-entry again.
     fn pending_removed(&mut self, hold: &PendingHold) {
         if hold.to_claim {
             self.unclaimed_locks -= hold.locks;

@@ -1,4 +1,4 @@
-//! Access to the grants of one lock, for the rules.
+//! Access to the grants of one lock, for the rules: the code outside of `table` that decides who gets a lock.
 
 use super::entry::LockEntry;
 use super::grant_record::GrantRecord;
@@ -22,8 +22,8 @@ impl LockEntry {
         self.grants.counts().undeliverable > 0
     }
 
-    /// Returns the first grant of which holds have to be taken back, because their waiters went away before they were told, and the number
-    /// of these holds. They then no longer count as to be taken back.
+    /// Returns the first grant with holds that have to be taken back, because their waiters went away before they were told, and the number
+    /// of these holds. Also sets this number in the grant's record to 0, because the caller takes the holds back.
     pub(crate) fn take_undeliverable(&mut self) -> Option<(Fence, u32)> {
         let fence = self.grants.first_undeliverable()?;
         Some((fence, self.take_undeliverable_of(fence)?))
@@ -67,7 +67,8 @@ impl LockEntry {
     /// `None` if the lease is over without that renewal.
     pub(crate) fn confirmed<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
         let moved = self.grants.synced(held.grant.fence()).and_then(|synced| Some(synced.unconfirmed?.0));
-        // Somebody else may have moved the lease since the session renewed it.
+        // If the lease does not end when the renewal made it end, somebody has changed the lease since then, so the unconfirmed renewal no
+        // longer matters.
         match moved.filter(|moved| moved.to == held.deadline) {
             None => Some(held),
             Some(Moved { from, .. }) => {
@@ -76,7 +77,7 @@ impl LockEntry {
         }
     }
 
-    /// Whether there are grants that are kept although their leases ended during a freeze.
+    /// Whether the module keeps grants of the lock although their leases ended while this server was frozen.
     pub(crate) fn has_expired(&self) -> bool {
         self.grants.counts().expired > 0
     }

@@ -8,8 +8,9 @@ use super::replication::{Confirm, Moved};
 use super::waiter::{Channel, Session};
 use crate::lock::{Fence, Grant, Millis, Owner};
 
-/// The record of one grant. A grant has a record if it has pending holds, if a connection keeps the grant alive, or if its holder gets
-/// messages about it.
+/// The record of one grant. A grant has a record only while there is something to note: pending holds (ones that their waiters may not know
+/// of yet), holds to be taken back, a connection that keeps the grant alive, a holder that gets messages about the grant, or a copy of the
+/// grant after the end of its lease.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct GrantRecord {
@@ -24,7 +25,7 @@ pub(super) struct GrantRecord {
     pub(super) synced: Option<Box<Synced>>,
     /// The holder, if it gets messages about the grant.
     pub(super) listener: Option<Box<Listener>>,
-    /// The grant itself, if its lease ended during a freeze that its session may outlive.
+    /// A copy of the grant, if its lease ended while this server was frozen. The module then restores the grant if its session can go on.
     pub(super) expired: Option<Box<Expired>>,
 }
 
@@ -54,7 +55,7 @@ pub(super) struct Listener {
     pub(super) channel: Channel,
     /// Whether the holder knows that it has the lock.
     pub(super) claimed: bool,
-    /// Whether the holder has been told of the present queue.
+    /// Whether the holder has been told that somebody waits, since the queue was last empty.
     pub(super) told: bool,
 }
 
@@ -65,7 +66,7 @@ pub(crate) struct Expired {
     pub(crate) grant: Grant,
     /// Whether somebody has changed the key since then, so that the grant must not be restored.
     pub(crate) for_good: bool,
-    /// The number of the last change to keys when the grant was kept (see `Sweeps`).
+    /// The number of the last change to keys (see `Sweeps`) before the module kept the grant.
     pub(super) kept_at: u64,
 }
 
@@ -76,7 +77,8 @@ pub(super) struct Counts {
     pub(super) undeliverable: u32,
     pub(super) sessions: u32,
     pub(super) listeners: u32,
-    /// The listeners that know of their grant and want to be told when somebody waits, but have not been told of the present queue.
+    /// The listeners that know of their grants, and want to be told when somebody waits, but have not been told since the queue was last
+    /// empty.
     pub(super) uninformed: u32,
     pub(super) expired: u32,
 }

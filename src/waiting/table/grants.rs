@@ -17,7 +17,7 @@ use crate::lock::{Fence, Millis};
 pub(super) struct GrantRecords {
     records: VecDeque<GrantRecord>,
     counts: Counts,
-    /// The grants whose sessions are marked as over, because their connections have closed, and which have not been settled yet.
+    /// The grants whose sessions are marked as over, because their connections have closed, and which the module has not ended yet.
     over: BTreeSet<Fence>,
 }
 
@@ -102,8 +102,8 @@ impl GrantRecords {
         self.get(fence).into_iter().flat_map(|record| record.pending.iter())
     }
 
-    /// Returns the pending holds of this grant that blocked clients were given, in order of arrival. Any of these clients may turn out to
-    /// be gone.
+    /// Returns the holds of this grant that blocked clients were given and may not know of yet, in order of arrival. Each of these clients
+    /// may have gone away unnoticed.
     pub(super) fn given(&self, fence: Fence) -> impl Iterator<Item = &PendingHold> {
         self.pending(fence).filter(|hold| !hold.to_claim)
     }
@@ -134,7 +134,7 @@ impl GrantRecords {
         self.get(fence)?.synced.as_deref()
     }
 
-    /// Takes the grants that were kept because their sessions may outlive a freeze.
+    /// Takes the grants that the module kept after the ends of their leases, because their sessions may outlive a freeze of this server.
     pub(super) fn take_expired(&mut self) -> Vec<Expired> {
         let mut all = Vec::new();
         if self.counts.expired > 0 {
@@ -143,7 +143,7 @@ impl GrantRecords {
         all
     }
 
-    /// Notes the change with this number, which concerns the lock's key. Grants that were kept before this change will not be restored.
+    /// Notes the change with this number to the lock's key. Grants that `Locks::keep_expired` kept before this change will not be restored.
     pub(super) fn touched_by(&mut self, number: u64) {
         if self.counts.expired > 0 {
             self.change_all(|record| {
@@ -153,7 +153,7 @@ impl GrantRecords {
         }
     }
 
-    /// Returns the grants that are kept because their sessions may outlive a freeze.
+    /// Returns the grants that the module keeps after the ends of their leases, because their sessions may outlive a freeze of this server.
     pub(super) fn expired(&self) -> impl Iterator<Item = &Expired> {
         let records = if self.counts.expired > 0 { self.len() } else { 0 };
         self.iter().take(records).filter_map(|record| record.expired.as_deref())

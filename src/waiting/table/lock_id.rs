@@ -43,8 +43,8 @@ impl LockRef<'_> {
         LockId { db: self.db, key: self.key.into() }
     }
 
-    /// Returns for how many locks this lock counts in the limits of connections and pages. A long name counts once more for each 1,024
-    /// bytes, because names are copied and may have any length.
+    /// Returns as how many locks this lock counts: in the limit on what depends on one connection, in the size of a page of `LOCK.WAITS`,
+    /// and in the cost of a change. A long name counts once more for each 1,024 bytes, because names are copied and may have any length.
     pub(crate) fn weight(self) -> usize {
         1 + self.key.len() / 1024
     }

@@ -1,5 +1,5 @@
-//! All that the module knows of each lock, and when a timer has to settle it. This file knows nothing of connections, and of a waiter only
-//! its number and owner.
+//! All that the module knows of each lock, and when a timer has to settle the lock (bring it up to date). This file knows nothing of
+//! connections, and of a waiter only its number and owner.
 
 use super::entry::{LockEntry, Unsettled};
 use super::grant_record::Expired;
@@ -95,8 +95,8 @@ impl Locks {
             return None;
         }
         let next = entry.head().filter(|_| was_first);
-        // A holder's re-entries pass over two of the holder's own waiters at most. The waiter that left may have been one of these two, so
-        // a timer checks the waiters behind it.
+        // When a holder's own waiters re-enter, the module passes over at most two of them that can't have the lock yet, and does not try
+        // those behind these two. The waiter that left may have been one of the two, so a timer tries the holder's waiters again.
         if entry.queue.next_of(owner, Some(hold.request)).is_some() {
             self.recheck_by(at, 0);
         } else if entry.is_over() {
@@ -106,8 +106,8 @@ impl Locks {
         next
     }
 
-    /// Returns the parts of a lock that have to be settled. Cancels the lock's timers that are due, because the caller settles the lock
-    /// now.
+    /// Returns the parts of a lock that have to be settled (brought up to date). Cancels the lock's timers that are due, because the caller
+    /// settles the lock now.
     pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> Unsettled {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return Unsettled::default() };
         let renewal = entry.timers.is_renewal_due(now);
@@ -160,31 +160,35 @@ impl Locks {
         Some(id.clone())
     }
 
-    /// If a timer of a lock is still due after the lock has been settled, moves the timer to the next millisecond: see `Timers::put_off`.
+    /// If the timer of a lock in this lane is still due after the lock has been brought up to date, moves the timer to the next
+    /// millisecond: see `Timers::put_off`.
     pub(crate) fn put_off(&mut self, lane: Lane, at: LockRef<'_>, now: Millis) {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return };
         self.timers.put_off(&mut entry.timers, lane, id, now);
     }
 
-    /// Notes that a lock's key was changed, and sets a timer that settles the lock at once. Returns whether the lock has an entry.
+    /// Notes that a lock's key was changed, and sets a timer that brings the lock up to date at once. Returns whether the lock has an
+    /// entry.
     pub(crate) fn touched(&mut self, at: LockRef<'_>) -> bool {
         let number = self.sweeps.next_number();
         self.touched_by(at, number)
     }
 
-    /// Notes the change with this number to the key of a lock. The change does not affect a grant that `keep_expired` kept later.
+    /// Notes the change with this number to the key of a lock. Grants that `keep_expired` kept before this change will not be restored.
+    /// Returns whether the lock has an entry.
     fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
         self.change(at, |entry| entry.grants.touched_by(number));
         self.recheck_by(at, 0)
     }
 
-    /// Starts a walk that has all locks of a database settled, because something has happened to all its keys. `None` stands for all
-    /// databases.
+    /// Starts a walk that has all locks of a database brought up to date, because something has happened to all its keys. `None` stands for
+    /// all databases.
     pub(crate) fn touched_db(&mut self, db: Option<i32>) {
         self.sweeps.start(Kind::Touched(db), self.entries.end());
     }
 
-    /// Starts a walk that has all locks settled, because a setting has changed, so that waiters may now fit.
+    /// Starts a walk that has all locks brought up to date, because a setting has changed, so that waiters may now be granted locks that
+    /// they could not have before.
     pub(crate) fn rules_changed(&mut self) {
         self.sweeps.start(Kind::Rules, self.entries.end());
     }
@@ -205,7 +209,7 @@ impl Locks {
         true
     }
 
-    /// Keeps a grant whose lease ended during a freeze, so that a step can give the grant back.
+    /// Keeps a grant whose lease ended while this server was frozen. A timer, or the next command on the lock, can then restore the grant.
     pub(crate) fn keep_expired(&mut self, at: LockRef<'_>, grant: Grant) {
         let (kept_at, fence) = (self.sweeps.last_number(), grant.fence());
         self.change(at, |entry| {

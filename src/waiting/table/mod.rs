@@ -3,8 +3,9 @@
 //! Calls go down only: `WaitTable` calls the structs that borrow its parts, these structs call the parts, and the parts do not call one
 //! another.
 //!
-//! - `WaitTable` does what concerns both waiters and locks: arrivals (`arrivals`), answers (`answers`), places and claims (`claims`),
-//!   timeouts (`due`), and how waits and grants end (`ends`). The rules and `DETECT` read the table through `view`.
+//! - `WaitTable` does what concerns both waiters and locks: arrivals (`arrivals`), answers (`answers`), places (waiters that are not
+//!   blocked) and how they claim their grants (`claims`), timeouts (`due`), and how waits and grants end (`ends`). `DETECT` and the rules
+//!   (the code outside of `table` that decides who gets a lock) read the table through `view`.
 //! - `Waits`, `Sessions`, `Listeners` and `Shown` borrow parts of the table. `Waits` changes waiters, `Sessions` changes which connection
 //!   keeps a grant alive, `Listeners` changes which holder gets messages about its grant, and `Shown` returns what operators are shown.
 //! - `Locks` has, by database and key, all that the module knows of a lock beside its key (`LockEntry`): its queue, its timers, and a

@@ -13,8 +13,8 @@ use crate::lock::{Fence, Millis, Owner, Slot};
 pub(crate) enum MessageKind {
     /// The owner has been granted the lock, and has to claim the grant.
     Granted(Fence),
-    /// The owner has been granted the lock for `lease`, in ms, and need not claim the grant before its work begins. The slot is set if the
-    /// owner asked with `LIMIT`. `number` is what the owner passed with its last request.
+    /// The owner has been granted the lock for `lease`, in ms, and need not claim the grant before its work begins. `slot` is the number of
+    /// the owner's permit, if the owner asked with `LIMIT`. `number` is what the owner passed with its last request.
     Start { fence: Fence, lease: Millis, slot: Option<Slot>, number: NonZeroU64 },
     /// The owner's wait has ended, because its time is up.
     Timeout,
@@ -49,7 +49,7 @@ pub(super) enum Notice {
 pub(crate) enum Outgoing<C> {
     /// The answer to a blocked client.
     Client(C),
-    /// The answer to a place, which is a message.
+    /// The answer to a waiter that is not blocked (a place): a message.
     Place(RequestId),
     Message(Message),
 }

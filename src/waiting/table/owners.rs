@@ -14,7 +14,7 @@ use crate::lock::Owner;
 #[cfg_attr(test, derive(Clone, Hash))]
 pub(super) struct Owners {
     waits: Index<u64, RequestId>,
-    /// The places (waiters that are not blocked), by a hash of the owner and of the locks for which it waits.
+    /// The places (waiters that are not blocked), by a hash of the owner and the locks of the place.
     places: Index<u64, RequestId>,
     /// How many waiters wait for several locks at once.
     several: usize,
@@ -50,7 +50,8 @@ impl Owners {
         self.waits.of(HASHES.hash_one(owner))
     }
 
-    /// Returns this owner's places for these locks in any order, and other places with the same hash, the latest place first.
+    /// Returns this owner's places for these locks, in whatever order the locks were named, and other places with the same hash. The latest
+    /// place comes first.
     pub(super) fn perhaps_places<'a>(
         &self,
         owner: &Owner<'_>,

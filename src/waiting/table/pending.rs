@@ -12,7 +12,7 @@ use super::queue::RequestId;
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct PendingHolds {
     holds: VecDeque<PendingHold>,
-    /// How many of `holds` are shared, and not the waiters' own.
+    /// How many of `holds` are not the waiters' own: their waiters share a hold of another client of the owner.
     sharing: u32,
 }
 

@@ -83,7 +83,7 @@ impl Queue {
         }
     }
 
-    /// Returns the next waiter to be served.
+    /// Returns the waiter that came first.
     pub(super) fn head(&self) -> Option<RequestId> {
         match self {
             Self::Few(waiters) => waiters.first().map(|(request, _)| *request),

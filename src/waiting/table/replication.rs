@@ -68,8 +68,8 @@ pub(crate) struct Moved {
 }
 
 impl Confirm {
-    /// Returns when it is too late to confirm a change, in ms since 1970: when `within` is over, or in the last millisecond of the lease
-    /// without the change, which ends at `lease`.
+    /// Returns when it is too late to confirm a change, in ms since 1970: when `within` is over, or in the last millisecond of the lease as
+    /// it was before the change. `lease` is the end of that lease.
     pub(super) fn ends(self, lease: Deadline, now: Millis) -> Millis {
         let by = now.saturating_add(self.within.into()).saturating_add(1);
         match lease {

@@ -17,10 +17,11 @@ pub(crate) struct RequestTimers {
     /// When requests time out. The module does not use the server's own timeouts, because some servers lose the answer to a client that
     /// times out in the same moment in which the module unblocks it.
     pub(super) timeouts: Index<Ends, RequestId>,
-    /// The request that is timing out, and how many of its locks have been settled for the last time before its client is told so.
+    /// The request that is timing out, and how many of its locks have been checked once more: work that is due at these locks might still
+    /// grant them. When all have been checked, the client is told that its time is up.
     timing_out: Option<(RequestId, usize)>,
-    /// The requests for several locks that may be able to have them all now. This is no index of the waiters (see `index`), because a step
-    /// sets all these requests aside at once.
+    /// The requests for several locks that may be able to have them all now. This is no index of the waiters (see `index`), because
+    /// `set_tries_aside` takes all these requests out at once.
     tries: BTreeSet<RequestId>,
     last_tried: RequestId,
 }
@@ -40,7 +41,8 @@ impl RequestTimers {
         self.timeouts.first().filter(|(time, _)| time.get() <= now).map(|(_, request)| *request)
     }
 
-    /// Returns how many of the request's locks have been settled for the last time, as `timing_out` notes it. This may take several turns.
+    /// Returns how many locks of the request have been checked once more (see `timing_out`). Checking all of them may take several turns of
+    /// the event loop.
     pub(super) fn last_looks(&self, request: RequestId) -> usize {
         self.timing_out.filter(|(last, _)| *last == request).map_or(0, |(_, seen)| seen)
     }
@@ -54,7 +56,7 @@ impl RequestTimers {
         self.tries.insert(request);
     }
 
-    /// Cancels the try of a request. Returns whether the request had to be tried.
+    /// Notes that a request need not be tried any more (see `try_soon`). Returns whether the request had to be tried.
     pub(super) fn cancel_try(&mut self, request: RequestId) -> bool {
         self.tries.remove(&request)
     }

@@ -1,7 +1,7 @@
 //! Sessions: which connection keeps which grants alive, and which renewals of their leases replicas have to confirm.
 //!
-//! The module makes a renewal before replicas confirm it. If they do not confirm the renewal in time, `settle` undoes it, with the lock
-//! open.
+//! The module makes a renewal before replicas confirm it. If they do not confirm the renewal in time, `settle` undoes the renewal, because
+//! only code that has the lock's key open can change the lease.
 
 use super::connections::Connections;
 use super::grant_record::{GrantRecord, SessionKeys, Synced};

@@ -1,7 +1,7 @@
 //! What `LOCK.WAITS`, `INFO` and the log show about all waiters, over all locks. No decision depends on it.
 //!
-//! The longest wait comes first, because the numbers of requests rise with the time of arrival. One mark separates the waiters that have
-//! been looked at from the others. So the log finds each long wait once, without going through all waiters.
+//! The longest wait comes first, because the numbers of requests rise with the time of arrival. `Observers` has the last waiter that was
+//! checked for a long wait. So each long wait is logged once, and no check goes through all waiters.
 
 #[cfg(test)]
 mod tests;
@@ -140,7 +140,8 @@ impl<C: Copy> Shown<'_, C> {
         let seen = self.observers.long_waits;
         for (request, waiter) in self.waiters.range((Bound::Excluded(seen), Bound::Unbounded)).take(LOOKS) {
             if waiter.phase == Phase::Queued {
-                // A waiter that came before the clock was set back is left out, so that it does not delay the others.
+                // `waited` is below 0 if the waiter came before the clock was set back. Such a waiter is left out. If the loop stopped at
+                // it, the waiters behind it would be found only later.
                 let waited = now.micros.saturating_sub(waiter.since) / 1000;
                 if (0..limit).contains(&waited) {
                     break;

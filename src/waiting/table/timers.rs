@@ -1,4 +1,5 @@
-//! When timers have to look at locks (settle them), and when sessions have to renew leases. This file knows only the names of locks.
+//! When timers have to look at locks (bring them up to date), and when sessions have to renew leases. This file knows only the names of
+//! locks.
 
 use super::index::Index;
 use super::lock_id::LockId;
@@ -15,8 +16,9 @@ pub(crate) enum Lane {
     Now,
 }
 
-/// The timers of one lock: the times, in ms since 1970, of the next look and of the next renewal. A timer may be too early, if the lease
-/// was made longer after the timer was set. In that case, the look costs little, and sets the next timer.
+/// The timers of one lock: when a timer has to look at the lock next (bring it up to date), and when a session has to renew a lease next,
+/// in ms since 1970. A timer may be too early, if the lease was made longer after the timer was set. In that case, the look costs little,
+/// and sets the next timer.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct LockTimers {
@@ -44,9 +46,10 @@ pub(crate) struct Timers {
     pub(super) lanes: Lanes,
     /// The last number of a timer that is due at once.
     last_number: Millis,
-    /// The kind of work with which the next turn begins: see `run_due`.
+    /// The kind of work with which the next turn of the event loop begins: see `run_due`.
     pub(crate) next_kind: u8,
-    /// No timer looks at a lock before this time, in ms since 1970.
+    /// No timer looks at a lock before this time, in ms since 1970, because the server's data must not change until then
+    /// (`Deferral::Until`).
     pub(crate) paused_until: Millis,
     /// Timers have looked at all sessions whose renewals were due by this time, in ms since 1970.
     last_run: Millis,
@@ -130,7 +133,7 @@ impl Timers {
         self.cancel_due(own, id, Millis::MAX);
     }
 
-    /// Cancels the timer of a lock that was taken from this lane.
+    /// Cancels the timer that a lock has in this lane, because the caller now does the work for which the timer was set.
     pub(super) fn taken(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId) {
         self.change(own, id, |own| *own.of(lane) = None);
     }
@@ -146,9 +149,9 @@ impl Timers {
         lane.first().filter(|(time, _)| *time <= now).map(|(_, id)| id)
     }
 
-    /// If a timer is still due after its lock has been settled, moves the timer to the next millisecond. Otherwise, the timer would stay
-    /// due forever on a server that does not let keys expire. (A timer that is due at once is not moved, so that the work on the lock goes
-    /// on.)
+    /// If a timer is still due after its lock has been brought up to date, moves the timer to the next millisecond. Otherwise, the timer
+    /// would stay due forever on a server that does not let keys expire. (A timer that is due at once is not moved, so that the work on the
+    /// lock goes on.)
     pub(super) fn put_off(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId, now: Millis) {
         self.change(own, id, |own| {
             let due = own.of(lane).iter_mut().filter(|time| (1..=now).contains(*time));
@@ -156,13 +159,14 @@ impl Timers {
         });
     }
 
-    /// Notes the end of a turn in which timers could look at locks.
+    /// Sets `last_run` at the end of a turn of the event loop in which timers could look at locks.
     pub(crate) fn end_run(&mut self, now: Millis) {
         let left = self.lanes.renewals.first().map_or(now, |(time, _)| time.saturating_sub(1));
         self.last_run = left.min(now);
     }
 
-    /// Whether a renewal has fallen due since timers could last look at locks.
+    /// Whether this server has missed the time `renew_at` of a renewal, because it was frozen or busy: no timer has been able to look at
+    /// locks since that time. A renewal whose time came during a pause (see `paused_until`) does not count.
     pub(super) fn is_overdue(&self, renew_at: Millis, now: Millis) -> bool {
         renew_at <= now && self.last_run < renew_at && self.paused_until <= renew_at
     }
@@ -187,7 +191,8 @@ impl Timers {
         self.last_number = 0;
     }
 
-    /// Sets `last_run` to the last of these renewals that was due by then: nothing else about it matters.
+    /// Moves `last_run` back to the latest of these renewals that is not after it, or to 0. No result changes, because `last_run` is
+    /// compared only with the times of renewals.
     pub(super) fn forget_last_run(&mut self, renewals: &[Millis]) {
         let seen = renewals.iter().copied().filter(|renew_at| *renew_at <= self.last_run);
         self.last_run = seen.max().unwrap_or(0);
@@ -210,7 +215,7 @@ mod tests {
     use super::super::LockRef;
     use super::*;
 
-    /// A look at a lock cancels the timers that are due in this millisecond, and no later timers.
+    /// When a lock is brought up to date, its timers that are due in this millisecond are cancelled, and later timers are not.
     #[test]
     fn a_look_ends_the_timers_that_are_due_and_no_others() {
         for (time, is_over) in [(0, true), (4, true), (5, true), (6, false)] {

@@ -15,7 +15,7 @@ use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, SlotRequest};
 pub(crate) struct Ahead {
     pub(crate) request: RequestId,
     pub(crate) room: Room,
-    /// Whether the waiter needs more than room: other locks too, or a certain slot.
+    /// Whether room for one more holder is not enough for the waiter: it also needs other locks, or a permit with a certain number (slot).
     pub(crate) wants_more: bool,
 }
 
@@ -106,8 +106,8 @@ impl<C: Copy> WaitTable<C> {
         !self.next_sessions(at, None, false, 1).is_empty()
     }
 
-    /// Whether the connection of a waiter that has not been told of this grant yet will keep the grant alive. If this waiter goes away
-    /// instead, a timer settles the lock again.
+    /// Whether a waiter that has not been told of this grant yet will keep the grant alive, with its connection, once it has been told. If
+    /// this waiter goes away instead, a timer looks at the lock again.
     pub(crate) fn has_successor(&self, at: LockRef<'_>, fence: Fence) -> bool {
         let binding = self.locks.lock(at).grants.given(fence).filter(|hold| hold.binds);
         let mut waiters = binding.filter_map(|hold| self.waiters.get(hold.request));
@@ -115,7 +115,7 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// Returns the session of this grant, if its renewal was due and this server could not make the renewal in time. Leaves out a session
-    /// whose renewals replicas have to confirm: while this server could not ask its replicas, another server may have replaced it.
+    /// whose renewals replicas have to confirm: while this server could not ask its replicas, one of them may have become the primary.
     pub(crate) fn overdue_session(&self, at: LockRef<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at, fence).filter(|session| {
             !self.locks.lock(at).is_synced(fence) && self.locks.timers.is_overdue(session.renew_at, now)
@@ -128,7 +128,8 @@ impl<C: Copy> WaitTable<C> {
         fences.filter(|fence| self.overdue_session(at, *fence, now).is_some()).collect()
     }
 
-    /// Whether work at this lock is due now, even if it is not the lock's turn yet.
+    /// Whether work at this lock is due now: a timer, a closed connection, or a change to all keys of the database. Other locks may be
+    /// ahead of this lock in the order in which the module does such work.
     pub(super) fn is_overdue(&self, id: &LockId, now: Millis) -> bool {
         let entry = self.locks.lock(id.to_ref());
         let is_due = || entry.timers.is_due(now) || self.has_session_over(id.to_ref());

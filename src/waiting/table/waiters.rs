@@ -112,7 +112,7 @@ impl<'a, C: Copy> Waits<'a, C> {
         self.change(request, |waiter| waiter.go_on(next));
     }
 
-    /// Notes the number of the lock that keeps the waiter waiting.
+    /// Notes the index, among the waiter's locks, of the lock that keeps the waiter waiting.
     pub(crate) fn stuck_at(self, request: RequestId, number: usize) {
         self.edit(request, |waiter| match &mut waiter.locks {
             RequestedLocks::Several { stuck, .. } => *stuck = number,
@@ -208,8 +208,8 @@ impl<C: Copy> Waiters<C> {
         })
     }
 
-    /// Whether a waiter waits for several locks. If so, and if this lock is the one that has kept it waiting, notes that a timer has to try
-    /// the waiter, with all its locks open.
+    /// Whether a waiter waits for several locks. If so, a step on this lock alone can't serve the waiter. So, if this lock is the one that
+    /// has kept the waiter waiting, notes that a timer has to try to grant the waiter all its locks.
     pub(crate) fn defer_to_try(&mut self, at: LockRef<'_>, request: RequestId) -> bool {
         let Some(waiter) = self.by_request.get(&request) else { return false };
         let RequestedLocks::Several { locks, stuck } = &waiter.locks else { return false };
@@ -219,7 +219,7 @@ impl<C: Copy> Waiters<C> {
         true
     }
 
-    /// Takes the next request that has to be tried, and returns it with its locks.
+    /// Takes the next request for which a timer has to try to grant all its locks, and returns it with these locks.
     pub(crate) fn next_try(&mut self) -> Option<(RequestId, Vec<LockId>)> {
         loop {
             let request = self.timers.take_try()?;
@@ -236,7 +236,8 @@ impl<C: Copy> Waiters<C> {
         self.timers.cancel_try(request).then(|| (request, self.locks_of(request)))
     }
 
-    /// Notes that a waiter is being tried. Returns the waiter's request; `None` if the waiter has left its queues.
+    /// Notes that the module now tries to grant a waiter all its locks. Returns the waiter's request; `None` if the waiter has left its
+    /// queues.
     pub(crate) fn take_try(&mut self, request: RequestId) -> Option<AcquireRequest<'static>> {
         self.timers.cancel_try(request);
         self.get_queued(request).map(|waiter| waiter.ask.clone())
