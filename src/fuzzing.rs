@@ -16,7 +16,8 @@ pub fn aux(bytes: &[u8]) {
     crate::keyspace::fuzzing::aux(bytes);
 }
 
-/// Makes a series of decisions about one lock. The input chooses the decisions and their numbers.
+/// Makes a series of acquires, releases and other changes of one lock. The input chooses the changes, and their numbers, such as times and
+/// leases.
 pub fn decide(bytes: &[u8]) {
     crate::lock::fuzzing::decide(bytes);
 }

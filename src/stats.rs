@@ -42,7 +42,7 @@ counters! {
     GRANTS_SHARED = c"grants_shared";
     /// Re-entries, including those with `ONCE`, which add no hold.
     REENTRIES = c"reentries";
-    /// Re-entries with less room than the grant had before.
+    /// Re-entries that made the grant allow fewer holders than before, or gave the grant its first slot.
     UPGRADES = c"upgrades";
     /// Waits that the module refused or ended, because they would never have led to a grant.
     DEADLOCKS = c"deadlocks";

@@ -76,8 +76,8 @@ impl<'a> AcquireArgs<'a> {
         if (wanted.is_some() || start.is_some()) && channel.is_none() {
             return Err(Error::Syntax);
         }
-        // With `NOTIFY`, the owner sends the acquire again to claim its grant. Sessions begin with this claim, and replicas confirm it. But
-        // with `START`, there is no such claim.
+        // With `NOTIFY`, the owner sends the acquire again to claim its grant. A session begins with this claim, and replicas confirm the
+        // claim. But with `START`, the owner sends no claim.
         if start.is_some() && (session.is_some() || confirm.is_some()) {
             return Err(Error::Syntax);
         }
@@ -115,7 +115,8 @@ impl<'a> AcquireArgs<'a> {
     #[inline(always)]
     fn with_owner<R>(&self, body: impl FnOnce(&[u8]) -> R) -> R {
         match self.owner {
-            // With the client's own bytes, a UUID does not have to be formatted again.
+            // An owner's name that is a UUID is kept in binary form. With the client's own bytes, this UUID does not have to be formatted
+            // as text again.
             Some(owner) => body(owner.bytes()),
             None => body(self.ask.owner.text().as_ref()),
         }

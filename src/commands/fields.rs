@@ -33,7 +33,7 @@ pub(super) fn waiter(ctx: &Ctx<'_>, waiter: &WaiterInfo, may_write: bool) {
     field(ctx, "label", &waiter.label);
 }
 
-/// Writes the fields `mode` and `limit`, which describe the room of a grant or a request.
+/// Writes the fields `mode` and `limit`, which say how many holders a grant or a request allows.
 pub(super) fn mode(ctx: &Ctx<'_>, room: Room) {
     field(ctx, "mode", if room.is_exclusive() { b"exclusive" } else { b"shared" });
     count(ctx, "limit", room.most().unwrap_or(0).into());

@@ -63,7 +63,7 @@ impl Command for Info {
             (Some(oldest), _) => {
                 ctx.reply_map(11 + shown().count() + more);
                 held(ctx, at, *oldest, may_write, now);
-                // Every holder must have room for all the others, so the least room of a grant is the limit.
+                // A lock may not have more holders than any of its grants allows, so the limit is the least of these numbers.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
                 special(ctx, oldest.grant);
             }

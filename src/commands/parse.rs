@@ -154,7 +154,7 @@ pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     }
 }
 
-/// Returns the room that `LIMIT` names. With `SHARED`, `limit` is `None`, and the room is unlimited.
+/// Returns how many holders (the room) a request with `LIMIT` allows. With `SHARED`, `limit` is `None`, and the number is unlimited.
 fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
     let Some(limit) = limit else { return Ok(Room::ANY) };
     let limit = limit.integer().ok_or(Error::NotAnInteger)?;
@@ -178,7 +178,8 @@ fn slot(arg: Arg<'_>, limit: Room) -> Result<Slot, Error> {
     slot.ok_or(Error::SlotTooGreat { max })
 }
 
-/// Returns the room of a request with `SHARED` (`limit` is `None`) or `LIMIT`. With `LIMIT`, also returns the requested slot.
+/// Returns how many holders (the room) a request with `SHARED` (`limit` is `None`) or `LIMIT` allows. With `LIMIT`, also returns the
+/// requested slot.
 #[inline(never)]
 pub(super) fn permit(
     limit: Option<Arg<'_>>,

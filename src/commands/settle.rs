@@ -1,7 +1,7 @@
 //! `LOCK.SETTLE waiter key [key ...]`
 //!
-//! Looks at the keys of locks, and serves their waiters. Timers and `LOCK.LEAVE` run this command, and clients may not send it.
-//! `serving::SETTLE` says why this is a command, and explains the arguments.
+//! Brings the grants and the queues of locks up to date, and hands the locks to their waiters. Timers and `LOCK.LEAVE` run this command,
+//! and clients may not send it. `serving::SETTLE` says why this is a command, and explains the arguments.
 
 use std::num::NonZeroU64;
 

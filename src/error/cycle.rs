@@ -26,8 +26,8 @@ pub(super) fn send<'a>(ctx: &Ctx<'_>, cycle: &'a Cycle) {
         let key = &link.id.key;
         Seen { link, readable: ctx.may_read(key), writable: ctx.may_write(key) }
     };
-    // `seen` has one link more than the error shows, because the user's rights to it may allow naming the owner for which the last shown
-    // link waits.
+    // Each link names an owner that waits, and the owner for which it waits. The error may name the latter owner if the user may write to
+    // the lock of this link or of the next link. So `seen` has one link more than the error shows.
     let seen: Vec<Seen<'_>> = cycle.iter().take(LINKS + 1).map(see).collect();
     let Some(first) = seen.first() else { return };
     let mut before = first;
@@ -64,8 +64,9 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this,
     };
     let how = if link.behind { "behind" } else { "held by" };
     _ = write!(text, "{waits} waits for {lock}{elsewhere} {how} {other}");
-    // If the names differ, the holder has a session on the connection on which the next link's owner waits. So the holder waits, too, under
-    // that owner's name.
+    // Usually, `link.other` (the holder, or a waiter ahead) is the owner that waits in the next link. If not, `link.other` is a holder: a
+    // session keeps its grant alive, and another owner (`next.link.waits`) waits on the connection of this session. So the holder can't go
+    // on, either.
     if next.link.waits != link.other {
         _ = write!(text, " on the connection of {}", name(&next.link.waits, next.writable));
     }

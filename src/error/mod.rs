@@ -180,8 +180,8 @@ impl From<WrongType> for Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            // A command in the middle of which another module changes keys gets no fence. So this error does not mean that the fences are
-            // used up.
+            // A command also gets no fence if another module changes keys in the middle of the command. Then `NoMoreFences` does not mean
+            // that the fences are used up.
             Refusal::NoMoreFences if server::is_disturbed() => Self::Disturbed,
             refusal => Self::Refused(refusal),
         }

@@ -11,11 +11,12 @@
 //! | `LOCK.APPLY key <time` | no longer held by the grants whose leases ended before this time. Does nothing to a single grant |
 //!
 //! `deadline` and `time` are in ms since 1970. A deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
-//! If the fence does not say when the grant was made, `max-hold/made` takes the place of `max-hold`, and says this in ms since 1970.
-//! `fields` are the fields of `lock::FIELDS` whose values are unusual, each as `name:number`. If a field is bytes, the number is their
-//! length, and the bytes come right before the owner. The owner comes last, because the name may have any bytes, as the label may. The
-//! state is one argument, because each further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). If a
-//! lock has many grants, an effect has only the grant that has changed.
+//! A fence is usually the time of its grant, in microseconds since 1970. If the grant was made in another millisecond, `max-hold/made`
+//! takes the place of `max-hold`, and `made` is the time of the grant in ms since 1970. `fields` are the fields of `lock::FIELDS` whose
+//! values differ from `Field::usual`, each as `name:number`. If a field is bytes, the number is their length, and the bytes come right
+//! before the owner. The owner comes last, because the name may have any bytes, as the label may. The state is one argument, because each
+//! further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). If a lock has many grants, an effect has
+//! only the grant that has changed.
 //!
 //! Earlier versions wrote a grant with more room, a slot or a label as `=` (alone) or `+` (beside others), and then
 //! `deadline,fence,holds,max-hold,room,owner`. The room was `room/slot` for a grant with a slot, and `room/slot/length` if a label of this
@@ -39,7 +40,8 @@ const NO_DEADLINE: Millis = -1;
 /// How many bytes to reserve for the text of a state. This is enough if the owner is a UUID.
 const TYPICAL_LEN: usize = 96;
 
-/// The fields that the short form of an effect (`deadline,fence,holds,max-hold,owner`) has.
+/// The fields of `lock::FIELDS` that the short form of an effect (`deadline,fence,holds,max-hold,owner`) can have. `made`, if present,
+/// follows `max-hold` after a slash.
 const IN_SHORT: [&str; 3] = ["holds", "max-hold", "made"];
 
 /// The new state of a lock.
@@ -190,7 +192,8 @@ pub(super) fn room(number: i64) -> Option<Room> {
     }
 }
 
-/// Returns the slot that a number stands for. 0 means that no slot was written. Returns `None` if the room allows no such slot.
+/// Returns the slot that a number stands for. 0 means that no slot was written. Returns `None` if a grant with this room may not have this
+/// slot.
 pub(super) fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
     if number == 0 {
         return Some(None);

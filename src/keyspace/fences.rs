@@ -1,9 +1,9 @@
 //! The clock that gives fences, and the fences that come from files and other servers.
 //!
-//! Fences from files, from a primary, or from a node that moves a hash slot to this server belong to grants that were really made. So each
-//! such fence counts at once, however far the fence is ahead of the clock. A payload that a client sends (`RESTORE`, `MIGRATE`) may contain
-//! any fence. So its fence may be ahead of the clock only as far as clocks may differ, and counts only once the key exists, because a
-//! refused command must change nothing.
+//! Fences from files, from a primary, or from a node that moves a hash slot to this server belong to grants that were really made. So from
+//! then on, the clock gives only fences that are greater than such a fence, however far the fence is ahead of the time. A payload that a
+//! client sends (`RESTORE`, `MIGRATE`) may contain any fence. So its fence may be ahead of the time only as far as clocks may differ. The
+//! clock does not note this fence before the key exists, because a refused command must change nothing.
 
 use super::LockKey;
 use crate::lock::{Deadline, Fence, FenceClock, Micros, Value};

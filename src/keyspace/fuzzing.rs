@@ -9,7 +9,8 @@ use crate::lock::{Deadline, Fence, Held, LONGEST_LEASE, Value};
 use crate::server::fuzzing::{Item, Stream};
 use crate::server::{self, NativeType};
 
-/// Loads a value. The first byte has the encoding, and a bit that says whether a client sends the rest.
+/// Loads a value. The first byte has the encoding, and a bit that says whether the value counts as sent by a client (`RESTORE`). The value
+/// follows.
 pub(crate) fn grant(bytes: &[u8]) {
     let Some((&first, bytes)) = bytes.split_first() else { return };
     let (encoding, from_client) = (i32::from(first & 0x7f), first & 0x80 != 0);
@@ -19,7 +20,8 @@ pub(crate) fn grant(bytes: &[u8]) {
     let loaded = stream.read(|rdb| Value::load(rdb, encoding));
     let latest = loaded.iter().flat_map(|value| value.all(Deadline::Never)).map(|held| held.grant.fence());
     let latest = latest.max();
-    // A client's fence counts only when its key exists, and the fences of a refused payload don't count.
+    // The clock of fences notes the fence of a client's payload only when the key exists (see `fences`), and never that of a refused
+    // payload.
     assert_eq!(last_fence(), latest.filter(|_| !from_client));
     let Ok(value) = loaded else { return };
     let soonest = server::now() + CLOCKS_DIFFER;
@@ -44,7 +46,8 @@ fn from_value(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
     value.all(Deadline::Never).map(parts).collect()
 }
 
-/// Returns the same data as `from_value`, but from the stream, in which each owner is a string that three numbers follow.
+/// Returns the same data as `from_value`, but from the strings and numbers that the loader has read. Each string that three numbers follow
+/// is an owner.
 fn from_stream(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
     let parts = |window: &[Item]| match window {
         [Item::Bytes(owner), Item::Number(fence), Item::Number(holds), Item::Number(max_hold)] => {

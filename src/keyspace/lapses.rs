@@ -1,4 +1,5 @@
-//! Notices when the server expires or evicts a lock. Counts, logs and publishes lapses. Counts evictions, and warns of them in the log.
+//! Notices when the server expires or evicts a lock's key. When a key expires, the lock's grants lapse: they end because their leases are
+//! over. Counts, logs and publishes lapses. Counts evictions, and warns of them in the log.
 //!
 //! The server reports an expired or evicted key when the value is already gone. But right before the value goes, the server calls the
 //! `unlink` callback of the value's type. So this file keeps the last unlinked value until the report.
@@ -20,13 +21,15 @@ struct Last {
     db: i32,
     key: Vec<u8>,
     count: usize,
-    /// The grants that may outlive the lapse of the key, because of their sessions.
+    /// The grants that the module may restore after the key has expired, because this server was frozen when it had to renew their leases
+    /// for sessions.
     may_outlive: Vec<Grant>,
     /// The oldest of the other grants. The rest are only counted, because many locks with many holders may lapse at once.
     oldest: Option<Grant>,
     at: Micros,
-    /// The iteration of the event loop in which the lock was unlinked; `None` if nobody depends on the lock. A report in the same iteration
-    /// belongs to this lock, even if the process had to wait for a processor for longer than `REPORTED_WITHIN`.
+    /// The iteration of the event loop in which the lock was unlinked; `None` if nobody is to be told of the end of a grant, and no grant
+    /// may be restored. A report in the same iteration belongs to this lock, even if the process had to wait for a processor for longer
+    /// than `REPORTED_WITHIN`.
     iteration: Option<LoopIteration>,
 }
 
@@ -39,8 +42,9 @@ const WARNING_EVERY: Micros = 10_000_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
-/// Notes a lock whose key the server itself deletes, because the key expired or was evicted. `must_track` returns `None` if nobody waits for
-/// the lock or listens for its loss. Otherwise it returns the fences of the grants that the module may restore afterwards, the oldest first.
+/// Notes a lock whose value leaves its key, but not by the module: because the key expired or was evicted, or by a command such as `DEL`.
+/// `must_track` returns the fences of the grants that the module may restore afterwards, the oldest first. It returns `None` if there are
+/// no such grants, and nobody waits for the lock or listens for its loss.
 pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce() -> Option<Vec<Fence>>) {
     let key = from.key().bytes().to_vec();
     let must_track = must_track();
@@ -65,8 +69,8 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
-    /// Counts the grants that have lapsed, without the grants for which `outlives` is true. Returns the oldest of the counted grants, and
-    /// their number; `None` if no grant has lapsed.
+    /// Returns the oldest of the grants that have lapsed, and their number; `None` if no grant has lapsed. A grant for which `outlives` is
+    /// true has not lapsed, because the module restores it.
     pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
         let Last { count, may_outlive, oldest, .. } = &self.0;
         let (mut first, mut outliving) = (oldest.as_ref(), 0);

@@ -71,7 +71,8 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Whether a change of this lock has to be replicated. To be called once for each change, which `Ctx::must_replicate` may count.
+    /// Whether a change of this lock has to be replicated. Must be called exactly once for each change, because `Ctx::must_replicate` may
+    /// add the change to the server's count of changes.
     #[inline(always)]
     fn must_replicate(&self, ctx: &Ctx<'_>) -> bool {
         ctx.must_replicate() && !self.key.is_lost()

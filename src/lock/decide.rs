@@ -82,7 +82,7 @@ impl<'a> AcquireRequest<'a> {
     }
 
     /// Checks whether the owner of `grant` can re-enter with this request. Returns an error if the grant has another slot than the
-    /// requested slot, a slot above `LIMIT`, or no room for the requested slot.
+    /// requested slot, or a slot above `LIMIT`, or has no slot and allows fewer holders than the number of the requested slot.
     fn check_slot(&self, grant: &Grant) -> Result<(), ReentryError> {
         let is_another = match (self.slot, grant.slot()) {
             (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
@@ -92,8 +92,8 @@ impl<'a> AcquireRequest<'a> {
                 }
                 _ => false,
             },
-            // A grant has no slot if an earlier version of the module made the grant, or if the grant is `SHARED`. The former grant keeps
-            // its own room, the latter gets the request's room. So the slot must fit the smaller room.
+            // A grant without a slot is `SHARED`, or an earlier version of the module made it. After the re-entry, the grant allows as many
+            // holders as before, or as many as the request allows, if these are fewer. The requested slot must not be above this number.
             (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
         };
@@ -115,8 +115,8 @@ pub(crate) struct Limits {
     pub(crate) max_lease: Millis,
     /// The greatest age in ms that any grant may reach. `None` means no limit.
     pub(crate) max_hold: Option<Millis>,
-    /// How many ms the server may keep a lock's key after the lease has ended by the module's clock. The module rounds the start of a lease
-    /// up by at most this much.
+    /// How many ms the server may keep a lock's key after the lease has ended by the module's clock: 1 if the module rounds the start of a
+    /// lease up to a whole millisecond (see `server::lease_start`), and else 0.
     pub(crate) expiry_slack: Millis,
     /// The most holders of one lock. 0 means any number.
     pub(crate) max_holders: u32,
@@ -139,11 +139,12 @@ pub(crate) enum Acquired {
     Granted { slot: Option<Slot>, deadline: Deadline },
     /// The owner re-enters: its grant now has `holds` holds, and lasts until the deadline. With `ONCE`, the number of holds stays the same.
     Reentered { holds: u32, slot: Option<Slot>, deadline: Deadline },
-    /// The owner re-enters. Its grant gets its first slot, or less room than before, in which the other holders still fit.
+    /// The owner re-enters, and its grant is upgraded: it gets its first slot, or from now on allows fewer holders than before, but not
+    /// fewer than there are.
     Upgraded { holds: u32, slot: Option<Slot>, deadline: Deadline },
     /// The owner holds nothing, and its request does not fit beside the other holders.
     Refused,
-    /// The owner holds the lock, but asks for less room than the present holders need, or for a slot that another holder has.
+    /// The owner holds the lock, but asks for a grant that allows fewer holders than there are, or for a slot that another holder has.
     UpgradeRefused,
 }
 
@@ -153,7 +154,8 @@ pub(crate) enum Acquired {
 pub(crate) enum ReentryError {
     /// The grant has the greatest number of holds, 2^32 - 1.
     TooManyHolds,
-    /// The owner's grant has another slot than the requested slot, or the grant's room does not allow the requested slot.
+    /// The owner's grant has another slot than the requested slot, or has no slot and allows fewer holders than the number of the requested
+    /// slot.
     OtherSlot,
     /// The owner's grant has a slot above the `LIMIT` of the request.
     SlotAboveLimit { slot: Slot, limit: u32 },
@@ -195,7 +197,8 @@ fn acquire_held(
     ask.check_slot(held.grant)?;
     let its_own = held.grant.slot();
     let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
-    // If the grant gets its first slot, this counts as an upgrade, because the other holders must leave room for the slot.
+    // If the grant gets its first slot, this counts as an upgrade, because like an upgrade, it is refused because of another holder: one
+    // that has the slot.
     let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
     if upgrade && (slot == Some(None) || !others.have_room_for(ask.room.min(held.grant.room()))) {
         return Ok(Acquired::UpgradeRefused);

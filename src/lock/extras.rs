@@ -8,7 +8,7 @@ use super::Millis;
 pub(crate) const MAX_LABEL_LEN: usize = 128;
 
 /// Options that few requests and few grants have. The options are behind one pointer, so that a grant without options pays only for the
-/// pointer. A waiter's request shares the options with its grant.
+/// pointer. A waiter's request and the grant that it gets share the options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Extras {

@@ -74,7 +74,7 @@ pub(crate) const FIELDS: [Field; 6] = [
         },
         ..Field::NUMBER
     },
-    // When the grant was made, in ms since 1970. 0 means that the fence says this time.
+    // When the grant was made, in ms since 1970. 0 means that this is the time of its fence (see `Fence::granted_at`), as usual.
     Field {
         name: "made",
         get: |grant| Datum::Number(grant.explicit_made().unwrap_or(0).unsigned_abs()),
@@ -126,7 +126,7 @@ fn millis(datum: Datum<'_>) -> Option<Millis> {
 }
 
 impl Grant {
-    /// Returns the fields in which the grant has unusual values, each with its index in `FIELDS`.
+    /// Returns the fields whose values in this grant differ from their `usual` values, each with its index in `FIELDS`.
     pub(crate) fn unusual(&self) -> impl Iterator<Item = (usize, &'static Field, Datum<'_>)> {
         const { &FIELDS }.iter().enumerate().filter_map(|(number, field)| {
             let datum = (field.get)(self);

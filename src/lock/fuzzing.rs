@@ -1,4 +1,5 @@
-//! Fuzzes the decisions about a lock: whatever numbers the fuzzer makes up, no decision breaks a rule.
+//! Fuzzes the functions that decide what a command does to a lock. Whatever numbers the fuzzer makes up, no decision breaks a rule: for
+//! example, a new fence is greater than all earlier fences, and no lease is longer than the limits allow.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -207,7 +208,7 @@ fn end(lock: &mut Option<(Value, Deadline)>, fence: Fence) -> Option<()> {
     Some(())
 }
 
-/// Checks that each holder has room for all holders, and that no owner and no slot is there twice.
+/// Checks that no grant allows fewer holders than there are, and that no two grants have the same owner or the same slot.
 fn have_room_for_each_other(value: &Value, until: Deadline) {
     let count = value.all(until).count();
     assert_eq!(count, value.count());

@@ -9,9 +9,10 @@ use super::{Deadline, Fence, Millis, Owner, Room, Slot};
 
 /// A grant: who holds the lock, how often, with which fence, and how many owners may hold the lock at the same time.
 ///
-/// The lease is not in this type, but in `Value`. A grant is plain if it has no option and at most 7 holds, and its fence says when the
-/// grant was made. A plain grant takes 24 bytes, and also the bytes of its owner's name, unless the name is a UUID. So a held lock takes
-/// hardly more memory than a key with the owner's name as a string. All other grants are boxed.
+/// The lease is not in this type, but in `Value`. A grant is plain if it is exclusive, has no maximum age, no label and at most 7 holds,
+/// stores no slot, and was made at the time of its fence (see `Fence::granted_at`), as usual. A plain grant takes 24 bytes, and also the
+/// bytes of its owner's name, unless the name is a UUID. So a held lock takes hardly more memory than a key with the owner's name as a
+/// string. All other grants are boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Grant(Repr);
@@ -75,8 +76,8 @@ impl Full {
         })
     }
 
-    /// Makes the grant that a primary or a file describes; `None` if its room does not allow its slot. A grant that seems to be made more
-    /// than `SKEW` after `now` (both in ms) counts as made at `now`.
+    /// Makes the grant that a primary or a file describes; `None` if the grant may not have its slot (see `Slot::fits`). A grant that seems
+    /// to be made more than `SKEW` after `now` (both in ms) counts as made at `now`.
     pub(crate) fn received(mut self, now: Millis) -> Option<Grant> {
         if self.made > now.saturating_add(SKEW) {
             self.made = now;
@@ -117,8 +118,8 @@ const SKEW: Millis = 1000;
 const _: () = assert!(size_of::<Grant>() == 24);
 
 impl Grant {
-    /// Makes a grant with `holds` holds (at least 1), which was made at `made`, in ms since 1970. The fence says the same time, unless
-    /// fences run ahead of the clock.
+    /// Makes a grant with `holds` holds (at least 1), which was made at `made`, in ms since 1970. This is also the time of the fence (see
+    /// `Fence::granted_at`), unless fences run ahead of the clock.
     #[inline]
     pub(crate) fn new(
         owner: Owner<'_>,
@@ -168,8 +169,9 @@ impl Grant {
         self.with(|full| full.slot = None)
     }
 
-    /// Makes the grant that a primary or a file describes. `made` is `None` if the fence says when the grant was made. A grant that seems
-    /// to be made more than `SKEW` after `now` (both in ms) counts as made at `now`.
+    /// Makes the grant that a primary or a file describes. `made` is when the grant was made, in ms since 1970; `None` means at the time of
+    /// its fence (see `Fence::granted_at`). A grant that seems to be made more than `SKEW` after `now` (both in ms) counts as made at
+    /// `now`.
     pub(crate) fn received(
         owner: Owner<'_>,
         fence: Fence,
@@ -292,7 +294,7 @@ impl Grant {
         self.counts().map_or_else(|full| full.made, |counts| counts.fence().millis())
     }
 
-    /// Returns when the grant was made, in ms since 1970; `None` if the fence says this time.
+    /// Returns when the grant was made, in ms since 1970; `None` if this is the time of its fence (see `Fence::granted_at`).
     pub(crate) fn explicit_made(&self) -> Option<Millis> {
         Some(self.made()).filter(|&made| made != self.fence().millis())
     }
@@ -311,7 +313,8 @@ impl Grant {
         now.saturating_sub(self.made()).max(0)
     }
 
-    /// Lets `mover` move the memory that the grant owns. A grant that is not plain is moved as one piece.
+    /// Lets `mover` move the memory to which the grant points. If this is a `Full`, the name and the extras to which the `Full` points are
+    /// not moved.
     pub(crate) fn relocate(&mut self, mover: &mut impl Mover) {
         self.0 = match self.take().0 {
             Repr::Full(full) => Repr::Full(mover.moved(full)),

@@ -6,7 +6,7 @@ use super::{Room, UsedSlots};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Others<'a> {
     pub(crate) count: usize,
-    /// The least room of these holders' grants.
+    /// The least number of holders that any grant of these holders allows.
     pub(crate) room: Room,
     pub(crate) slots: UsedSlots<'a>,
 }
@@ -14,8 +14,8 @@ pub(crate) struct Others<'a> {
 impl Others<'_> {
     pub(crate) const NONE: Self = Self { count: 0, room: Room::ANY, slots: UsedSlots::NONE };
 
-    /// Whether a new holder with this room fits beside these holders. The new grant and the grants of these holders must all have room for
-    /// every holder.
+    /// Whether a new holder, whose grant allows this many holders (`room`), fits beside these holders. With the new holder, there must not
+    /// be more holders than the new grant allows, or than any grant of these holders allows.
     pub(crate) fn have_room_for(self, room: Room) -> bool {
         self.count < room.min(self.room).holders()
     }

@@ -7,7 +7,8 @@ use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Ro
 /// The grants of one lock. Adding, finding or ending a grant takes logarithmic time, unless a command such as `PEXPIRE` has moved the key's
 /// TTL (see `align`).
 ///
-/// A stored end of a lease counts only relative to the latest stored end, which stands for the end of the key's TTL (see `deadline_by`).
+/// The stored ends of leases may be out of date, because a command such as `PEXPIRE` moves the key's TTL, but not the stored ends. The real
+/// end of a lease follows from its stored end, the latest stored end and the end of the TTL (see `deadline_by`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Several {
@@ -15,7 +16,7 @@ pub(crate) struct Several {
     grants: Map<Fence, (Grant, Deadline)>,
     owners: Map<Owner<'static>, Fence>,
     deadlines: Map<(Deadline, Fence), ()>,
-    /// The number of grants with each room.
+    /// How many grants have each room (the number of holders that a grant allows).
     rooms: Map<Room, usize>,
     slots: Slots,
 }
@@ -124,8 +125,9 @@ impl Several {
         };
         // No two grants may have the same fence, whatever a file says.
         self.end(grant.fence());
-        // No two grants may have the same slot, either. `slots` leaves out the slot 1 of exclusive grants: in an altered file, an exclusive
-        // grant may have others beside it, and must not free another grant's slot 1 when it ends.
+        // No two grants may have the same slot, either. `slots` does not have the slot 1 that exclusive grants have without storing it. If
+        // somebody has altered a file, a lock may have an exclusive grant beside a grant that stores slot 1. The end of the exclusive grant
+        // then must not free this slot.
         let grant = match grant.explicit_slot() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {

@@ -23,8 +23,8 @@ impl Slot {
         self.0.get()
     }
 
-    /// Whether a grant with this room may have this slot. An exclusive grant may have any slot, because a grant that becomes exclusive
-    /// keeps its slot.
+    /// Whether a grant that allows this many holders may have this slot. An exclusive grant may have any slot, because a grant that becomes
+    /// exclusive keeps its slot.
     pub(crate) fn fits(self, room: Room) -> bool {
         room.is_exclusive() || room.most().is_some_and(|most| self.get() <= most)
     }
@@ -69,7 +69,7 @@ impl SlotRequest {
 /// The slots of the holders of a lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UsedSlots<'a> {
-    /// The slot of the only holder, if it has one, or the only slot that matters to the caller.
+    /// The slot of the only holder, if it has one. For a caller that asks only about one slot: that slot, if one of several holders has it.
     One(Option<Slot>),
     Several(&'a Slots),
 }
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(slots, Slots::default());
     }
 
-    /// `MEMORY USAGE` counts them.
+    /// `heap_size`, which `MEMORY USAGE` shows, counts the memory of the runs of slots.
     #[test]
     fn each_run_takes_memory() {
         let (slots, used) = allocated_by(|| {

@@ -102,7 +102,8 @@ impl Value {
         self.several().map_or(until, |several| several.first_deadline(until))
     }
 
-    /// Whether the lock has several grants, and at least one stored end of a lease is `Never`. The key may have got a TTL since.
+    /// Whether the lock has several grants, and at least one stored end of a lease is `Never`. The key may have a TTL all the same, because
+    /// `PEXPIRE` does not change the stored ends.
     pub(crate) fn is_endless(&self) -> bool {
         self.several().is_some_and(|several| several.until() == Deadline::Never)
     }
@@ -188,7 +189,7 @@ impl Value {
         }
     }
 
-    /// Lets `mover` move the memory that the value owns. Several grants are moved as one piece, without the memory of their maps.
+    /// Lets `mover` move the memory to which the value points. If this is a `Several`, the memory of its maps is not moved.
     pub(crate) fn relocate(&mut self, mover: &mut impl Mover) {
         match self {
             Self::One(grant) => grant.relocate(mover),

@@ -13,7 +13,7 @@ pub(crate) struct Holders {
     pub(crate) count: usize,
     /// The holders with the oldest grants.
     pub(crate) first: Vec<HolderInfo>,
-    /// The owner for whom the lock is reserved, if it is free.
+    /// If the lock is free, the owner for whom it is reserved: that of the first waiter, if this waiter needs other locks, too.
     pub(crate) reserved_for: Option<Owner<'static>>,
 }
 

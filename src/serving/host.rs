@@ -17,17 +17,19 @@ use crate::waiting::{
 ///
 /// - the request number of a waiter, and all locks of this request
 /// - 0, and one lock
-/// - -1, and the other locks that the owner `LEFT_BY` has given up together with one lock
+/// - -1, and locks of which the owner `LEFT_BY` has given up unclaimed grants. The `LOCK.LEAVE` names only one lock of a request for
+///   several locks; these are the other locks
 pub(crate) const SETTLE: &CStr = c"lock.settle";
 
-/// The owner that gives up several locks with the running `LOCK.LEAVE`.
+/// The owner of the running `LOCK.LEAVE`, if it gives up a request for several locks.
 static LEFT_BY: ServerCell<Option<Owner<'static>>> = ServerCell::new(None);
 
 pub(super) fn left_by() -> Option<Owner<'static>> {
     LEFT_BY.with(Option::take)
 }
 
-/// Runs `LOCK.SETTLE` for the other locks that an owner has given up together with the lock that its `LOCK.LEAVE` names.
+/// An owner has given up a request for several locks with a `LOCK.LEAVE` that names one of these locks. Runs `LOCK.SETTLE` for the other
+/// locks of which the request had got grants.
 pub(super) fn leave_others(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
     let keys = ids.iter().map(|id| id.key.as_ref());
@@ -122,7 +124,7 @@ impl Host for Server<'_> {
                 waiting::settle(lock, now);
                 Ok(())
             };
-            // `settle_arriving` sets no timers, because they are set when all work that is due has been done.
+            // This step sets no timers, because `tick` sets the timers when all work that is due has been done.
             self.ctx.with_string(&id.key, |key| _ = OpenLock::step(self.ctx, key, settle, |_| ()));
         }
     }

@@ -23,7 +23,8 @@ static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
-        // A lapse of the lock matters if a session may outlive the lapse, or if a waiter or holder is to be told of the lapse.
+        // The loss of the lock matters if a grant may be restored for a session, because this server was frozen when the lease had to be
+        // renewed. It also matters if a waiter or a holder is to be told.
         let matters = |table: &mut WaitTable<BlockedClient>| {
             let overdue = table.overdue_sessions(at, now().millis());
             (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)
@@ -36,7 +37,8 @@ impl ValueEvents<Value> for ServerEvents {
     }
 
     fn sent(ctx: &Ctx<'_>) {
-        // If the server accepts the client's value, it reports the event `restored`. The module gets this event only after `listen`.
+        // If the server accepts the client's value, it reports the event `restored`. The server sends the module such events only after a
+        // call of `listen`.
         listen(ctx);
     }
 
@@ -59,9 +61,10 @@ fn is_empty() -> bool {
     TABLE.with(|table| table.locks.is_empty())
 }
 
-/// Has a timer look at a lock, because something happened to its key.
+/// Sets a timer that compares all that the module knows of a lock with the lock's key, because something other than the module removes the
+/// value of the key.
 fn recheck(at: LockRef<'_>) {
-    // If the lock lapsed, the timer for the lapse is already due, and stays set.
+    // If the key expired, a timer for the end of the lease is already due. `recheck_by` leaves this earlier timer set.
     let now = now().millis();
     if TABLE.with(|table| table.locks.recheck_by(at, now)) {
         tick::arm();

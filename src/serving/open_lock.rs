@@ -18,7 +18,7 @@ pub(crate) struct OpenLock<'a> {
     lock: LockKey<'a>,
     /// The name of the key; `None` before the first call of `key`.
     name: Cell<Option<&'a [u8]>>,
-    /// Whether the table of waiters has nothing about the lock; `None` if the step does not know.
+    /// Whether the table of waiters has nothing about the lock; `None` if the step has not looked yet, or the answer may have changed.
     idle: Option<bool>,
     /// Whether the command has several locks open.
     among_others: bool,
@@ -75,8 +75,8 @@ impl<'a> OpenLock<'a> {
         })
     }
 
-    /// Has a timer look at the lock after a step during which something else changed keys. Some changes of the step may have been undone,
-    /// and others left out.
+    /// Sets a timer that compares all that the module knows of the lock with the lock's key. Called after a step during which something
+    /// else changed keys, so that some changes of the step may have been undone, and others not made.
     #[cold]
     #[inline(never)]
     pub(super) fn recheck_soon(&mut self) {
@@ -120,8 +120,8 @@ impl Environment for OpenLock<'_> {
     type Client = BlockedClient;
 
     fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
-        // `body` may add data about the lock to the table, so a remembered `idle` of `true` is forgotten. A remembered `false` may stay
-        // until the step is over.
+        // `body` may add data about the lock to the table, so an `idle` of `true` may not be right any more. A `false` may stay until the
+        // step is over, because a wrong `false` only costs time.
         self.idle = self.idle.filter(|idle| !idle);
         self.table_used = true;
         TABLE.with(body)

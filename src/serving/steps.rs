@@ -48,8 +48,8 @@ pub(crate) fn acquire<'a, K: LockNames<'a>>(
     step(ctx, keys, |locks| Ok(waiting::acquire(locks, &mut Client(ctx), ask, wait, now)?))
 }
 
-/// Refuses options that the client's connection can't have, or to which its user has no right. Also replaces the channel's name by an
-/// address.
+/// Refuses `SESSION`, `NOTIFY` and `SYNC` where they are impossible, for example in a script, and `NOTIFY` if the user has no right to the
+/// channel. Replaces the channel's name by the address for messages.
 #[inline(always)]
 fn check_options(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) -> Result<(), Error> {
     if ask.session {
@@ -68,7 +68,7 @@ fn check_options(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
     let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
-        // If the server refuses the command that `leave_others` runs, a timer settles the other locks.
+        // If the server refuses the command that `leave_others` runs, a timer later ends the owner's grants of the other locks.
         host::leave_others(ctx, owner, &others);
     }
     Ok(any)
@@ -139,8 +139,8 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
     }
 }
 
-/// Does the work of `LOCK.SETTLE` for the other locks that an owner has given up together with one lock. Returns an error if a client sent
-/// the command.
+/// Does the work of `LOCK.SETTLE` after a `LOCK.LEAVE` that gave up a request for several locks, but named only one of them. `keys` are the
+/// other locks. Returns an error if a client sent the command.
 pub(crate) fn leave_others(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
     let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
     // If a key has another type, this step fails, and a timer serves the waiters of the locks.

@@ -122,7 +122,7 @@ pub(super) fn arm() {
             tick.later = Some(next);
             return;
         }
-        // A timer that is already due is not set again.
+        // If the timer for due work is due, but has not fired yet, it fires soon, and stays set.
         if tick.due_work.as_ref().is_some_and(|set| set.at <= now) {
             return;
         }

@@ -14,7 +14,8 @@ pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> 
     TABLE.with(body)
 }
 
-/// Returns the holders whose leases have ended, but whose sessions outlive the leases because this server was frozen.
+/// Returns the holders whose leases have ended while this server was frozen and could not renew them for sessions. These holders still hold
+/// the lock, because the server renews the leases late.
 pub(crate) fn outliving(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now) -> Vec<Holder> {
     let at = LockRef { db: ctx.db(), key: lock.name().bytes() };
     waiting::outliving(&mut Server::new(ctx), at, lock.value(), lock.deadline(), now)

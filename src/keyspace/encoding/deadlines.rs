@@ -1,13 +1,14 @@
-//! Converts between the ends of leases and their numbers in files. The latest lease is the key's TTL. For each other lease, the number says
-//! by how many ms it is shorter, or, if the latest lease has no end, when it ends in ms since 1970.
+//! Converts between the ends of leases and their numbers in files. The latest lease is the key's TTL. For each other lease, a file has a
+//! number: by how many ms this lease ends before the latest, or, if the latest lease has no end, when this lease ends, in ms since 1970.
 
 use crate::lock::{Deadline, Millis};
 
-/// Stands for the end of the latest lease, in ms, while the TTL of the key is unknown. `FAR` is as late as possible, so that no shorter
-/// lease ends before 1970.
+/// Takes the place of the end of the latest lease, in ms since 1970, where the TTL of the key is unknown. `FAR` is as late as possible, so
+/// that the end of each other lease, which is earlier by a number of ms, is never before 1970.
 const FAR: Millis = Millis::MAX;
 
-/// Returns the end that stands for the latest of several leases in files. `endless` says whether this lease has no end.
+/// Returns the end that the latest lease of a lock has while the lock is written to a file or read: `Never` if this lease has no end
+/// (`endless`), and else `FAR`.
 pub(super) fn latest(endless: bool) -> Deadline {
     if endless { Deadline::Never } else { Deadline::At(FAR) }
 }
@@ -72,7 +73,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Leases that are written and read again are the same with any TTL, however the TTL was moved before.
+        /// Leases that have been written and read again end at the same times as the original leases, whatever TTL the key then gets, and
+        /// however the TTL was moved before.
         #[test]
         fn leases_come_back_as_they_were(
             actions in vec((b'a'..b'e', any_deadline(), proptest::option::of(any_deadline())), 1..12),

@@ -94,7 +94,7 @@ fn a_grant_without_a_slot_has_one_from_its_next_re_entry_on() {
     assert_eq!(take(&mut value, &permit("b", 3, None), 3), Ok(Some(2)));
 }
 
-/// An earlier version made the grant: `LIMIT 2` without a slot. The grant keeps its room, and its slot may not be above this room.
+/// An earlier version made the grant: `LIMIT 2` without a slot. The grant goes on allowing two holders, and its slot may not be above 2.
 #[test]
 fn a_first_slot_is_within_the_room_of_the_grant() {
     let old = Grant::new(owner("a").into_owned(), fence(1), 1, None, NOW).with_room(Room::limit(2).unwrap());
@@ -103,7 +103,8 @@ fn a_first_slot_is_within_the_room_of_the_grant() {
     assert_eq!(take(&mut value, &permit("a", 5, Some(2)), 2), Ok(Some(2)));
 }
 
-/// An earlier version made one of the grants. If the other grant has the requested slot, the owner waits, as it would for less room.
+/// An earlier version made one of the grants. If the other grant has the requested slot, the owner waits, as if it asked for a grant that
+/// allows fewer holders than there are.
 #[test]
 fn a_first_slot_that_another_has_is_waited_for() {
     let old = Grant::new(owner("a").into_owned(), fence(1), 1, None, NOW).with_room(Room::limit(2).unwrap());
@@ -127,7 +128,8 @@ fn no_two_holders_have_one_slot() {
     assert_eq!(slots, [Some(1), None]);
 }
 
-/// In an altered file, an exclusive grant may be among others, one of which has the slot that follows from the exclusive room.
+/// In an altered file, an exclusive grant may be among others, one of which stores slot 1, the slot that an exclusive grant has without
+/// storing it.
 #[test]
 fn the_end_of_an_exclusive_grant_frees_no_number_of_another() {
     let until = Deadline::At(NOW + 500);
