@@ -1,7 +1,8 @@
 //! The traits through which the rules of this folder reach the server. `serving` implements these traits for a real server, `tests::server`
 //! for tests.
 //!
-//! No model tests the code in `serving` that implements these traits, so the traits have few methods, and no method decides anything.
+//! The models in `tests` run the rules on `tests::server`, and so never test the code in `serving`. That is why the traits have few
+//! methods, and no method decides anything.
 
 use super::detect::{Cycle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
@@ -24,14 +25,16 @@ pub(crate) trait Environment {
     /// Whether a connection with this id is open.
     fn is_open(&self, client: u64) -> bool;
 
-    /// Takes `work` units from the budget of this step (see `budget`). Returns whether any of the budget was left before this payment.
+    /// Takes `work` units from the budget of this step, which is the work of one command or timer on open locks (see `budget`). Returns
+    /// whether any of this budget was left before the payment.
     fn pay(&mut self, work: u32) -> bool;
 
-    /// Counts `work` units of work that can't be put off. They count for the budget of the turn, but not of the step.
+    /// Counts `work` units of work that can't be put off. They count for the budget of the turn of the event loop, but not for the budget
+    /// of the step (see `budget`).
     fn spend(&mut self, work: u32);
 }
 
-/// One lock that a command or a timer has opened for one step (see `waiting`).
+/// One lock whose key a command or a timer has opened for one step. During a step, nothing else changes locks (see `waiting`).
 pub(crate) trait LockAccess: Environment {
     /// The name of the lock. The name outlives a borrow of the lock, so that a step does not have to clone the name.
     type Key: Copy + AsRef<[u8]>;
@@ -75,15 +78,17 @@ pub(crate) trait LockAccess: Environment {
     /// Returns for how many more ms the server grants nothing new, and for how many it makes no lease longer (see `grace`).
     fn grace(&mut self) -> GraceLeft;
 
-    /// Whether the table has no entry for the lock: nobody waits for the lock, and no grant of it has a session, a channel for messages, or
-    /// a hold whose waiter has not been told of it yet (if the waiter goes away before, the hold is taken back).
+    /// Whether the table of waiters has no entry for the lock. The lock has an entry while somebody waits for the lock, and while the table
+    /// knows more about a grant than the key says: a session, a channel for messages, or a blocked client or place that may not know of the
+    /// grant yet.
     fn idle(&mut self) -> bool;
 
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
-    /// Returns a limit on unclaimed grants of this lock. Each place (`NOTIFY`) that still has to claim one counts with the number of locks
-    /// for which it asked. At the limit, no further place re-enters a grant that its owner already has.
+    /// Returns a limit on the grants of this lock that places (waiters with `NOTIFY`, which are not blocked) have got and still have to
+    /// claim. Each such place counts with the number of locks for which it asked. At the limit, no further place re-enters a grant that its
+    /// owner already has, until owners have claimed some of these grants.
     fn most_unclaimed(&self) -> u32 {
         32
     }
@@ -152,7 +157,8 @@ pub(crate) trait Caller<S: LockAccess> {
 pub(crate) struct WaitLimits {
     /// The most waiters in one queue; `None`: no limit.
     pub(crate) waiters: Option<usize>,
-    /// The most locks that may depend on one connection, through its places and sessions; `None`: no limit.
+    /// The most locks that may depend on one connection: locks for which the connection has places (positions in queues, `NOTIFY`), and
+    /// locks whose grants the connection keeps alive (`SESSION`). `None`: no limit.
     pub(crate) places: Option<usize>,
     /// For how many ms the grant of a place (a waiter with `NOTIFY`) may stay unclaimed.
     pub(crate) claim: Millis,
@@ -169,12 +175,12 @@ pub(crate) trait Host: Environment {
     /// Whether this turn has used up its budget (see `budget`).
     fn is_turn_over(&mut self) -> bool;
 
-    /// Settles locks (see `settle`) by one command, which the server checks like any other write. These are all locks of `waiter`, or one
-    /// lock if there is no `waiter`.
+    /// Settles locks (brings their grants and queues up to date, see `settle`) by one internal command, which the server checks like any
+    /// other write. `ids` are all locks of `waiter`, or one lock if there is no `waiter`.
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled;
 
-    /// Settles a lock whose hash slot is still moving to this server. `settle` can't do this, because the server redirects commands for the
-    /// lock.
+    /// Settles a lock whose hash slot is still moving to this server, without a command. The command of `settle` can't do this, because the
+    /// server still redirects commands for the lock.
     fn settle_arriving(&mut self, id: &LockId);
 
     /// Returns the end of the lease of the grant with this fence; `None` if this grant does not hold the lock at `now`.
@@ -243,11 +249,11 @@ pub(crate) enum LockEvent {
     /// A wait of this many ms has ended in a grant.
     Waited(Millis),
     Reentered,
-    /// An owner re-entered with less room than its grant had.
+    /// An owner re-entered in such a way that its grant now allows fewer holders, or has got its first slot (the number of a permit).
     Upgraded,
     /// A grant with room for several holders was made.
     Shared,
-    /// An acquire got null at once, or an error.
+    /// An acquire got no grant, and was answered at once: with null or with an error.
     Refused,
     /// The owner has released its last hold.
     Released,
@@ -273,10 +279,10 @@ pub(crate) enum Refusal {
     NoMoreFences,
     /// The queue has `lock.max-waiters` waiters.
     MaxWaiters,
-    /// More than `lock.max-places` locks would depend on the connection.
+    /// With this request, more than `lock.max-places` locks would depend on the connection (see `WaitLimits::places`).
     MaxPlaces,
-    /// The owner asks for an upgrade (a re-entry with less room), while another owner already waits for an upgrade: each would wait for the
-    /// other.
+    /// The owner asks for an upgrade (a re-entry that allows fewer other holders), while another owner already waits for an upgrade: each
+    /// would wait for the other.
     Deadlock,
     /// The wait would never end, because it closes this cycle.
     Cycle(Cycle),

@@ -99,7 +99,9 @@ fn keep<S: LockAccess>(
 ) {
     let (fence, until) = (granted.got.fence, granted.until);
     if ask.once && !lock.idle() {
-        // The reply tells the owner of its hold. So the hold stays, even if another waiter of the same owner shares the hold and goes away.
+        // The reply tells the owner that it holds the lock. But with `ONCE`, this acquire may have added no hold, and the only hold may be
+        // that of another client of the same owner, which was blocked and has not been told yet. From now on, this hold stays even if that
+        // client goes away.
         lock.here(|table, at| table.share_hold(at, fence));
     }
     if let Some(channel) = &wait.channel {

@@ -11,13 +11,14 @@ const WORK: u32 = 2_000;
 /// The work of looking up a lock, a holder or a waiter.
 pub(super) const LOOKUP: u32 = 1;
 
-/// The work of ending a grant about which the table knows nothing.
+/// The work of ending a grant that is only in the lock's key, and about which the table of waiters has nothing.
 pub(super) const END: u32 = 1;
 
-/// The most grants that a step ends, if the table knows nothing about them.
+/// The most grants that one step ends, if the table of waiters has nothing about these grants.
 pub(super) const MOST_ENDED: u32 = WORK / END;
 
-/// The work of making or changing a grant, or of answering a waiter. This includes telling replicas, files and listening owners.
+/// The work of making or changing a grant, or of answering a waiter. This includes writing the change to the replicas and the append-only
+/// file, and sending messages to owners (`NOTIFY`).
 pub(crate) const CHANGE: u32 = 4;
 
 /// Returns the work of going through a list with this many entries.

@@ -1,7 +1,8 @@
 //! `SYNC`: replicas have to confirm a grant or an extension before the client is told of it.
 //!
-//! Until replicas have confirmed, the client is blocked like a waiter in a queue, and the module handles it like a waiter if it goes away.
-//! One question to the replicas covers all changes since the last question (`table::replication`).
+//! Until replicas have confirmed, the client is blocked. If the client goes away meanwhile, the module handles it like a waiter that has
+//! not been told of its grant yet. The module asks the replicas one question for all changes since the last question
+//! (`table::replication`).
 
 use super::access::{Environment, Host, LockAccess};
 use super::grant::{Granted, share_holds};
@@ -45,7 +46,7 @@ pub(super) fn tell_when_confirmed<B: LocksAccess>(
     share_holds(locks, request, ask, granted);
 }
 
-/// Keeps a client blocked until replicas have confirmed its answer.
+/// Keeps a client blocked until replicas have confirmed the grants or extensions of which `answer` tells the client.
 pub(super) fn hold_answer<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -59,10 +60,10 @@ pub(super) fn hold_answer<B: LocksAccess>(
     });
 }
 
-/// Reads how much of the replication stream each replica has acknowledged. Has the clients answered whose grants or extensions enough
-/// replicas have confirmed, and asks the replicas about new changes. The server calls this function after an acknowledgement, when there is
-/// something new to ask and no question is open, and from time to time. Returns in how many ms the server has to call it again; `None` if
-/// there is nothing to do before the next acknowledgement.
+/// Reads how much of the replication stream each replica has acknowledged. If enough replicas have confirmed a client's grants or
+/// extensions, has this client answered. If there are newer changes, asks the replicas for another acknowledgement. A timer calls this
+/// function after each acknowledgement, when there are newer changes and the last question has been answered, and from time to time.
+/// Returns in how many ms the timer has to call it again; `None` if there is nothing to do before the next acknowledgement.
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     if host.table(|table| table.replication.is_empty()) {
         return None;
@@ -72,7 +73,8 @@ pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     seen.replicas.sort_unstable_by(|one, other| other.cmp(one));
     while let Some(confirmed) = host.table(|table| table.next_confirmed(&seen.replicas)) {
         if let Confirmed::Answer(request, locks) = confirmed {
-            // The grant may have been broken, deleted or moved meanwhile. In that case it has no deadline.
+            // Meanwhile, `LOCK.BREAK` may have ended the grant, the grant may have lapsed, or its key may have been deleted or moved. In
+            // these cases, `deadline_of` returns `None`.
             let deadline = |lock: &RequestedLock| host.deadline_of(&lock.id, lock.fence()?, now.millis());
             let deadlines: Option<Vec<Deadline>> = locks.all().iter().map(deadline).collect();
             let until = deadlines.and_then(|deadlines| deadlines.into_iter().min());

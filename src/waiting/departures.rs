@@ -21,8 +21,9 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
                     sessions::bind(table, id.to_ref(), client, fence, lease, until, now.millis());
                     table.sessions().confirm(id.to_ref(), fence, told.confirm);
                     if confirmed < until {
-                        // Either somebody has made the lease longer since replicas confirmed its end, or the request was for several locks,
-                        // and the lease of another lock ends first.
+                        // The lease ends later than the answer says (`confirmed`). Either somebody has made the lease longer since replicas
+                        // confirmed its end, or the request was for several locks, and `confirmed` is the end of another lock's lease. The
+                        // longer lease counts as a renewal that replicas still have to confirm.
                         let moved = Moved { from: confirmed, to: until };
                         table.sessions().await_renewal(id.to_ref(), fence, moved, now.millis());
                     }
@@ -35,8 +36,9 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
     Some(told)
 }
 
-/// Answers a place (a waiter that is not blocked) by a message. If nobody receives a message about grants, the module gives these grants
-/// up. Otherwise the owner still has to claim the grants, unless its work starts with the message (`START`).
+/// Answers a place (a waiter that is not blocked) by a message. If the answer is a grant, but nobody receives the message, the module takes
+/// the grant back. If somebody receives the message, the owner still has to claim the grant, unless the message tells the owner to start
+/// its work (`START`).
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     let Some(told) = host.table(|table| table.with_table_of(request, |table| table.tell(request))) else {
         return;
@@ -69,9 +71,10 @@ fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) 
     }
 }
 
-/// The server calls this when it is done with a blocked waiter. `gone` says that the connection closed, or an operator sent the waiter
-/// away. If so, this function takes back the grant of which the waiter was told, unless `arrived` says that the answer reached the client.
-/// `arrived` gets the id of the client, and whether the module sent the answer because it was due.
+/// The server calls this when it is done with a blocked waiter. `gone` says that the connection closed, or that an operator sent the waiter
+/// away. If so, and if the module had already made the reply that tells the waiter of its grant, this function takes the grant back, unless
+/// `arrived` says that the reply has certainly reached the client. The arguments of `arrived` are the id of the client, and whether the
+/// module unblocked the client for the reply (otherwise an operator did).
 pub(crate) fn finished<A: Environment>(
     env: &mut A,
     request: RequestId,

@@ -66,8 +66,8 @@ fn may_extend<S: LockAccess>(
     if !limits.may_lengthen {
         return Err(Refusal::GraceOfLeases(lock.grace().leases));
     }
-    // A failover may have lost an upgrade, so the owner may believe that it is the only holder. The owner has to send the acquire again,
-    // which says what room the owner expects.
+    // A failover may have lost an upgrade (a re-entry after which the grant allows fewer holders), so the owner may believe that it is the
+    // only holder. The owner has to send the acquire again, which says how many holders the owner expects.
     if !room.is_exclusive()
         && let grace @ 1.. = lock.grace().grants
     {
@@ -79,7 +79,8 @@ fn may_extend<S: LockAccess>(
 fn set<S: LockAccess>(lock: &mut S, Got { fence, holds, .. }: Got, until: Deadline, now: Now) {
     lock.update(fence, GrantChange::NONE, until);
     if !lock.idle() {
-        // The owner extends the grant, so the owner must know of at least one hold.
+        // An owner that extends its grant knows that it holds the lock. So one hold must stay, even if all clients of this owner that have
+        // not been told of their holds yet go away.
         lock.here(|table, at| table.share_one_hold(at, fence, holds));
     }
     lease_moved(lock, fence, until, now);

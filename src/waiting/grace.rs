@@ -10,15 +10,15 @@
 //! after a freeze all timers are due at once, and the heartbeat may not come first.
 //!
 //! A primary that was away (frozen or busy) for more than a second may have been replaced without knowing this yet, because the server's
-//! count of good replicas is as old as the last run of its cron. The new primary's grace allows such an old primary to go on for as long as
-//! the grace exceeds the longest lease. For this time after it was away, a primary makes no lease longer, and grants nothing new, even if
-//! it was only busy.
+//! count of good replicas is as old as the last run of its cron. The grace has to exceed the longest lease by the time in which a replaced
+//! primary learns of its replacement. So after it was away, a primary makes no lease longer for this time (the grace minus the longest
+//! lease). For the same time, it grants nothing new, even if it was only busy.
 
 use super::access::GraceLeft;
 use crate::lock::Millis;
 
-/// During a grace, the module looks at a free lock with a queue at least every so many ms, because a new value of the setting may end the
-/// grace earlier.
+/// During a grace, a timer checks at least every so many ms whether waiters can be served now, because a new value of the setting may end
+/// the grace earlier.
 pub(super) const LOOK_AGAIN: Millis = 100;
 
 /// After this many ms, the server has counted its good replicas again, because it counts them once a second.
@@ -92,7 +92,7 @@ impl Grace {
     /// Returns for how many more ms the server grants nothing new, and for how many more ms it makes no lease longer.
     pub(crate) fn left(&mut self, now: Moment, length: GraceLength) -> GraceLeft {
         self.beat(now);
-        // Without `lock.max-lease`, there is no longest lease with which to compare the grace, so no lease is held back.
+        // Without `lock.max-lease`, there is no longest lease to subtract from the grace. So leases may be made longer at any time.
         let lives_on = length.longest_lease.map_or(0, |lease| length.grants - lease);
         let leases = self.back.map_or(0, |back| (back.saturating_add(lives_on) - now.since_boot).max(0));
         let grants = (self.since.saturating_add(length.grants) - now.since_boot).max(leases);
@@ -133,7 +133,7 @@ mod tests {
         // A server that was only busy grants nothing for as long as the grace exceeds the longest lease.
         assert_eq!(left(0, AWAY + 1, 0), (3_000, 3_000, REPLICAS_COUNTED));
         assert_eq!(left(AWAY, 1, 0), (3_000, 3_000, REPLICAS_COUNTED));
-        // A server that was frozen may have been replaced.
+        // A server that was frozen may have been replaced, so a whole grace begins.
         assert_eq!(left(AWAY + 1, 0, 0), (10_000, 3_000, REPLICAS_COUNTED));
         assert_eq!(left(AWAY + 1, 500, 100), (9_900, 2_900, REPLICAS_COUNTED - 100));
         assert_eq!(left(AWAY + 1, 0, 1_000), (9_000, 2_000, 100));

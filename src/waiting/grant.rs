@@ -96,8 +96,8 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     Granted { got: Got { fence, holds, slot }, until, is_new }
 }
 
-/// If this grant is about to get its first slot (the number of a permit), has a timer settle the lock. Other waits of the same owner may
-/// ask for another slot, which they can't get any more, and settling tells them so.
+/// If this grant is about to get its first slot (the number of a permit), sets a timer for the lock. Other waits of the same owner may ask
+/// for another slot, which they can't get any more, and the timer has them told so.
 #[inline(never)]
 fn recheck_waits_of_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     let is_first = lock.with_fence(fence).is_some_and(|held| held.grant.slot().is_none());
@@ -106,8 +106,8 @@ fn recheck_waits_of_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     }
 }
 
-/// Grants a waiter all its locks. A timer tells the waiter later. Returns the grant of each lock; `None` if there are no more fences.
-/// (Locks can then still be released.)
+/// Grants a waiter all its locks. A timer tells the waiter later. Returns the grant of each lock; `None` if there are no more fences, so
+/// that the waiter goes on waiting.
 pub(super) fn grant_to_waiter<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
@@ -127,8 +127,9 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     Some(granted)
 }
 
-/// A waiter with `ONCE` adds no hold to a grant that its owner already has. So, for each of these grants, notes that the waiter, which has
-/// not been told yet, shares a hold of its owner.
+/// With `ONCE`, a waiter adds no hold to a grant that its owner already has. For each grant like this, notes that the waiter shares a hold
+/// of its owner, and has no hold of its own. So if the waiter goes away before it is told, the module does not take a hold back that the
+/// waiter never added.
 pub(super) fn share_holds<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,

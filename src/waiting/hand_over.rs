@@ -9,11 +9,12 @@ use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
 
-/// When the waiters of a holder re-enter, one step passes over at most this many waiters that can't re-enter yet. The waiters behind them
-/// wait until one of the waiters that were passed over is served, or until they are at the head of the queue.
+/// Several clients may wait under the name of an owner that already holds the lock. When these waiters re-enter one after another, one step
+/// passes over at most this many that can't re-enter yet. The waiters behind them wait until one of the waiters that were passed over is
+/// served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
-/// Ends the grant with this fence, for the reason `why`, and hands its room to the next waiters in the same step.
+/// Ends the grant with this fence, for the reason `why`. In the same step, grants the lock to the next waiters that now fit.
 #[inline(always)]
 pub(super) fn hand_over<S: LockAccess>(
     lock: &mut S,
@@ -35,7 +36,8 @@ pub(super) fn hand_over<S: LockAccess>(
     lock.free();
 }
 
-/// Ends one of several grants, and hands its room over. This function is not inlined, so that a lock with one grant does not pay for it.
+/// Ends one of several grants, and grants the lock to the next waiters that now fit. This function is not inlined, so that a lock with one
+/// grant does not pay for it.
 #[inline(never)]
 fn hand_over_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
     end_one(lock, fence, why);
@@ -44,7 +46,7 @@ fn hand_over_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now
     }
 }
 
-/// Ends one of several grants. The caller has to hand over the room.
+/// Ends one of several grants. The caller has to grant the lock to the next waiters that now fit.
 fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     lock.end(fence, why);
     if !lock.idle() {
@@ -52,8 +54,8 @@ fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     }
 }
 
-/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, this function does not hand the room over, because
-/// the step may end more grants first.
+/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, this function serves no waiters, because the step
+/// may end more grants first.
 pub(super) fn end_with_others<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: Now) {
     match lock.value().is_some_and(Value::is_one) {
         true => hand_over(lock, fence, why, || now),
@@ -102,7 +104,8 @@ pub(super) fn serve<B: LocksAccess>(
     standing: Standing,
     now: Now,
 ) -> Served {
-    // Only a step that has all locks of a waiter open can serve a waiter for several locks.
+    // A waiter for several locks can be served only by a step that has opened the keys of all its locks. Any other step leaves this waiter
+    // to a timer.
     if !B::SEVERAL && locks.first().here(|table, at| table.waiters.defer_to_try(at, request)) {
         return Served::Waits;
     }
@@ -224,8 +227,8 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
         let is_over = over && !granted;
         match serve(lock, request, &ask, Standing::First { over: is_over }, now) {
             Served::Waits => {
-                // The waiters behind this waiter have to wait, too. But if this waiter's owner already holds the lock, the owner's other
-                // waiters may re-enter.
+                // The waiters behind this waiter have to wait, too, except those with the same owner: if this owner already holds the lock,
+                // they may re-enter.
                 if !is_over {
                     reenter(lock, &ask.owner, now);
                 }
@@ -253,7 +256,8 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
     granted
 }
 
-/// If the grant that an owner wants to upgrade has ended, ends the upgrade. So the owner's waiters no longer go ahead of the queue.
+/// Waiters for an upgrade (a re-entry that allows fewer other holders) go ahead of the queue. If the grant that they want to upgrade has
+/// ended, puts them back in order of arrival.
 pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     if let Some(fence) = lock.entry(|entry| entry.upgrader())
         && !lock.has_fence(fence)
@@ -262,8 +266,9 @@ pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     }
 }
 
-/// Lets the waiters of an owner that holds the lock re-enter at once, wherever they are in the queue. A waiter that asks for an upgrade
-/// goes ahead of the queue. If there are many waiters, the next step serves the rest.
+/// Lets the waiters of an owner that holds the lock re-enter at once, wherever they are in the queue. If a waiter asks for an upgrade (a
+/// re-entry that allows fewer other holders) and can't have it yet, puts this waiter ahead of the queue. If there are many waiters, the
+/// next step serves the rest.
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
     let (mut seen, mut passed) = (None, 0);
     loop {
@@ -285,8 +290,9 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
         } else {
             lock.pay(CHANGE);
             if passed > 0 {
-                // The owner's grant may have got its first slot now, so a waiter that was passed over and wants another slot can never fit
-                // any more. So this loop starts again with the owner's first waiter.
+                // The waiter that was served may have given the owner's grant its first slot (the number of a permit). Then a waiter that
+                // was passed over and asks for another slot can never be served, and has to be told so. So this loop starts again with the
+                // owner's first waiter.
                 (seen, passed) = (None, 0);
             }
         }

@@ -30,7 +30,7 @@ pub(crate) enum Outcome<G> {
     Waits,
     /// The client has a place in the queue (`NOTIFY`), and its connection is not blocked.
     Queued,
-    /// The request does not fit, and the client does not wait.
+    /// The request can't be granted now, and the client does not want to wait, or can't be blocked.
     Taken,
 }
 
@@ -76,7 +76,7 @@ fn may_wait<B: LocksAccess>(
     verdicts: &[Verdict],
     now: Now,
 ) -> Result<Option<Millis>, Refusal> {
-    // A client in a transaction or a script can't be blocked, but may have a place.
+    // A client in a transaction can't be blocked, but may get a place: a position in the queue that does not block the connection.
     let timeout = wait.timeout.filter(|_| wait.channel.is_some() || caller.may_block());
     if timeout.is_some() {
         refuse_upgrade(locks, verdicts)?;
@@ -95,7 +95,7 @@ fn set_timers<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: Requ
             lock.here(|table, at| table.locks.recheck_by(at, 0));
         }
         if conflict.grace.is_some() {
-            // The client fits, but has to wait because of a grace. So timers look at the lock until the grace is over.
+            // The client's request fits, but has to wait because of a grace. So timers try to serve the client until the grace is over.
             lock.here(|table, at| table.locks.look_by(at, now.start.saturating_add(1)));
         }
         if let Some(fence) = conflict.upgrade {
@@ -104,8 +104,8 @@ fn set_timers<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: Requ
     }
 }
 
-/// Refuses a request for an upgrade if another owner already waits for an upgrade of the same lock: the two owners would wait for each
-/// other.
+/// Refuses a request for an upgrade (a re-entry that allows fewer other holders) if another owner already waits for an upgrade of the same
+/// lock: the two owners would wait for each other.
 fn refuse_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<(), Refusal> {
     for (number, conflict) in conflicts(verdicts) {
         let (Some(fence), lock) = (conflict.upgrade, locks.lock(number)) else { continue };
@@ -132,8 +132,8 @@ fn refuse_cycle<B: LocksAccess>(
     Err(Refusal::Cycle(cycle))
 }
 
-/// Returns the place that the owner already has for these locks, and the connection on which the owner last asked for this place. Returns
-/// `None` if there is no place, or the request is without `ONCE`.
+/// Returns the place (a position in the queues, `NOTIFY`) that the owner already has for these locks, and the connection on which the owner
+/// last asked for this place. Returns `None` if there is no place, or the request is without `ONCE`.
 fn known_place<B: LocksAccess>(locks: &mut B, ask: &AcquireRequest<'_>) -> Option<(RequestId, u64)> {
     if !ask.once {
         return None;
@@ -162,8 +162,8 @@ fn join<B: LocksAccess>(
         return Ok(Some(request));
     };
     let (mut ask, limits) = (ask.to_owned(), caller.limits());
-    // Until the owner claims the grant, the grant lasts at most `limits.claim` ms. The claim says whether the grant gets a session, and
-    // whether replicas have to confirm the grant.
+    // The grant of a place lasts at most `limits.claim` ms, until the owner claims it by another acquire or an extension. Only this claim
+    // says whether the grant gets a session, and whether replicas have to confirm the grant.
     (ask.lease, ask.session) = (ask.lease.min(limits.claim), false);
     let place = known_place(locks, &ask);
     if place.is_none_or(|(_, earlier)| earlier != client_id)
@@ -178,7 +178,8 @@ fn join<B: LocksAccess>(
         locks.here_all(|table, all| {
             table.keep_place(request, arrival);
             if is_shared {
-                // The owner may now ask for more room than with its earlier request, and so may fit beside the holders.
+                // The owner's new request may allow more holders than its earlier request, and so may fit beside the present holders. So a
+                // timer tries at once to serve the place.
                 all.iter().for_each(|at| _ = table.locks.look_by(*at, 0));
             }
         });
@@ -242,7 +243,8 @@ fn enter<B: LocksAccess>(
     stuck: usize,
     now: Now,
 ) {
-    // A lock for which others already wait has a timer, because this step has settled the lock.
+    // If others already wait for a lock, a timer of this lock is already set: this step has settled the lock (brought it up to date), and
+    // this sets the timer.
     let is_known = locks.each(|lock| !lock.idle() && lock.entry(|entry| entry.waiters() > 0));
     locks.here_all(|table, all| table.join(all, B::SEVERAL, stuck, request, arrival));
     locks.with(&is_known, |lock, is_known| {

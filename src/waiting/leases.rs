@@ -21,9 +21,9 @@ pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Dead
     });
 }
 
-/// Sets a timer for the lease that ends first, and notes since when the lock is held. If there are several grants, sets the timer even
-/// without waiters, because the timer of one grant's session does not watch the leases of the others. This function is not inlined, so that
-/// an idle lock does not pay for it.
+/// Notes since when the lock is held. If somebody waits for the lock or gets messages about it, also sets a timer for the lease that ends
+/// first. If there are several grants, sets this timer in any case, because the timer of one grant's session does not watch the leases of
+/// the others. This function is not inlined, so that a lock without an entry in the table does not pay for it.
 #[inline(never)]
 pub(super) fn look_when_one_ends<S: LockAccess>(lock: &mut S, now: Now) {
     let held = lock.value().map(|value| {

@@ -1,4 +1,5 @@
-//! `LOCK.LEAVE`: an owner gives up its place, or its unclaimed grant.
+//! `LOCK.LEAVE`: an owner gives up its place (a position in the queue, `NOTIFY`), or the grant that its place got and that the owner has
+//! not claimed yet.
 
 use super::access::LockAccess;
 use super::lock_set::LocksAccess;

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use super::access::{Environment, LockAccess};
 use super::table::{LockRef, WaitTable};
 
-/// The locks of a request, open for one step. One open lock also counts as a set.
+/// The locks of a request, whose keys a command or a timer has opened for one step. A single lock (`LockAccess`) also counts as a set.
 pub(crate) trait LocksAccess {
     /// Whether the set comes from a command for several locks, even if it names only one.
     const SEVERAL: bool;

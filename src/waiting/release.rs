@@ -45,8 +45,8 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
     Some(apply(lock, fence, released, |lock| hand_over(lock, fence, LockEvent::Released, now)))
 }
 
-/// Releases one of several grants. Lapsed grants of others end first, but waiters get the free room only after the release. Otherwise this
-/// step could first give a hold to another, waiting client of the same owner, and then release the hold of that client.
+/// Releases one of several grants. Lapsed grants of others end first, but waiters are served only after the release. Otherwise another
+/// client that waits under the same owner's name could first re-enter the grant, and this release would then release that client's hold.
 #[inline(never)]
 fn release_among<S: LockAccess>(
     lock: &mut S,
@@ -60,7 +60,8 @@ fn release_among<S: LockAccess>(
         grant.and_then(|grant| Some((grant.fence(), lock::decide_release(Some(grant), fence, all)?)));
     let end = |lock: &mut S, fence| end_with_others(lock, fence, LockEvent::Released, now);
     let left = released.map(|(fence, released)| apply(lock, fence, released, |lock| end(lock, fence)));
-    // If the budget is used up, `settle` has served no waiters, but the room of the released grant must still be handed over.
+    // If the budget is used up, `settle` has served no waiters, so this code grants the lock to the waiters that now fit. But if grants
+    // that are over are left (`settle` returns `false`), the lock still counts as taken.
     if settle(lock, now) && left == Some(0) {
         grant_heads(lock, false, now);
     }

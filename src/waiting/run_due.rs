@@ -19,17 +19,17 @@ const ANSWERS: usize = 100;
 /// The number of kinds of due work.
 const KINDS: u8 = 6;
 
-/// If the server refuses to settle a lock (too few replicas, a disk that fails), the module tries again after this many ms. Each try costs
-/// a call for each lock that is due.
+/// If the server refuses the command that settles a lock (too few replicas, a disk that fails), the module tries again after this many ms.
+/// Each try costs a call for each lock that is due.
 const WHILE_REFUSED: Millis = 100;
 
 /// Does the work that is due by `now`, as far as one turn allows. Returns the number of waits that have timed out.
 ///
 /// The module handles closed connections and flushed databases first, because this is quick, and causes other work. Then six kinds of work
-/// alternate: renewing a session, looking at a lock that is due at once, looking at a lock whose time has come, trying a waiter for several
-/// locks, ending a wait whose time is up, and sending an answer. Within each kind, what fell due first is done first. If a turn stops
-/// early, the next turn begins with the next kind. So between two pieces of work of one kind, there is at most one piece of each other
-/// kind.
+/// alternate: renewing a session, settling a lock (bringing it up to date) whose timer was set for at once, settling a lock whose timer was
+/// set for a time that has come, trying to serve a waiter for several locks, ending a wait whose time is up, and sending an answer. Within
+/// each kind, what fell due first is done first. If a turn stops early, the next turn begins with the next kind. So between two pieces of
+/// work of one kind, there is at most one piece of each other kind.
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let deferral = host.deferral(now);
     if let Deferral::Until(then) = deferral {
@@ -136,7 +136,7 @@ fn try_next<H: Host>(host: &mut H, deferral: Deferral, now: Millis) -> bool {
 
 fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Millis) {
     if host.settle(Some(request), ids) != Settled::Done {
-        // The server may have refused because of one lock, so each lock is looked at separately, later.
+        // The server may have refused because of one lock. So timers settle each lock separately, later.
         let then = now.saturating_add(WHILE_REFUSED);
         host.table(|table| ids.iter().for_each(|id| _ = table.locks.look_by(id.to_ref(), then)));
     }
@@ -165,15 +165,16 @@ fn look<H: Host>(host: &mut H, deferral: Deferral, lane: Lane, id: &LockId, now:
     host.table(|table| match again {
         Some(again) => {
             table.locks.set_timer(lane, id.to_ref(), now.saturating_add(again));
-            // A command that comes before this timer must compare the lock's entry in the table with the lock's key, because more may be
-            // due than the lock's timers say.
+            // The work at the lock is still due, but the lock's timer is now set to a later time. So a command that comes before this time
+            // must not rely on the timers, and has to compare the lock's entry in the table with the lock's key.
             table.locks.change(id.to_ref(), |entry| entry.recheck_next());
         }
         None => table.locks.put_off(lane, id.to_ref(), now),
     });
 }
 
-/// Settles a lock by a command. Returns in how many ms the module has to try again; `None` if the lock was settled, or needs nothing more.
+/// Settles a lock (brings its grants and its queue up to date) by a command. Returns in how many ms the module has to try again; `None` if
+/// the lock was settled, or needs nothing more.
 fn settle_by_command<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match host.settle(None, std::slice::from_ref(id)) {
         Settled::Done => None,
@@ -202,7 +203,8 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 /// Settles a lock whose hash slot is moving to this server, if a connection here keeps a grant of the lock alive. Otherwise the lock counts
 /// as moved away. If waiters are left, returns in how many ms to look at the lock again.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    // `deadline_of` deletes a key whose lease has ended. A session may outlive this deletion, so `has_expired` is checked afterwards.
+    // `deadline_of` deletes a key whose lease has ended. If the session of a grant outlives this deletion, the table keeps the grant (see
+    // `sessions::outlives`), so `has_expired` is checked afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
     let alive = sessions.into_iter().any(|fence| host.deadline_of(id, fence, Millis::MIN).is_some());
     if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {

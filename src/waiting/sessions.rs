@@ -45,14 +45,14 @@ pub(super) fn bind<C: Copy>(
 ) {
     let renew_at = next_renewal(lease, now);
     table.sessions().start(at, Session { client, fence, lease, renew_at, over: false });
-    // If the present lease ends before the renewal, a timer has to look at the session earlier.
+    // If the present lease ends before `renew_at`, the session must renew the lease earlier, so a timer is set for an earlier time.
     if until < Deadline::At(renew_at) {
         table.locks.renew_by(at, next_look(until.left(now), now));
     }
 }
 
-/// Passes the session of a grant whose lease ended during a freeze, but that the session keeps (see `outlives`), from another connection to
-/// a waiter's connection. The next step on the lock still gives the grant back.
+/// Passes a session from another connection to `client`, the connection of a waiter that is told of the same grant. The lease of this grant
+/// ended during a freeze, but the session keeps the grant (see `outlives`). The next step on the lock still restores the grant.
 pub(super) fn bind_overdue<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
@@ -140,7 +140,8 @@ fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: N
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.may_lengthen)
 }
 
-/// Restores the grants that `outlives` kept, with the same fences, and renews their leases. Grants that can't be restored lapse.
+/// Restores the grants that `outlives` kept in the table when the server deleted the key, with the same fences, and renews their leases.
+/// Grants that can't be restored lapse.
 pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     let expired = lock.here(|table, at| table.locks.take_expired(at));
     let is_taken = lock.value().is_some();

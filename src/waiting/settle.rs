@@ -11,8 +11,9 @@ use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Release
 /// Settles a lock: lapsed grants end, room goes to the head of the queue, the holders' own waiters re-enter, and a timer is set for the
 /// next lapse.
 ///
-/// Returns whether all lapsed grants, and all grants whose connections have closed, have been removed. If not, the budget of this step is
-/// used up, and the lock counts as taken until the next turn has removed the others.
+/// Returns whether everything that is over has been removed: lapsed grants, grants whose connections have closed, and holds of waiters that
+/// went away before they were told. If not, the budget of this step is used up, and the lock counts as taken until the next turn of the
+/// event loop has removed the rest.
 #[inline]
 pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.idle() {
@@ -24,8 +25,8 @@ pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
 }
 
-/// Settles a lock for a command of this owner. If the budget is not enough, settles at least the owner's own grant, so that the command
-/// sees the true state of this grant. Returns whether the whole lock is settled.
+/// Settles a lock (brings it up to date) for a command of this owner. If the budget of the step is not enough, settles at least the owner's
+/// own grant, so that the command sees the true state of this grant. Returns what `settle` returns.
 #[inline(always)]
 pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
     let is_settled = settle(lock, now);
@@ -65,8 +66,8 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
     look_when_one_ends(lock, now);
     if due.watched {
-        // If an unclaimed hold was taken back, the grant may go on with other holds. In that case, its holder must now be told if somebody
-        // waits for the lock.
+        // A holder that has not claimed its grant yet is not told that somebody waits for the lock. If this step took back an unclaimed
+        // hold, and the grant goes on with other holds, its holder must be told now.
         lock.here(|table, at| table.listeners().tell_wanted(at));
     }
     all
@@ -81,7 +82,7 @@ fn has_ended_grants<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         || lock.here(|table, at| table.locks.lock(at).has_undeliverable() || table.has_session_over(at))
 }
 
-/// Settles the grant of one owner, and nothing else of the lock. Returns whether the owner then holds the lock.
+/// Brings the grant of one owner up to date, and nothing else of the lock. Returns whether the owner then holds the lock.
 #[cold]
 #[inline(never)]
 pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
@@ -149,8 +150,8 @@ fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
     all
 }
 
-/// Lets waiters whose owners already hold the lock re-enter it, and ends an upgrade whose grant has ended. Returns whether this step has
-/// handled all such waiters.
+/// Lets waiters whose owners already hold the lock re-enter it. Before this, checks whether a grant that its owner waits to upgrade has
+/// ended (see `check_upgrade`). Returns whether this step has handled all such waiters.
 fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
     check_upgrade(lock);
     let several = match lock.value() {
@@ -243,8 +244,8 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     // The server reports each closed connection. `is_open` is checked so that one missed report does not make the module renew a lease
     // forever.
     if session.over || renew && !lock.is_open(session.client) {
-        // The grant goes on if a waiter still has to be told of it, because the session will pass to that waiter. (Some servers report a
-        // closed connection only after the timers have run.)
+        // If another client of the same owner was granted the lock and still has to be told, the grant goes on, because this client's
+        // connection will keep the grant alive. (Some servers let the module tell a client only after the timers have run.)
         if lock.here(|table, at| table.has_successor(at, fence)) {
             if session.renew_at <= now.millis() {
                 // The waiter may be told only after some time, so this code puts the next renewal off.
@@ -283,8 +284,9 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     true
 }
 
-/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. `until` is the present end of
-/// the lease. The session tries to renew the lease again, unless the lease has ended without this renewal.
+/// Undoes a renewal that replicas have not confirmed in time: the lease ends at its earlier end again (`moved.from`), unless somebody else
+/// has changed the end since. `until` is the present end of the lease. Then the session tries again to renew the lease. But if the earlier
+/// end is already over, ends the grant.
 fn undo_renewal<S: LockAccess>(lock: &mut S, session: Session, mut until: Deadline, moved: Moved, now: Now) {
     if until == moved.to {
         until = moved.from;

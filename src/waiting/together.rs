@@ -8,8 +8,8 @@ use super::table::RequestId;
 use super::verdict::Standing;
 use crate::lock::Now;
 
-/// Settles all locks of a waiter, and grants the waiter all of them if possible. Otherwise notes one lock that the waiter can't have yet
-/// (`stuck`).
+/// Settles all locks of a waiter (brings their grants and queues up to date), and grants the waiter all of them if possible. Otherwise
+/// notes one lock that the waiter can't have yet (`stuck`).
 pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId, now: Now) {
     let (aside, was_due) = locks.first().table(|table| {
         let was_due = table.is_any_overdue(request, now.millis());

@@ -16,7 +16,7 @@ pub(super) struct Decision {
     pub(super) kind: GrantKind,
     pub(super) holds: u32,
     pub(super) room: Room,
-    /// The slot of the grant, if the request asks for one.
+    /// The slot of the grant (the number of a permit), if the request asks for a slot (`LIMIT`).
     pub(super) slot: Option<Slot>,
     pub(super) until: Deadline,
 }
@@ -29,7 +29,7 @@ pub(super) enum GrantKind {
     Beside,
     /// A re-entry of the owner's grant.
     Reentry(Fence),
-    /// A re-entry that reduces the room of the owner's grant, or gives it its first slot.
+    /// A re-entry that reduces the number of holders that the owner's grant allows, or that gives this grant its first slot.
     Upgrade(Fence),
 }
 
@@ -46,11 +46,12 @@ impl GrantKind {
 /// Why a lock can't be granted now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conflict {
-    /// For how many more ms the server grants nothing new, if this is why a request that fits has to wait. A client that does not wait then
-    /// gets an error. `None` if the request does not fit. The client then gets null instead.
+    /// If a request that fits has to wait because of a grace: for how many more ms the server grants nothing new. A client that does not
+    /// wait then gets an error. `None` if the request has to wait for others. A client that does not wait then gets null.
     pub(super) grace: Option<Millis>,
-    /// The fence of the owner's own grant, if the request is for an upgrade (less room than the grant has), and so goes ahead of the queue.
-    /// `None` if the lock is not settled, because another upgrade that rules this one out may already be over.
+    /// The fence of the owner's own grant, if the request is for an upgrade (a re-entry that allows fewer other holders), and so goes ahead
+    /// of the queue. `None` if the lock is not settled: the upgrade might be refused because of another owner's upgrade that is already
+    /// over.
     pub(super) upgrade: Option<Fence>,
     /// Whether the lock still has grants that have ended but have not been removed. If so, a timer settles the lock at once.
     pub(super) unsettled: bool,
@@ -67,8 +68,8 @@ pub(super) enum Standing {
     First { over: bool },
 }
 
-/// Adapts a verdict to a lock for which the budget was not enough to settle it. An owner may re-enter its own grant. For everybody else,
-/// the lock counts as taken.
+/// Adapts a verdict to a lock from which not all ended grants could be removed, because the budget was used up. An owner may re-enter its
+/// own grant. For everybody else, the lock counts as taken.
 #[cold]
 #[inline(never)]
 pub(super) fn unsettled(verdict: Verdict) -> Verdict {
@@ -81,7 +82,7 @@ pub(super) fn unsettled(verdict: Verdict) -> Verdict {
     }
 }
 
-/// Returns the verdict about a request for a settled lock, or an error if a re-entry is impossible.
+/// Returns the verdict about a request for a lock that has been settled (brought up to date), or an error if a re-entry is impossible.
 #[inline(always)]
 pub(super) fn judge<S: LockAccess>(
     lock: &mut S,
@@ -112,7 +113,8 @@ pub(super) fn judge<S: LockAccess>(
                 let until = lease_of(lock, fence, deadline);
                 Ok(Decision { kind: GrantKind::Upgrade(fence), holds, room: room.min(ask.room), slot, until })
             }
-            // A failover may have lost grants of other owners, so an upgrade waits until the grace is over.
+            // A failover may have lost grants of other owners, for which the upgraded grant would have no room. So an upgrade waits until
+            // the grace is over.
             left => not(Some(left), Some(fence)),
         },
         (Acquired::UpgradeRefused, Some((fence, _))) => not(None, Some(fence)),

@@ -14,8 +14,8 @@ pub(super) type Number = usize;
 
 #[derive(Debug)]
 pub(super) struct WaitNode {
-    /// The request of a wait that is in a queue. The new wait has no such request, unless its owner asks again for a place that it already
-    /// has.
+    /// The request of a wait that is in a queue. The new wait has none, unless its owner already has a place for these locks (a position in
+    /// the queues, `NOTIFY`), and asks again for this place.
     pub(super) request: Option<RequestId>,
     pub(super) ask: AcquireRequest<'static>,
     /// The locks that this wait needs, as far as the search has looked at them.
@@ -29,9 +29,10 @@ pub(super) struct Need {
     /// The waiting owner's own grant of the lock, if it has one.
     pub(super) own: Option<Holder>,
     pub(super) others: Vec<Other>,
-    /// The waits ahead of this wait that need more than room: other locks, or a certain slot.
+    /// The waits ahead of this wait that wait for more than room for one more holder: for other locks, too, or for a certain slot (a permit
+    /// with a certain number).
     pub(super) ahead: Vec<Number>,
-    /// The least room for which the other waits ahead of this wait ask.
+    /// The least room for which the other waits ahead of this wait ask. The room of a request is the number of holders that it allows.
     pub(super) room: Room,
 }
 
@@ -92,7 +93,8 @@ impl Graph {
         fits && !need.ahead.iter().any(|ahead| has(deadlocked, *ahead))
     }
 
-    /// Whether the new wait goes ahead of the queue for its lock with this number, because it asks for an upgrade.
+    /// Whether the new wait goes ahead of a lock's queue, because it asks for an upgrade (a re-entry that allows fewer other holders).
+    /// `number` is the number of this lock among the locks of the new wait.
     pub(super) fn is_in_front(&self, number: usize) -> bool {
         let first = self.waits.first().and_then(|first| Some((first, first.needs.get(number)?)));
         first.is_some_and(|(first, need)| {
@@ -107,7 +109,8 @@ impl Graph {
         need: &Need,
         stays: impl Fn(&Other) -> bool,
     ) -> Result<Acquired, ReentryError> {
-        // A request for the least free slot gets a slot whenever there is room, so only a slot that a request names matters.
+        // A slot is the number of a permit. A request for the least free slot gets a slot whenever one more holder fits, so only a slot
+        // that a request names matters.
         let named = match wait.ask.slot {
             Some(SlotRequest::This(slot)) => Some(slot),
             Some(SlotRequest::Least) | None => None,

@@ -13,7 +13,7 @@ use crate::waiting::lock_set::LocksAccess;
 use crate::waiting::table::{Ahead, LockId, RequestId, WaitTable};
 
 /// Returns the cycle through a new wait for these locks; `None` if the wait can end. `blocks` says that the client will be blocked. `place`
-/// is the owner's place for these locks, if it has one already.
+/// is the request of the place (a position in the queues, `NOTIFY`) that the owner already has for these locks.
 pub(crate) fn cycle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -145,14 +145,15 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
             let Some(id) = free.map(|need| need.id.clone()) else { continue };
             let left = MOST.saturating_sub(self.visited);
             let ahead: Vec<_> = self.table(|table| {
-                // If all waits are for one lock each, the waits that are served after an exclusive request don't matter beside this
-                // request.
+                // An exclusive request fits only when no other holder is left. If every waiter waits for one lock only, the waits between
+                // an exclusive request and this wait add nothing to this condition. So the search stops at the first exclusive request.
                 let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !table.waiters.has_several();
                 let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
             });
             self.visited += ahead.len();
-            // The new wait is in no queue yet. If it asks for an upgrade, it goes ahead of this queue, so this code adds it.
+            // The new wait is in no queue yet, so `ahead_of` does not return it. If it asks for an upgrade, it goes ahead of this queue, so
+            // this code adds it to the waits ahead.
             if number != 0
                 && self.open_by_name.get(&id).is_some_and(|open| self.graph.is_in_front(*open))
                 && let Some(need) = self.need(number, need)
