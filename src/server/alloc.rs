@@ -1,7 +1,7 @@
 //! Makes the server's allocator align blocks as Rust asks.
 //!
-//! The server's allocator may align blocks to 8 bytes only: if it can't ask the C library for a block's size (as with musl), it stores the
-//! size in the 8 bytes in front of the block. Hash tables need an alignment of 16 bytes.
+//! The server's allocator may align blocks to 8 bytes only: an allocator that can't ask the C library for a block's size (as with musl)
+//! stores the size in the 8 bytes in front of the block. Rust's hash tables need an alignment of 16 bytes.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -20,7 +20,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Aligning<A> {
             // SAFETY: the inner allocator needs the same promises that the caller gave us.
             unsafe { self.0.alloc(layout) }
         } else {
-            // SAFETY: the caller promises that the layout's size is not 0.
+            // SAFETY: the caller promises that the layout's size is not 0, and in this branch, its alignment is above `ALIGNED`.
             unsafe { self.alloc_within(layout) }
         }
     }
@@ -31,7 +31,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Aligning<A> {
             // SAFETY: `alloc` got the block from this allocator.
             unsafe { self.0.dealloc(block, layout) };
         } else {
-            // SAFETY: `alloc` made the block with this layout.
+            // SAFETY: for this alignment, `alloc` got the block from `alloc_within`, with this layout.
             unsafe { self.dealloc_within(block, layout) };
         }
     }
@@ -54,7 +54,8 @@ impl<A: GlobalAlloc> Aligning<A> {
         }
         // `skip` is at least `ALIGNED`, because the start and the alignment are both multiples of `ALIGNED`.
         let skip = layout.align() - start.addr() % layout.align();
-        // SAFETY: `outer` is larger than `layout` by the alignment, and `skip` is at most the alignment, so the whole layout fits after it.
+        // SAFETY: `outer` is larger than `layout` by the alignment, and `skip` is at most the alignment, so a block of this layout fits
+        // into `outer` after `skip` bytes.
         let block = unsafe { start.add(skip) };
         // SAFETY: before the block are at least `ALIGNED` bytes, enough for an address, and aligned for an address.
         unsafe { block.cast::<*mut u8>().wrapping_sub(1).write(start) };
@@ -81,8 +82,8 @@ mod tests {
 
     use super::*;
 
-    /// An allocator like that of a Redis built with musl, which stores a size of 8 bytes before each block. The size is at a multiple of
-    /// 16.
+    /// An allocator like that of a Redis built with musl, which stores each block's size in the 8 bytes in front of the block. The address
+    /// of these 8 bytes is a multiple of 16, so the block itself is aligned to 8 bytes only.
     #[derive(Default)]
     struct Prefixed(Mutex<HashMap<usize, Layout>>);
 
@@ -90,11 +91,11 @@ mod tests {
         Layout::from_size_align(layout.size() + 8, 16).unwrap()
     }
 
-    // SAFETY: all blocks are the system's, without their first 8 bytes.
+    // SAFETY: each block is a block of the system's allocator, without its first 8 bytes.
     unsafe impl GlobalAlloc for Prefixed {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             assert!(layout.align() <= 8, "{layout:?}");
-            // SAFETY: the size is not 0.
+            // SAFETY: with the prefix, the layout has at least 8 bytes.
             let block = unsafe { System.alloc(with_prefix(layout)).add(8) };
             self.0.lock().unwrap().insert(block.addr(), layout);
             block

@@ -38,7 +38,7 @@ impl AsRef<[u8]> for Arg<'_> {
     }
 }
 
-/// A string that belongs to the server.
+/// A server's string (`RedisModuleString`) that is lent to the module, such as an argument of a command or the name of a key.
 #[derive(Clone, Copy)]
 pub(crate) struct Arg<'a> {
     string: *mut raw::RedisModuleString,
@@ -63,7 +63,7 @@ impl<'a> Arg<'a> {
         if start.is_null() {
             return &[];
         }
-        // SAFETY: the server returned the string's own buffer of `len` bytes, which nobody changes while it lives.
+        // SAFETY: the server returned the string's own buffer of `len` bytes, which nobody changes while the string lives.
         unsafe { slice::from_raw_parts(start.cast(), len) }
     }
 
@@ -95,7 +95,7 @@ impl OwnString {
 
 impl Drop for OwnString {
     fn drop(&mut self) {
-        // SAFETY: the string is ours, and an open key, which still needs it, has a reference of its own.
+        // SAFETY: the string is ours. If a key that was opened by this name is still open, that key has its own reference to the string.
         unsafe { api!(RedisModule_FreeString(std::ptr::null_mut(), self.0)) };
     }
 }

@@ -7,11 +7,11 @@
 //!
 //! - with a fork: a first replica, or an append-only file that is turned on, gets a snapshot from a forked child, and needs all effects
 //!   after the fork. (A replica that needs no snapshot uses a backlog, so somebody listened already.)
-//! - when a replica is promoted.
+//! - when this server changes its role: from primary to replica, or from replica to primary.
 //!
-//! The server reports both as events before the next command runs. (`events` receives the promotion, because a module has only one callback
-//! for each event.) From time to time, the server's cron checks whether anybody still listens. In a cluster, somebody always counts as
-//! listening, because hash slots may be moving.
+//! The server reports both as events before the next command runs. (`events` receives the change of role, because a module has only one
+//! callback for each event.) While somebody listens, the module's callback for the server's cron checks from time to time whether this is
+//! still so. In a cluster, somebody always counts as listening, because hash slots may be moving.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -23,10 +23,10 @@ use super::guard::guard;
 use super::section::Section;
 use super::{Ctx, since_boot};
 
-/// The time in ms between two checks by the server's cron whether somebody still listens.
+/// The time in ms between two checks, in the callback for the server's cron, whether somebody still listens.
 const CHECK_EVERY: i64 = 250;
 
-/// When the server's cron checks again whether somebody listens, in ms since boot.
+/// When the callback for the server's cron checks next whether somebody still listens, in ms since boot.
 static NEXT_CHECK: AtomicI64 = AtomicI64::new(i64::MAX);
 
 /// Whether it is certain that nobody listens.
@@ -70,7 +70,7 @@ unsafe extern "C" fn forked(
     begin();
 }
 
-/// The server's cron calls this function. If a check is due, checks whether somebody listens.
+/// The callback for the server's cron calls this function. If a check is due, checks whether somebody listens.
 pub(super) fn on_cron(ctx: &Ctx<'_>) {
     if listens() && NEXT_CHECK.load(Ordering::Relaxed) <= since_boot() {
         guard(c"look", || {
@@ -82,19 +82,20 @@ pub(super) fn on_cron(ctx: &Ctx<'_>) {
 }
 
 impl Ctx<'_> {
-    /// Whether an effect has to be replicated. If nobody listens, this call counts the running command as a change of the data set, as for
-    /// `save` points, and the caller has nothing more to do.
+    /// Whether an effect has to be replicated. If nobody listens, this function makes the server count the running command as a change of
+    /// the data set (for `save` points), and the caller has nothing more to do.
     pub(crate) fn must_replicate(&self) -> bool {
         let listens = listens();
         if !listens {
-            // Replicating the request does no harm, because nobody receives it, and counts a change, for which the module API has no other
-            // cheap call.
+            // Replicating the request does no harm, because nobody receives it. The server counts the replicated request as a change of the
+            // data set, and the module API has no other cheap call that makes the server do so.
             self.replicate_verbatim();
         }
         listens
     }
 
-    /// Whether effects may be needed: by an append-only file, a child process or a cluster, or on a replica.
+    /// Whether an effect may be needed even if no replica is connected: by an append-only file, by whoever gets the snapshot that a child
+    /// process writes, or by a cluster. Also true if this server is a replica, or loads a data set.
     fn may_persist_or_replicate(&self) -> bool {
         const MAYBE: u32 = raw::REDISMODULE_CTX_FLAGS_AOF
             | raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD

@@ -1,8 +1,8 @@
 //! Blocked clients: the server sends no reply to their command until the module unblocks them, their time is up, or they go away.
 //!
 //! Each client is blocked on a key. So the server itself sends the client away when it is demoted (`-UNBLOCKED`) or loses the key's hash
-//! slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. It does not signal the key as ready,
-//! because the server would then ask every waiter in turn.
+//! slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. The module does not signal the key as
+//! ready, because the server would then call the module for every client that is blocked on the key.
 
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
@@ -13,7 +13,7 @@ use redis_module::raw;
 use super::guard::guard;
 use super::{Ctx, kind};
 
-// A client's number is passed to the server in the place of a pointer.
+// The server keeps a client's number (see `BlockedEvents`) where it expects a pointer, so both must have the same size.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
 /// Callbacks for blocked clients. Each client has a number, which the caller of `BlockedClient::new` chose.
@@ -48,7 +48,7 @@ impl BlockedClient {
         // SAFETY: the context is valid, and the server copies the bytes into a string that is ours.
         let mut key = unsafe { api!(RedisModule_CreateString(ctx.raw(), key.as_ptr().cast(), key.len())) };
         // SAFETY: context and string are valid, and the server takes its own reference to the string. The private data is a number in the
-        // place of a pointer, and is never followed.
+        // place of a pointer, and nobody dereferences it.
         let client = unsafe {
             api!(RedisModule_BlockClientOnKeys(
                 ctx.raw(),
@@ -72,7 +72,7 @@ impl BlockedClient {
     /// Makes the server call `BlockedEvents::reply` for the client, before this function returns or, on some servers, before the event loop
     /// sleeps. Does nothing for a client that is gone.
     pub(crate) fn unblock(self) {
-        // SAFETY: the handle is valid until `freed`, and its owner forgets it then.
+        // SAFETY: the handle is valid until `freed`, and whoever keeps the handle forgets it then.
         unsafe { api!(RedisModule_UnblockClient(self.0.as_ptr(), std::ptr::null_mut())) };
     }
 }
@@ -97,7 +97,8 @@ unsafe extern "C" fn key_ready(
     _argv: *mut *mut raw::RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    // The guard is for tests, which notice calls of this function, because a write to the key costs one call for each waiter.
+    // This guard has an empty body. By the guard's name, tests notice calls of this function. The tests check which commands write to the
+    // key, because each write costs one call for each waiter.
     guard(c"key-ready", || ());
     raw::REDISMODULE_ERR as c_int
 }
@@ -152,8 +153,8 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
     guard(c"free-client", || number(private).map(E::freed));
 }
 
-/// Whether a reply has certainly reached a client with which the server is done. `unblocked` says that `BlockedClient::unblock` made the
-/// reply.
+/// Whether the reply to a blocked client has certainly reached the client. The server must be done with the client. `unblocked` says that
+/// `BlockedClient::unblock` caused the reply.
 pub(crate) fn reply_arrived(client: u64, unblocked: bool) -> bool {
     client_exists(client) && !(unblocked && kind::keeps_replies())
 }

@@ -19,7 +19,8 @@ pub(crate) enum Called {
     Refused,
 }
 
-/// A part of the text of the server's error for a key that another server has. The error has no code by which the module could know it.
+/// A part of the text of the server's error for a key that another server of the cluster has. The error has no code of its own, so the
+/// module tells it from other errors by this text.
 const NOT_HERE: &[u8] = b"non local key";
 
 /// The reply to a command that the module ran.
@@ -83,10 +84,10 @@ impl Ctx<'_> {
     pub(crate) fn call_write(&self, command: &CStr, words: &[&[u8]]) -> Called {
         let strings: Vec<_> = words.iter().map(|word| OwnString::new(word)).collect();
         let raw: Vec<_> = strings.iter().map(|string| string.arg().raw()).collect();
-        // "!" sends what the command replicates. "S" checks as for a script. "E" makes a refusal an error reply (instead of null, with
-        // which Valkey 9 crashes). "v" says that an array of strings and its length follow. SAFETY: the context is valid (see `new`), and
-        // the format names one array, and the array and its length follow. The server takes references of its own to the strings that it
-        // keeps.
+        // "!" sends what the command replicates to the replicas and the append-only file. "S" makes the server check the command like the
+        // commands of a script. "E" makes a refusal an error reply (instead of null, with which Valkey 9 crashes). "v" says that an array
+        // of strings and its length follow. SAFETY: the context is valid (see `new`), and the format names one array, and the array and its
+        // length follow. The server takes references of its own to the strings that it keeps.
         let reply = unsafe {
             api!(RedisModule_Call(self.raw(), command.as_ptr(), c"!SEv".as_ptr(), raw.as_ptr(), raw.len()))
         };
@@ -110,16 +111,16 @@ impl Ctx<'_> {
         reply.text_at(1).map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Whether the running command has a user, even in a script. To find out, calls a command without its arguments, so that the command
-    /// can't run. If there is no user, the server says so before it checks the number of arguments.
+    /// Whether the running command has a user. The result is right in a script, too. To find out, this function calls a command without its
+    /// arguments, so that the command can't run. If there is no user, the server says so before it checks the number of arguments.
     pub(super) fn has_user(&self) -> bool {
         // "C": runs the command as the user of the context. SAFETY: the context is valid (see `new`), and the format names no words.
         let reply = unsafe { api!(RedisModule_Call(self.raw(), c"LOCK.INFO".as_ptr(), c"EC".as_ptr())) };
         Reply::new(reply).is_some_and(|reply| !contains(reply.text(), b"no user"))
     }
 
-    /// Whether the key's hash slot is moving to this server of the cluster, which then already has the locks that clients have taken with
-    /// `ASKING`. The call costs as much as `CLUSTER NODES`.
+    /// Whether the key's hash slot is moving to this server from another server of the cluster. During the move, this server already has
+    /// the locks of the hash slot that clients have taken with `ASKING`. The call costs as much as `CLUSTER NODES`.
     pub(crate) fn hash_slot_arrives(&self, key: &[u8]) -> bool {
         let (cluster, format) = (c"CLUSTER".as_ptr(), c"Ecb".as_ptr());
         let keyslot = c"KEYSLOT".as_ptr();
@@ -141,7 +142,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|found| found == part)
 }
 
-/// Whether this node imports the hash slot: the line of `CLUSTER NODES` about this node then ends with `[slot-<-node]`.
+/// Whether this node imports the hash slot. If so, the line of `CLUSTER NODES` about this node has the word `[slot-<-node]`.
 fn arrives(hash_slot: i64, nodes: &str) -> bool {
     let mut own = nodes.lines().filter(|line| line.contains("myself"));
     let imports = format!("[{hash_slot}-<-");

@@ -19,7 +19,7 @@ impl<T> ServerCell<T> {
         Self(RefCell::new(value))
     }
 
-    /// Runs `body` on the state. `body` must not call the server, because a callback may need the state, too.
+    /// Runs `body` on the state. `body` must not call the server, because the server may then run a callback that needs the state, too.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         body(&mut self.0.borrow_mut())
     }

@@ -8,8 +8,8 @@ use super::kind;
 /// Returns the time in microseconds since 1970.
 ///
 /// With Redis 7.2 and later, this is the time that the server read when the command began. The server also decides by this time whether a
-/// key has expired. Using this time saves reading the clock again. (Valkey 9 counts the processor's ticks, and reads the clock only about
-/// once a millisecond, so it notices a changed clock only then.)
+/// key has expired. Using this time saves reading the clock again. (Valkey 9 reads the clock only about once a millisecond, and counts the
+/// processor's ticks in between. So if somebody sets the clock, Valkey 9 notices this at the next reading.)
 pub(crate) fn now() -> i64 {
     // SAFETY: the table of functions is only written while the module loads, and the function takes nothing.
     if let Some(cached) = unsafe { raw::RedisModule_CachedMicroseconds } {
@@ -20,8 +20,8 @@ pub(crate) fn now() -> i64 {
     time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000)
 }
 
-/// Returns the first millisecond, since 1970, of a lease that begins at `now` (in microseconds), so that the lease is never too short: the
-/// current millisecond if the server keeps a key until the end of its last millisecond, and else the next millisecond.
+/// Returns the millisecond, since 1970, from which a lease that begins at `now` (in microseconds) is counted, so that the lease is never
+/// too short. This is `now` rounded down if the server keeps a key until the end of its last millisecond, and otherwise rounded up.
 pub(crate) fn lease_start(now: i64) -> i64 {
     let up = if kind::expires_early() { 999 } else { 0 };
     now.saturating_add(up) / 1000

@@ -22,7 +22,7 @@ pub(crate) trait Command {
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Self::Error>;
 }
 
-/// A command in the module's table.
+/// A command in the table of what the module adds to the server (`Module`).
 pub(crate) struct CommandSpec {
     pub(super) definition: &'static Definition,
     pub(super) call:
@@ -58,7 +58,7 @@ unsafe extern "C" fn call<C: Command>(
         }
     });
     if done.is_none() {
-        // The error reply has its own guard, because a panic may have come from a reply.
+        // The error reply has its own guard: if the panic came from sending a reply, sending the error may panic, too.
         guard(c"error-reply", || ctx.reply_error(c"ERR internal error"));
     }
     raw::REDISMODULE_OK as i32
@@ -75,13 +75,14 @@ fn tell_keys(ctx: &Ctx<'_>, args: Args<'_>, definition: &Definition) {
     }
 }
 
-/// Returns the places of the keys of a command whose first argument is their number; `None` if there are fewer arguments.
+/// Returns the places of the keys of a command whose first argument is the number of its keys; `None` if fewer arguments follow.
 fn counted_keys(args: Args<'_>) -> Option<RangeInclusive<usize>> {
     let last = usize::try_from(args.get(1)?.integer()?).ok()?.checked_add(1)?;
     args.get(last).map(|_| 2..=last)
 }
 
-/// Returns the place after the first occurrence of this word, which is where the server itself looks for a key after a word.
+/// Returns the place of the argument that follows the first occurrence of this word. By the command's key spec, the server looks for the
+/// key at the same place.
 fn key_after(args: Args<'_>, word: &CStr) -> Option<RangeInclusive<usize>> {
     let before = args.skip(1).position(|arg| arg.bytes().eq_ignore_ascii_case(word.to_bytes()))?;
     let place = before.checked_add(2)?;

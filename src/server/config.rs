@@ -26,11 +26,11 @@ impl NumericConfig {
         self.value.load(Ordering::Relaxed)
     }
 
-    /// Registers the setting with this default, which must be in its range. Returns whether the server accepted the setting.
+    /// Registers the setting with this default, which must be in the setting's range. Returns whether the server accepted the setting.
     pub(super) fn register(&'static self, ctx: *mut raw::RedisModuleCtx, default: i64) -> bool {
         self.value.store(default, Ordering::Relaxed);
-        // SAFETY: the server gave us the context for the time of loading. It copies the name, and passes the pointer to the two callbacks,
-        // which use it as a pointer to a `'static` setting, as it is.
+        // SAFETY: the server gave us the context for the time of loading, and copies the name. The server passes the pointer unchanged to
+        // the two callbacks, which use it only as a shared reference to the setting. The setting is `'static`.
         let status = unsafe {
             api!(RedisModule_RegisterNumericConfig(
                 ctx,
@@ -54,12 +54,12 @@ impl NumericConfig {
 unsafe extern "C" fn get(_name: *const c_char, setting: *mut c_void) -> c_longlong {
     // SAFETY: the caller promises that `register` gave this pointer.
     let setting = unsafe { &*setting.cast::<NumericConfig>() };
-    // There is no guard, because nothing here can panic, and no return value could stand for an error.
+    // No `guard` keeps a panic away from the server here, because nothing can panic, and no return value could stand for an error.
     setting.get()
 }
 
 /// # Safety
-/// `setting` is the pointer that `register` gave, and `error` is a place for a string.
+/// `setting` is the pointer that `register` gave, and a pointer to a string can be written to `error`.
 unsafe extern "C" fn set(
     _name: *const c_char,
     value: c_longlong,
@@ -76,7 +76,7 @@ unsafe extern "C" fn set(
         // SAFETY: the server takes a null context, and copies the bytes.
         let text =
             unsafe { api!(RedisModule_CreateString(std::ptr::null_mut(), TEXT.as_ptr().cast(), TEXT.len())) };
-        // SAFETY: the caller promises a valid place, and the server frees the string.
+        // SAFETY: the caller promises that `error` can be written to, and the server frees the string.
         unsafe { *error = text };
     });
     raw::REDISMODULE_ERR as i32

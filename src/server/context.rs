@@ -174,8 +174,8 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_GetContextFlags(self.ctx)) }.cast_unsigned()
     }
 
-    /// Whether the client may be blocked. A client may not be blocked in a transaction, a script or a function, if its connection must not
-    /// block, or on a replica, which hands no lock over.
+    /// Whether the client may be blocked. A client may not be blocked in a transaction, a script or a function, on a connection for which
+    /// the server forbids blocking, or on a replica, which hands no lock over. Commands from a primary or a file may not be blocked either.
     pub(crate) fn may_block(&self) -> bool {
         const NO_WAITING: u32 = raw::REDISMODULE_CTX_FLAGS_MULTI
             | raw::REDISMODULE_CTX_FLAGS_LUA
@@ -211,16 +211,16 @@ impl Ctx<'_> {
         body(OwnString::new(bytes).arg())
     }
 
-    /// Whether the running command comes from this server's primary or from its own append-only file. (While a replica loads a data set
-    /// beside the present one, `ASYNC_LOADING`, it serves clients, and effects arrive only afterwards.)
+    /// Whether the running command comes from this server's primary or from its own append-only file. (`ASYNC_LOADING` is not among the
+    /// flags, because a replica that loads a data set beside the present one serves clients meanwhile, and effects arrive only afterwards.)
     pub(crate) fn applies_effects(&self) -> bool {
         const SENDERS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
         self.flags() & SENDERS != 0
     }
 
     /// Whether a client with a connection sent the running command. A script or another module may run commands without a connection.
-    /// (`client_exists` is not used: on Valkey 9, any client that runs a command exists, and the server crashes when asked for the address
-    /// of a client without a connection.)
+    /// (`client_exists` is not used: on Valkey 9, it is also true for a client without a connection while this client runs a command, and
+    /// the server crashes when asked for the address of such a client.)
     pub(crate) fn is_connected(&self) -> bool {
         !self.is_script() && self.user_of(self.client_id()).is_some()
     }
@@ -241,7 +241,7 @@ impl Ctx<'_> {
             port: 0,
             db: 0,
         };
-        // SAFETY: the server fills in the version of the structure that we name.
+        // SAFETY: the server fills in the structure of the version that the field `version` names.
         unsafe { api!(RedisModule_GetClientInfoById((&raw mut info).cast(), id)) };
         let address: String =
             info.addr.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect();

@@ -14,7 +14,7 @@ pub(crate) struct Definition {
     pub(crate) since: &'static CStr,
     /// The server's flags for commands (`write`, `readonly`, `deny-oom`, `fast`, ...), separated by blanks.
     pub(crate) flags: &'static CStr,
-    /// The command's ACL categories: the server's categories, and the module's own.
+    /// The command's ACL categories: categories of the server, and the module's own category.
     pub(crate) acl: &'static [&'static CStr],
     /// The server's tips about the reply, separated by blanks.
     pub(crate) tips: &'static CStr,
@@ -38,7 +38,7 @@ pub(crate) enum Keys {
 /// How a command uses its keys. ACL rules and proxies depend on this information.
 pub(crate) struct KeyUse {
     pub(crate) keys: Keys,
-    /// Whether the reply says more about the value than whether it exists. If so, a client needs the right to read the key (`%R~`).
+    /// Whether the reply says more about a key's value than that there is one. If so, a client needs the right to read the key (`%R~`).
     pub(crate) tells: bool,
     /// How the command changes the value, if it does. If so, a client needs the right to write to the key (`%W~`).
     pub(crate) change: Option<Change>,

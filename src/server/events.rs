@@ -18,10 +18,10 @@ pub(crate) trait KeyspaceEvents {
     fn evicted(ctx: &Ctx<'_>, key: Arg<'_>);
 
     /// A command for keys of any type (`EXPIRE`, `PERSIST`, `RENAME`, `RESTORE`, ...) has changed a key of the selected database. This
-    /// event comes only after `listen_to_keys`.
+    /// event comes only after a call of `listen_to_keys`.
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// `RESTORE` has made a key of the selected database. The key is complete, and may be read. This event comes only after
+    /// `RESTORE` has made a key of the selected database. The key is complete, and may be read. This event comes only after a call of
     /// `listen_to_keys`.
     fn restored(ctx: &Ctx<'_>, key: Arg<'_>);
 
@@ -47,7 +47,7 @@ pub(crate) trait KeyspaceEvents {
     fn disconnected(client: u64);
 }
 
-/// A listener in the module's table.
+/// A type with callbacks for events, in the table of what the module adds to the server (`Module`).
 pub(crate) struct EventSpec {
     pub(super) subscribe: fn(*mut raw::RedisModuleCtx) -> bool,
     pub(super) loaded: fn(&Ctx<'_>),
@@ -138,9 +138,9 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
         if event == c"restore" {
             E::restored(&ctx, key);
         }
-        // Before their last releases, Valkey 8.1 and 9.0 run this callback on the client that sent the command, and leave the client in the
-        // database of the last event (valkey-io/valkey#4024). After a `MOVE`, this is the wrong database, so this code selects the earlier
-        // database again.
+        // Valkey without the fix valkey-io/valkey#4024 uses the client that sent the command for this callback, and leaves the client in
+        // the database of the last event. After a `MOVE`, this is the database that the key has moved to, so this code selects the client's
+        // own database again.
         if event == c"move_from" {
             MOVED_FROM.store(ctx.db(), Ordering::Relaxed);
         } else if event == c"move_to" {

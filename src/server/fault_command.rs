@@ -1,7 +1,8 @@
 //! `LOCK.FAULT [callback]`, which only debug builds have, for tests.
 //!
-//! Makes the next call of the callback with this name panic before it does anything: `lock.release`, `reply`, `due-work`, `rdb-save`, ...
-//! Replies with the name of the callback that has yet to panic, or with an empty text if there is no such callback.
+//! Makes a callback of the module panic at its next call, before the callback does anything. The argument is the name of the callback:
+//! `lock.release`, `reply`, `due-work`, `rdb-save`, ... Replies with the name of the callback that has yet to panic, or with an empty text
+//! if no callback has to.
 
 use super::faults::armed;
 use super::{Arg, Args, Argument, Command, Ctx, Definition, ErrorReply, KeyUse, Keys};

@@ -1,4 +1,4 @@
-//! Deliberate faults for tests: in a debug build, a callback panics if a test has asked for a panic in the callback of this name.
+//! Deliberate faults for tests: in a debug build, a test can name a callback (`LOCK.FAULT`), and the next call of this callback panics.
 
 // The purpose of this file is to panic.
 #![allow(clippy::panic)]
@@ -6,7 +6,8 @@
 use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The name of the callback that has yet to panic, or an empty name. A mutex protects it, because some callbacks run on other threads.
+/// The name of the callback that has yet to panic, or an empty name. A mutex protects the name, because some callbacks run on other
+/// threads.
 static ARMED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 /// Returns the name of the callback that has yet to panic. The caller may read or set the name.

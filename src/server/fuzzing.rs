@@ -75,7 +75,7 @@ impl Stream {
     }
 }
 
-/// Runs `body` on a command with these words.
+/// Runs `body` with the arguments of a command that has these words.
 pub(crate) fn with_args<R>(words: &[&[u8]], body: impl FnOnce(Args<'_>) -> R) -> R {
     install();
     let mut strings: Vec<*mut raw::RedisModuleString> =
@@ -107,7 +107,7 @@ unsafe extern "C" {
 }
 
 unsafe extern "C" fn string_bytes(string: *const raw::RedisModuleString, len: *mut usize) -> *const c_char {
-    // SAFETY: the string is a word of `with_args`.
+    // SAFETY: the pointer points to one of the byte strings that `with_args` has passed as the arguments of the command.
     let word = unsafe { *string.cast::<&[u8]>() };
     // SAFETY: the caller gave a valid place for the length.
     unsafe { *len = word.len() };
@@ -137,7 +137,7 @@ unsafe fn stream<'a>(io: *mut raw::RedisModuleIO) -> &'a mut Stream {
 }
 
 unsafe extern "C" fn load_number(io: *mut raw::RedisModuleIO) -> u64 {
-    // SAFETY: the module passes the pointer that it was given.
+    // SAFETY: the module passes the pointer that `Stream::read` gave.
     let stream = unsafe { stream(io) };
     match stream.take() {
         Some(Item::Number(number)) => number,
@@ -149,7 +149,7 @@ unsafe extern "C" fn load_number(io: *mut raw::RedisModuleIO) -> u64 {
 }
 
 unsafe extern "C" fn load_bytes(io: *mut raw::RedisModuleIO, len: *mut usize) -> *mut c_char {
-    // SAFETY: the module passes the pointer that it was given.
+    // SAFETY: the module passes the pointer that `Stream::read` gave.
     let stream = unsafe { stream(io) };
     let Some(Item::Bytes(bytes)) = stream.take() else {
         stream.failed = true;
@@ -159,13 +159,13 @@ unsafe extern "C" fn load_bytes(io: *mut raw::RedisModuleIO, len: *mut usize) ->
     unsafe { *len = bytes.len() };
     // SAFETY: any size is allowed, and the caller frees the memory.
     let buffer = unsafe { malloc(bytes.len().max(1)) };
-    // SAFETY: the buffer has room for as many bytes.
+    // SAFETY: the buffer has room for all of `bytes`.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len()) };
     buffer.cast()
 }
 
 unsafe extern "C" fn has_failed(io: *mut raw::RedisModuleIO) -> c_int {
-    // SAFETY: the module passes the pointer that it was given.
+    // SAFETY: the module passes the pointer that `Stream::read` gave.
     c_int::from(unsafe { stream(io) }.failed)
 }
 
@@ -175,13 +175,13 @@ unsafe extern "C" fn context_flags(_ctx: *mut raw::RedisModuleCtx) -> c_int {
 }
 
 unsafe extern "C" fn save_number(io: *mut raw::RedisModuleIO, number: u64) {
-    // SAFETY: the module passes the pointer that it was given.
+    // SAFETY: the module passes the pointer that `Stream::write` gave.
     unsafe { stream(io) }.items.push(Item::Number(number));
 }
 
 unsafe extern "C" fn save_bytes(io: *mut raw::RedisModuleIO, bytes: *const c_char, len: usize) {
     // SAFETY: the module says how many bytes there are.
     let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) };
-    // SAFETY: the module passes the pointer that it was given.
+    // SAFETY: the module passes the pointer that `Stream::write` gave.
     unsafe { stream(io) }.items.push(Item::Bytes(bytes.to_vec()));
 }

@@ -118,8 +118,8 @@ impl<'a, T: NativeType> Key<'a, T> {
             return;
         }
         let value = Box::into_raw(Box::new(value));
-        // The pointer is noted before the call, because the server tells other modules of the new key, and they may remove the value at
-        // once.
+        // The pointer is stored in `open` before the call, because during the call the server tells other modules of the new key, and these
+        // modules may remove the value at once.
         self.open.value.set(value.cast());
         // SAFETY: the key is open, and the type's `free` turns the pointer back into the box that it came from.
         let status = unsafe {
@@ -169,8 +169,8 @@ impl<'a, T: NativeType> Key<'a, T> {
 impl<T: NativeType> Drop for Key<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: we opened the key, and close it once. The server accepts a null handle, which lost keys have, and absent keys that are
-        // open for reading.
+        // SAFETY: we opened the key, and close it once. The handle is null if the key is lost, or absent and open for reading. The server
+        // accepts a null handle.
         unsafe { api!(RedisModule_CloseKey(self.open.key.get())) };
         self.open.give_back();
     }

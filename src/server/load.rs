@@ -42,7 +42,7 @@ pub(crate) unsafe fn on_load(
     argc: c_int,
 ) -> c_int {
     let version = module.version;
-    // SAFETY: the context is the server's. Nothing has been allocated before, because this call gets the server's allocator.
+    // SAFETY: the context is the server's. This call gets the server's allocator, and nothing has been allocated before.
     let status = unsafe {
         raw::Export_RedisModule_Init(ctx, module.name.as_ptr(), version, raw::REDISMODULE_APIVER_1 as c_int)
     };

@@ -2,7 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-/// The number of times the calling thread has gone to sleep by itself. An event loop sleeps between iterations, never within one.
+/// The number of times the calling thread has gone to sleep by itself (its voluntary context switches). An event loop sleeps between
+/// iterations, never within one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoopIteration(i64);
 

@@ -8,7 +8,7 @@ use super::guard::guard;
 use super::log::log;
 use super::{Arg, Ctx, LogLevel, RdbReader, RdbWriter, TypeHandle, step};
 
-/// The type of values that keys can have.
+/// A type of values that keys can have.
 ///
 /// Values are `Send`, because the server may drop them on a background thread (`UNLINK`, `FLUSHALL ASYNC`).
 pub(crate) trait NativeType: Sized + Send + 'static {
@@ -17,12 +17,13 @@ pub(crate) trait NativeType: Sized + Send + 'static {
     /// The version of the encoding that `save` writes, from 0 to 1023.
     const ENCODING: i32;
 
-    /// Returns the handle, which keeps the registered type.
+    /// Returns the handle, in which the registered type is stored.
     fn handle() -> &'static TypeHandle;
 
     fn save(&self, rdb: &mut RdbWriter);
 
-    /// Reads a value that `save` wrote in this encoding. An error refuses the file or payload, and its text is logged.
+    /// Reads a value that `save` wrote in this encoding. After an error, the server refuses the file or payload, and the log has the
+    /// error's text.
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String>;
 
     /// Writes commands that make the value anew, without its TTL, which the server adds.
@@ -47,21 +48,21 @@ pub(crate) trait NativeType: Sized + Send + 'static {
     fn free_effort(&self) -> usize;
 }
 
-/// Callbacks for values of a type. The module's table connects them with the type, so that the type does not need to know its listener.
+/// Callbacks for values of a type. `TypeSpec` connects a type with its callbacks, so that the type does not depend on them.
 pub(crate) trait ValueEvents<T: NativeType> {
     /// The value is being removed from the keyspace, to be dropped or moved (`RENAME`, `MOVE`). This callback is not called when a database
     /// is flushed, or when the module itself deletes the key. The server may be in the middle of a change of keys, so the callback may note
     /// the event, but not touch any key.
     fn unlinked(value: &T, from: &Unlinked);
 
-    /// A client has sent a value (`RESTORE`), which is not in the keyspace yet, and may still be refused.
+    /// A client has sent a value (`RESTORE`), which is not in the keyspace yet, and which the server may still refuse.
     fn sent(ctx: &Ctx<'_>);
 
     /// Returns the log level for a client's value that can't be loaded.
     fn refused() -> LogLevel;
 }
 
-/// A type and its listener, in the module's table.
+/// A type and its callbacks (`ValueEvents`), in the table of what the module adds to the server (`Module`).
 pub(crate) struct TypeSpec {
     pub(super) register: fn(*mut raw::RedisModuleCtx) -> bool,
 }
@@ -87,10 +88,10 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         aux_load: Some(load_aux::<T>),
         aux_save_triggers: raw::REDISMODULE_AUX_BEFORE_RDB as c_int,
         aux_save2: Some(save_aux::<T>),
-        // `aux_save` is left out, because it always writes something, so the file could never be loaded without the module.
+        // `aux_save` is left out, because with it the server always writes something, so the file could never be loaded without the module.
         aux_save: None,
         free_effort: Some(free_effort::<T>),
-        // `free_effort` is enough: `free_effort2` would only get the database, too.
+        // `free_effort2` is left out, because it only gets the database's number in addition, which the module does not need.
         free_effort2: None,
         unlink2: Some(unlinked::<T, E>),
         // `unlink2` replaces this callback.
@@ -176,7 +177,7 @@ fn refuse<T: NativeType>(reason: &str, level: LogLevel) {
 }
 
 /// # Safety
-/// As for `save`; `key` is valid until it returns.
+/// As for `save`, and `key` is valid until this function returns.
 unsafe extern "C" fn rewrite<T: NativeType>(
     aof: *mut raw::RedisModuleIO,
     key: *mut raw::RedisModuleString,
@@ -200,7 +201,7 @@ unsafe extern "C" fn digest<T: NativeType>(digest: *mut raw::RedisModuleDigest, 
 /// # Safety
 /// `value` is a value of this type that the server is done with.
 unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
-    // SAFETY: `Box::into_raw` in `load` or `Key::set_value` made the pointer, and it is freed once.
+    // SAFETY: `Box::into_raw` in `load` or `Key::set_value` made the pointer, and the server calls `free` once for each value.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
     T::handle().count_freed();
     guard(c"free", || drop(value));
@@ -218,8 +219,8 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     }
 }
 
-/// Reports a value that something other than the module removed. The function is not inlined, so that the module's own deletions do not pay
-/// for it.
+/// Reports a value that something other than the module removed. The function is not inlined, so that the module's own deletions, which do
+/// not call it, stay fast.
 ///
 /// # Safety
 ///
@@ -260,7 +261,7 @@ unsafe extern "C" fn free_effort<T: NativeType>(
 }
 
 /// # Safety
-/// `value` points to where the keyspace keeps a value of this type.
+/// `value` points to the keyspace's pointer to a value of this type.
 unsafe extern "C" fn defrag<T: NativeType>(
     context: *mut raw::RedisModuleDefragCtx,
     _key: *mut raw::RedisModuleString,
@@ -268,7 +269,7 @@ unsafe extern "C" fn defrag<T: NativeType>(
 ) -> c_int {
     guard(c"defrag", || {
         let mut defrag = Defrag(context);
-        // SAFETY: the caller promises that `value` points to a place with a value.
+        // SAFETY: the caller promises that `value` points to the keyspace's pointer.
         let old = unsafe { *value };
         let new = defrag.moved(old);
         // SAFETY: the server lets the callback replace the server's pointer to the value, and the value is now at `new`.

@@ -15,10 +15,10 @@ pub(super) struct OpenKey {
     pub(super) value: Cell<*mut c_void>,
 }
 
-// SAFETY: as for `ServerCell`: only callbacks use it, and the server runs them one at a time under its global lock.
+// SAFETY: as for `ServerCell`: only callbacks use an `OpenKey`, and the server runs callbacks one at a time under its global lock.
 unsafe impl Sync for OpenKey {}
 
-/// The `OpenKey` for the only key of a step that opens one key for writing, as most steps do.
+/// The `OpenKey` for the only key of a step (the work of one command or timer) that opens one key for writing, as most steps do.
 static ONLY: OpenKey = OpenKey::new();
 
 /// The `OpenKey`s for all other keys. Each `OpenKey` is reused, so there are never more of them than keys were open at the same time.

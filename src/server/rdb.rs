@@ -57,9 +57,9 @@ impl RdbReader {
         flags & FROM_ELSEWHERE == 0 && !self.hash_slot_arrives()
     }
 
-    /// Whether the key is in a hash slot that is imported as a whole, by `RESTORE` (Redis 8.4 and later). Only then can `RESTORE` make a
-    /// key in another node's hash slot, because the server redirects clients to that node. (If a slot is imported key by key, clients send
-    /// `RESTORE`. Valkey 9 imports a slot with the commands of an append-only file.)
+    /// Whether the key is in a hash slot that this node imports as a whole, by `RESTORE` (Redis 8.4 and later). If so, another node still
+    /// serves the hash slot. Clients can't make such a key with `RESTORE`, because the server redirects them to that node. (If a slot is
+    /// imported key by key, clients send `RESTORE`. Valkey 9 imports a slot with the commands of an append-only file.)
     fn hash_slot_arrives(&self) -> bool {
         // SAFETY: the table of functions is only written while the module loads.
         let hash_slot_of = unsafe { raw::RedisModule_ClusterKeySlot };

@@ -88,7 +88,8 @@ fn register(
     Ok(())
 }
 
-/// Puts a command into its ACL categories. Returns `false` only if the server knows this function, but refuses the categories.
+/// Puts a command into its ACL categories. Returns `false` if the server refuses the categories, but `true` if the server has no function
+/// for categories of a module's commands.
 fn set_categories<'a>(
     command: *mut raw::RedisModuleCommand,
     categories: impl Iterator<Item = &'a &'static CStr>,
@@ -97,7 +98,7 @@ fn set_categories<'a>(
     let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else { return true };
     let names: Vec<&[u8]> = categories.map(|category| category.to_bytes()).collect();
     let Ok(names) = CString::new(names.join(&b' ')) else { return false };
-    // SAFETY: the command was made just now, and the text ends in NUL, and the server reads it before it returns.
+    // SAFETY: the command was made just now, the text ends in NUL, and the server reads the text before it returns.
     let status = unsafe { set(command, names.as_ptr()) };
     status == raw::REDISMODULE_OK as c_int
 }
@@ -149,7 +150,7 @@ fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
         Keys::Counted => {
             spec.bs.index.pos = 1;
             spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-            // These positions are relative to the first argument: the number of keys, and the first key.
+            // The places of the number of keys and of the first key are relative to the first argument.
             (spec.fk.keynum.keynumidx, spec.fk.keynum.firstkey, spec.fk.keynum.keystep) = (0, 1, 1);
         }
         Keys::After(word) => {
@@ -176,7 +177,7 @@ fn table(
     // SAFETY: as in `no_key_spec`.
     rows.push(unsafe { std::mem::zeroed() });
     let start = rows.as_mut_ptr();
-    // Moving the vector does not move its rows on the heap.
+    // Moving the vector does not move its rows on the heap, so `start` stays valid.
     tables.push(rows);
     start
 }

@@ -12,8 +12,8 @@ use super::{Arg, Ctx, detached};
 
 /// A callback for acknowledgements of replicas.
 pub(crate) trait AckEvents {
-    /// A replica has sent an acknowledgement (`REPLCONF ACK`). The server notes the acknowledgement right after this call, so it can be
-    /// looked up once the commands that have already arrived are done.
+    /// A replica has sent an acknowledgement (`REPLCONF ACK`). The server notes the acknowledgement only after this call, so
+    /// `Ctx::replicas` does not return the new offset before the commands that have already arrived are done.
     fn acked();
 }
 
@@ -36,8 +36,9 @@ impl Ctx<'_> {
         (written, replicas.into_values().collect())
     }
 
-    /// Asks all replicas how much of the stream they have. Returns whether the server accepted the question. A replica answers when the
-    /// question reaches it, so a question in the same transaction as a change does not cover this change.
+    /// Asks all replicas how much of the stream they have. Returns whether the server accepted the question. If the question is in a
+    /// transaction, a replica answers with the offset that it had before the transaction, so the answer does not cover changes of the same
+    /// transaction.
     pub(crate) fn ask_replicas(&self) -> bool {
         let (replconf, getack, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
         // "A" keeps the command out of the append-only file. SAFETY: the context is valid (see `new`), and the format says that two texts

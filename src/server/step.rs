@@ -11,8 +11,8 @@
 //! - code that grants something new first checks `is_disturbed` (whether something else has changed keys);
 //! - no step begins within another step.
 //!
-//! Before the server frees the value of a lock, it reports that the value leaves the keyspace (`NativeType`). The server also reports
-//! expired keys, swapped databases and flushes (`events`), but it reports a flush only when the values are gone.
+//! Before the server frees the value of a lock, it reports that the value leaves the keyspace (see `native_type`). The server also reports
+//! expired keys, swapped databases and flushes (see `events`), but it reports a flush only when the values are gone.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -35,14 +35,14 @@ struct Now {
 enum Phase {
     /// No step runs.
     Idle,
-    /// A step runs, and nothing else has changed the keyspace since the step opened its keys.
+    /// A step runs, and nothing else has changed the keyspace since the step began to open its keys.
     Quiet,
     /// A step runs, and something else has changed the keyspace since the step began to open its keys.
     Disturbed,
 }
 
-// SAFETY: as for `ServerCell`: only callbacks use it, and the server runs them one at a time under its global lock. (Atomics would cost one
-// more instruction for each access, and each step makes several accesses.)
+// SAFETY: as for `ServerCell`: only callbacks use this value, and the server runs callbacks one at a time under its global lock. (Atomics
+// would cost one more instruction for each access, and each step makes several accesses.)
 unsafe impl Sync for Now {}
 
 /// The proof that a step runs, during which no other step can begin.
@@ -96,10 +96,10 @@ pub(super) fn disturb() {
     }
 }
 
-/// Runs `body`, which deletes this value for the module.
+/// Runs `body`, which deletes this value. Meanwhile, `is_ours` tells that the module itself deletes the value.
 #[inline(always)]
 pub(super) fn delete(value: *mut c_void, body: impl FnOnce()) {
-    /// Clears `ours`, even if `body` panics, because another value may get this address next.
+    /// Clears `ours`, even if `body` panics, because another value may later have the same address.
     struct Clear;
     impl Drop for Clear {
         #[inline(always)]
@@ -118,7 +118,7 @@ pub(super) fn is_ours(value: *const c_void) -> bool {
     ptr::eq(value, NOW.ours.get())
 }
 
-/// Notes that something else is removing a value from the keyspace.
+/// Notes that something other than the module is removing a value from the keyspace.
 pub(super) fn taken_out(value: *const c_void) {
     disturb();
     open_key::lose(value);

@@ -5,7 +5,7 @@ use redis_module::raw;
 use super::{Arg, Ctx};
 
 impl Ctx<'_> {
-    /// Whether the user has the right to publish to a channel. If not, the server's `ACL LOG` shows this.
+    /// Whether the user has the right to publish to a channel. If the user lacks the right, the server's `ACL LOG` gets an entry.
     pub(crate) fn may_use_channel(&self, channel: &[u8]) -> bool {
         const PUBLISH: i32 = raw::REDISMODULE_CMD_CHANNEL_PUBLISH.cast_signed();
         let may = |user: *mut raw::RedisModuleUser, channel: Arg<'_>| {
@@ -41,8 +41,8 @@ impl Ctx<'_> {
         self.with_string(key, |key| self.with_user(|user| may(user, key)))
     }
 
-    /// Runs `body` with the user, and returns its result. Returns `false` if there is no user, for example because another module runs the
-    /// command, or if the user has been deleted.
+    /// Runs `body` with the user of the running command, and returns its result. Returns `false` if there is no user, for example because
+    /// another module runs the command, or if the user has been deleted.
     fn with_user(&self, body: impl FnOnce(*mut raw::RedisModuleUser) -> bool) -> bool {
         // Some servers (Redis 7.2 and 7.4, Valkey 8.0) crash when asked for the user's name if there is no user.
         if !self.is_connected() && !self.has_user() {
