@@ -126,7 +126,7 @@ pub(super) fn channel(arg: Arg<'_>, wanted: bool, start: Option<Arg<'_>>) -> Res
     }
 }
 
-/// Reads the number that follows `START`, which the message `start` repeats.
+/// Reads the number that follows `START`. The server's message `start` to the client repeats this number.
 fn start(arg: Arg<'_>) -> Result<NonZeroU64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),

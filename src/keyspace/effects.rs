@@ -8,7 +8,7 @@
 //! | `LOCK.APPLY key @deadline,fence,fields,=owner` | held by this grant alone |
 //! | `LOCK.APPLY key &deadline,fence,fields,=owner` | held by this grant beside the present grants |
 //! | `LOCK.APPLY key ~fence` | no longer held by the grant with this fence |
-//! | `LOCK.APPLY key <time` | no longer held by the grants whose leases ended before this time. Does nothing to a single grant |
+//! | `LOCK.APPLY key <time` | no longer held by the grants whose leases ended before this time. A lock with a single grant stays as it is |
 //!
 //! `deadline` and `time` are in ms since 1970. A deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
 //! A fence is usually the time of its grant, in microseconds since 1970. If the grant was made in another millisecond, `max-hold/made`
@@ -18,9 +18,9 @@
 //! further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). If a lock has many grants, an effect has
 //! only the grant that has changed.
 //!
-//! Earlier versions wrote a grant with more room, a slot or a label as `=` (alone) or `+` (beside others), and then
-//! `deadline,fence,holds,max-hold,room,owner`. The room was `room/slot` for a grant with a slot, and `room/slot/length` if a label of this
-//! length preceded the owner.
+//! Earlier versions wrote a grant that allows other holders, has the number of a permit (a slot) or has a label as `=` (alone) or `+`
+//! (beside others), and then `deadline,fence,holds,max-hold,room,owner`. The room was `room/slot` for a grant with a slot, and
+//! `room/slot/length` if a label of this length preceded the owner.
 
 use std::ffi::CStr;
 use std::str;

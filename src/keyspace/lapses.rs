@@ -24,7 +24,8 @@ struct Last {
     /// The grants that the module may restore after the key has expired, because this server was frozen when it had to renew their leases
     /// for sessions.
     may_outlive: Vec<Grant>,
-    /// The oldest of the other grants. The rest are only counted, because many locks with many holders may lapse at once.
+    /// The oldest of the grants that are not in `may_outlive`. The rest of these grants are only counted, because many locks with many
+    /// holders may lapse at once.
     oldest: Option<Grant>,
     at: Micros,
     /// The iteration of the event loop in which the lock was unlinked; `None` if nobody is to be told of the end of a grant, and no grant

@@ -9,10 +9,10 @@ use super::{Deadline, Fence, Millis, Owner, Room, Slot};
 
 /// A grant: who holds the lock, how often, with which fence, and how many owners may hold the lock at the same time.
 ///
-/// The lease is not in this type, but in `Value`. A grant is plain if it is exclusive, has no maximum age, no label and at most 7 holds,
-/// stores no slot, and was made at the time of its fence (see `Fence::granted_at`), as usual. A plain grant takes 24 bytes, and also the
-/// bytes of its owner's name, unless the name is a UUID. So a held lock takes hardly more memory than a key with the owner's name as a
-/// string. All other grants are boxed.
+/// The lease is not in this type, but in `Value`. A grant is plain if it is exclusive, has no maximum age, no label, no number of a permit
+/// (slot) and at most 7 holds, and was made at the time of its fence (see `Fence::granted_at`), as usual. A plain grant takes 24 bytes, and
+/// also the bytes of its owner's name, unless the name is a UUID. So a held lock takes hardly more memory than a key with the owner's name
+/// as a string. All other grants are boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Grant(Repr);

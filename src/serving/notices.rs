@@ -27,7 +27,8 @@ pub(super) fn refusal_level() -> LogLevel {
     if may { LogLevel::Warning } else { LogLevel::Verbose }
 }
 
-/// Logs the waits that have become long since the last call, and the number of lines that the rate limits left out.
+/// Logs the waits that since the last call have lasted longer than the setting `lock.log-wait`, and the number of lines that the rate
+/// limits left out.
 pub(super) fn write_to_log(ctx: &Ctx<'_>) {
     let now = now();
     if let limit @ 1.. = config::LOG_WAIT.get() {

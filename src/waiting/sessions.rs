@@ -51,8 +51,8 @@ pub(super) fn bind<C: Copy>(
     }
 }
 
-/// Passes a session from another connection to `client`, the connection of a waiter that is told of the same grant. The lease of this grant
-/// ended during a freeze, but the session keeps the grant (see `outlives`). The next step on the lock still restores the grant.
+/// Passes the session of a grant from another connection to `client`, the connection of a waiter that is told of this grant. The lease of
+/// the grant ended while this server was frozen, but the session keeps the grant (see `outlives`): the next step on the lock restores it.
 pub(super) fn bind_overdue<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,

@@ -14,8 +14,8 @@ pub(super) type Number = usize;
 
 #[derive(Debug)]
 pub(super) struct WaitNode {
-    /// The request of a wait that is in a queue. The new wait has none, unless its owner already has a place for these locks (a position in
-    /// the queues, `NOTIFY`), and asks again for this place.
+    /// The request of a wait that is in a queue. The wait that a command asks for now has no request yet, unless its owner asks again for
+    /// the locks for which it already waits with `NOTIFY`.
     pub(super) request: Option<RequestId>,
     pub(super) ask: AcquireRequest<'static>,
     /// The locks that this wait needs, as far as the search has looked at them.

@@ -21,7 +21,7 @@ const LONGEST: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Busy {
     pub(crate) waits: u64,
-    /// By how much `waits` may be too great, because so many of these waits may have been for other locks.
+    /// By how much `waits` may be too great: up to this many of the counted waits may have been for other locks.
     pub(crate) error: u64,
     /// When the last of these waits began.
     pub(crate) last: Micros,

@@ -18,7 +18,7 @@ pub(crate) struct LockEntry {
     pub(super) queue: Queue,
     pub(super) grants: GrantRecords,
     pub(super) timers: LockTimers,
-    /// For how many locks in all those places have asked that still have to claim a grant of this lock. One place may have asked for
+    /// The places that still have to claim a grant of this lock have asked for this many locks in total. One place may have asked for
     /// several locks.
     pub(super) unclaimed_locks: u32,
     /// Whether the module has put off the re-entry of a place, because `unclaimed_locks` was too great. The module tries again when this

@@ -79,7 +79,7 @@ impl PendingHolds {
         }
     }
 
-    /// Notes that no connection of a blocked client has to keep the grant alive.
+    /// Notes that a blocked client's connection will not keep the grant alive once the client has been told of its hold.
     pub(super) fn end_binds(&mut self) {
         let blocked = self.holds.iter_mut().filter(|hold| !hold.to_claim);
         blocked.for_each(|hold| hold.binds = false);
