@@ -24,7 +24,7 @@ pub(super) enum Queue {
     Many {
         /// The waiters by number, which is the order of arrival.
         arrivals: BTreeSet<RequestId>,
-        /// The same waiters by owner, because a new holder's own waiters re-enter at once, wherever they are in the queue.
+        /// All waiters of this queue by owner, because a new holder's own waiters re-enter at once, wherever they are in the queue.
         owners: BTreeSet<(Owner<'static>, RequestId)>,
     },
 }

@@ -43,20 +43,27 @@ impl Mutant {
 /// The folders whose code decides.
 const RULES: [&str; 3] = ["lock", "serving", "waiting"];
 
-/// What mutants are drawn from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum From {
-    /// As many of each folder.
-    Folders,
-    /// The folders of the rules: all their mutants are as likely.
+/// Which mutants are tried, and which tests are to find them.
+#[derive(Clone, Copy)]
+pub(super) enum Scope {
+    /// As many of each folder; all tests.
+    All,
+    /// Those of the folders of the rules, each as likely as the others; unit tests.
     Rules,
 }
 
-impl From {
+impl Scope {
+    pub(super) fn count(self) -> usize {
+        match self {
+            Self::All => 40,
+            Self::Rules => 100,
+        }
+    }
+
     /// The lot that the mutant is in, if any.
     fn lot(self, mutant: &Mutant) -> Option<&str> {
         match self {
-            Self::Folders => Some(mutant.folder()),
+            Self::All => Some(mutant.folder()),
             Self::Rules => RULES.contains(&mutant.folder()).then_some("rules"),
         }
     }
@@ -64,13 +71,13 @@ impl From {
 
 /// The mutants of each lot, in the order in which they are drawn.
 pub(super) struct Lots {
-    from: From,
+    scope: Scope,
     lots: BTreeMap<String, Vec<Mutant>>,
 }
 
 impl Lots {
     /// All mutants but those that .cargo/mutants.toml leaves out.
-    pub(super) fn new(root: &Path, from: From, seed: u64) -> Result<Self> {
+    pub(super) fn new(root: &Path, scope: Scope, seed: u64) -> Result<Self> {
         let arguments = ["mutants", "--list", "--json", "--package", "redislock", "--file", "src/**"];
         let output = Command::new("cargo")
             .args(arguments)
@@ -89,11 +96,11 @@ impl Lots {
         // The last one of each is drawn first.
         let mut lots = BTreeMap::<String, Vec<Mutant>>::new();
         for mutant in all {
-            if let Some(lot) = from.lot(&mutant).map(str::to_owned) {
+            if let Some(lot) = scope.lot(&mutant).map(str::to_owned) {
                 lots.entry(lot).or_default().push(mutant);
             }
         }
-        Ok(Self { from, lots })
+        Ok(Self { scope, lots })
     }
 
     /// The lots of that many mutants.
@@ -105,7 +112,7 @@ impl Lots {
 
     /// The lot that the mutant was drawn from.
     pub(super) fn of(&self, mutant: &Mutant) -> String {
-        self.from.lot(mutant).unwrap_or_default().to_owned()
+        self.scope.lot(mutant).unwrap_or_default().to_owned()
     }
 
     /// The next one of that lot.

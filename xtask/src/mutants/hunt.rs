@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::available_parallelism;
 
-use super::draw::{From, Lots, Mutant};
+use super::draw::{Lots, Mutant, Scope};
 use super::record::{self, Finder, Found};
 use super::scratch::Scratch;
 use super::suite::{Results, Suite};
@@ -23,32 +23,6 @@ const WITHOUT_LIB: [&str; 3] = ["worlds::promotion::", "worlds::wide::", "layout
 /// It asks for the module as it is released.
 const WITHOUT_INTEGRATION: [&str; 1] = ["faults::the_released_module"];
 
-/// Which mutants, and which tests are to find them.
-#[derive(Clone, Copy)]
-pub(super) enum Scope {
-    /// Of all folders; all tests.
-    All,
-    /// Of the folders of the rules; unit tests.
-    Rules,
-}
-
-impl Scope {
-    fn count(self) -> usize {
-        match self {
-            Self::All => 40,
-            Self::Rules => 100,
-        }
-    }
-
-    fn lots(self, root: &Path) -> Result<Lots> {
-        let from = match self {
-            Self::All => From::Folders,
-            Self::Rules => From::Rules,
-        };
-        Lots::new(root, from, SEED)
-    }
-}
-
 /// Whether nothing escapes.
 pub(super) fn main(result: &Path, scope: Scope, earlier: Option<&Path>) -> Result<bool> {
     let root = root()?;
@@ -63,7 +37,7 @@ pub(super) fn main(result: &Path, scope: Scope, earlier: Option<&Path>) -> Resul
         (Some(begun), _) => begun,
         (None, Some(before)) => before.iter().map(|found| Found::new(found.mutant.clone())).collect(),
         (None, None) => {
-            let drawn = scratch.draw(&root, &mut scope.lots(&root)?, scope.count())?;
+            let drawn = scratch.draw(&root, &mut Lots::new(&root, scope, SEED)?, scope.count())?;
             drawn.into_iter().map(Found::new).collect()
         }
     };

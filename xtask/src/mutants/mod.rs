@@ -22,7 +22,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use hunt::Scope;
+use draw::Scope;
 
 type Result<T> = std::result::Result<T, String>;
 
