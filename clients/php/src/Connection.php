@@ -55,16 +55,16 @@ final class Connection
             throw new InvalidArgumentException('this client is in MULTI or in a pipeline: locks need a client of their own then');
         }
         $first = null;
-        foreach ($words as &$word) {
+        foreach ($words as $at => $word) {
             if ($word instanceof Key) {
-                $word = $client->_prefix($word->name);
-                $first ??= $word;
+                $words[$at] = $client->_prefix($word->name);
+                $first ??= $words[$at];
             }
         }
-        unset($word);
         $usual = (float) $client->getOption(Redis::OPT_READ_TIMEOUT);
         $wanted = $within === null ? $usual : (is_infinite($within) ? -1.0 : max(0.001, $within));
         $client->clearLastError();
+        $reply = false;
         try {
             if ($wanted !== $usual) {
                 $client->setOption(Redis::OPT_READ_TIMEOUT, $wanted);
@@ -83,7 +83,7 @@ final class Connection
                 throw $this->lost($error);
             }
         } finally {
-            $said = $client->getLastError(); // which another command would clear
+            $said = $reply === false ? $client->getLastError() : null; // which another command would clear
             if (!$this->closed && $database !== ($selected ?? $database)) {
                 $client->select($selected);
             }

@@ -33,7 +33,7 @@ final class Held
     {
         if (self::$all === null) {
             self::$all = new WeakMap();
-            register_shutdown_function(fn() => register_shutdown_function(self::end(...))); // behind those of others
+            register_shutdown_function(static fn() => register_shutdown_function(self::end(...))); // behind those of others
         }
         self::$all[$this] = true;
         $this->process = getmypid();
@@ -157,11 +157,9 @@ final class Held
             return;
         }
         $lost = $this->lost();
-        if ($lost === null) {
-            $this->released = true;
-            $lost = $this->locks->share($this->request, -1) > 0 ? null : $this->give();
-        } else {
-            $this->released = true;
+        $this->released = true;
+        if ($lost === null && $this->locks->share($this->request, -1) === 0) {
+            $lost = $this->give();
         }
         if ($lost !== null) {
             throw $this->lost = $lost;
@@ -179,14 +177,15 @@ final class Held
     /** Sends a release, for a second if the connection is lost, and then before the next lock. What lost the lock, if it was. */
     private function give(): ?LockLost
     {
-        if (Locks::now() >= self::$end) {
+        $now = Locks::now();
+        if ($now >= self::$end) {
             return null;
         }
-        $end = min(Locks::now() + 1, self::$end);
+        $end = min($now + 1, self::$end);
         $words = $this->request->release($this->fences);
-        for ($again = false;; $again = true) {
+        for ($again = false;; $again = true, $now = Locks::now()) {
             try {
-                $reply = $this->locks->command($words, $this->request, max(0.01, $end - Locks::now()));
+                $reply = $this->locks->command($words, $this->request, max(0.01, $end - $now));
                 $gone = is_array($reply) && array_filter($reply, is_int(...)) !== $reply; // nil is false, or null, as the client is set
                 return $gone && !$again ? new LockLost("$this->request: one of the locks was gone when it was released") : null;
             } catch (LockLost $lost) {

@@ -167,6 +167,9 @@ final class Locks
     /** @internal By how much is it used now in this process? */
     public function share(Request $request, int $change): int
     {
+        if (!$request->named) { // nobody else has an owner that was drawn
+            return $change < 0 ? 0 : 1;
+        }
         $name = $request->id();
         $this->shares[$name] = ($this->shares[$name] ?? 0) + $change;
         $now = $this->shares[$name];

@@ -90,7 +90,7 @@ final class Request
         if (!($seconds >= 0.001 && $seconds <= self::MOST)) {
             throw new InvalidArgumentException("$name must be seconds from 0.001 to 9e12: $seconds");
         }
-        return max(1, (int) ceil(round($seconds * 1000, 3)));
+        return (int) ceil(round($seconds * 1000, 3));
     }
 
     /** Who shares a grant has the same. */
@@ -109,19 +109,19 @@ final class Request
     public function acquire(?float $block): array
     {
         $wait = $block === null ? [] : ['BLOCK', is_infinite($block) ? 0 : max(1, (int) ceil($block * 1000))];
-        return $this->command('ACQUIRE', 'OWNER', $this->owner, ...$this->px(), ...['ONCE', ...$wait], ...$this->mode, ...$this->sync);
+        return [...$this->command('ACQUIRE'), 'OWNER', $this->owner, ...$this->px(), 'ONCE', ...$wait, ...$this->mode, ...$this->sync];
     }
 
     /** @param list<int> $fences */
     public function extend(array $fences): array
     {
-        return $this->command('EXTEND', $this->owner, ...$this->px(), ...self::fence($fences), ...$this->sync);
+        return [...$this->command('EXTEND'), $this->owner, ...$this->px(), ...self::fence($fences), ...$this->sync];
     }
 
     /** @param list<int> $fences */
     public function release(array $fences): array
     {
-        return $this->command('RELEASE', $this->owner, ...self::fence($fences));
+        return [...$this->command('RELEASE'), $this->owner, ...self::fence($fences)];
     }
 
     public function __toString(): string
@@ -140,14 +140,13 @@ final class Request
         return count($fences) === 1 || count(array_unique($fences)) === 1 ? ['FENCE', $fences[0]] : [];
     }
 
-    /** Keys are marked, so that the connection can put its prefix before them. */
-    private function command(string $verb, int|string ...$words): array
+    /** Its name and its keys, which are marked, so that the connection can put its prefix before them. */
+    private function command(string $verb): array
     {
         if (count($this->keys) === 1) {
-            return ["LOCK.$verb", new Key($this->keys[0]), ...$words];
+            return ["LOCK.$verb", new Key($this->keys[0])];
         }
-        $keys = array_map(fn(string $key) => new Key($key), $this->keys);
-        return ["LOCK.M$verb", count($keys), ...$keys, ...$words];
+        return ["LOCK.M$verb", count($this->keys), ...array_map(fn(string $key) => new Key($key), $this->keys)];
     }
 }
 
