@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
@@ -168,7 +168,8 @@ impl Tasks {
             match (&line.connection, &line.failed) {
                 (Some(connected), _) => connected.clone(),
                 (None, Some((at, error))) if *at >= began => return Err(error.clone()),
-                _ => match in_time(command.patience, self.connect()).await {
+                // Boxed, since connecting is rare and its future is large: otherwise, each command's task would have room for it.
+                _ => match in_time(command.patience, Box::pin(self.connect())).await {
                     Ok(connection) => line.connection.insert((connection, Arc::default())).clone(),
                     Err(error) => {
                         line.failed = Some((Instant::now(), error.clone()));
@@ -231,10 +232,14 @@ impl Connection {
     }
 }
 
-async fn in_time<T>(time: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    timeout(time, work)
-        .await
-        .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time").into()))
+/// This is no `async fn`, since that would keep room for the work twice.
+fn in_time<T>(
+    time: Duration,
+    work: impl Future<Output = RedisResult<T>>,
+) -> impl Future<Output = RedisResult<T>> {
+    timeout(time, work).map(|done| {
+        done.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time").into()))
+    })
 }
 
 /// Keeps up one subscription for all locks. It is made again whenever it is lost.
