@@ -16,19 +16,23 @@ use crate::stats::Spread;
 /// How often a turn is repeated at most.
 const TRIES: usize = 3;
 
+/// A lock, what hosts it, and the programs that stayed after the last turn: these are warm.
+type Contestant<'h> = (&'static Lock, &'h Host, Vec<Program>);
+
 /// Handovers per second, and from one client's grant, which it releases at once, to the grant of the next, where that is another,
 /// in µs. None: on a machine that has other things to do, a turn may come to nothing.
-fn contest(language: &Language, lock: &Lock, host: &Host, seconds: u32) -> Option<Sample> {
+fn contest(language: &Language, (lock, host, stayed): &mut Contestant, seconds: u32) -> Option<Sample> {
     let Language { run, mode, processes, .. } = language;
-    let start = |_| Program::start(run, mode, host, lock, &seconds.to_string());
-    let mut programs: Vec<Program> = (0..*processes).map(start).collect();
-    programs.iter_mut().for_each(Program::wait_until_ready);
+    let start = || Program::start(run, mode, host, lock, &seconds.to_string());
+    let mut programs = Program::ready(stayed, *processes, start);
     let cpu_before = host.cpu_ns();
     programs.iter_mut().for_each(|program| program.tell("go"));
     // Each with the client that it was for: a process, or one of several in a process.
     let mut grants: Vec<(u64, (usize, String))> = Vec::new();
     for (number, program) in programs.into_iter().enumerate() {
-        grants.extend(program.finish().iter().map(|line| {
+        let (said, program) = program.finish();
+        stayed.extend(program);
+        grants.extend(said.iter().map(|line| {
             let (time, client) = line.split_once(' ').unwrap_or((line, ""));
             (time.parse().expect("a time"), (number, client.into()))
         }));
@@ -42,6 +46,10 @@ fn contest(language: &Language, lock: &Lock, host: &Host, seconds: u32) -> Optio
     }
     let wall = Duration::from_nanos(grants[grants.len() - 1].0 - grants[0].0);
     Some(Sample { times: times.clone(), ..Sample::rate(times.len() as f64, wall, cpu) })
+}
+
+fn contestants<'h>(hosted: &'h [(&'static Lock, Host)]) -> Vec<(String, Contestant<'h>)> {
+    hosted.iter().map(|(lock, host)| (lock.name.clone(), (*lock, host, Vec::new()))).collect()
 }
 
 /// What is compared, as rows name it.
@@ -66,10 +74,10 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             continue;
         }
         let locks: Vec<&Lock> = hosted.iter().map(|(lock, _)| *lock).collect();
-        let start = || hosted.iter().map(|(lock, host)| (lock.name.clone(), (*lock, host))).collect();
-        let turn = |(lock, host): &mut (&'static Lock, &Host)| {
-            let who = format!("{name}, {}", lock.name);
-            let mut samples = (0..TRIES).map(|_| contest(language, lock, host, seconds));
+        let start = || contestants(&hosted);
+        let turn = |contestant: &mut Contestant| {
+            let who = format!("{name}, {}", contestant.0.name);
+            let mut samples = (0..TRIES).map(|_| contest(language, contestant, seconds));
             samples.next().flatten().unwrap_or_else(|| {
                 report.warn(&format!("{who}: a turn without a handover was repeated"));
                 samples.flatten().next().unwrap_or_else(|| panic!("{who}: the lock is not handed over"))
@@ -101,12 +109,13 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
 /// What a stretch came to: grants per second, and the waits of the writer, where there is one, or of all, in ms. The shares are the
 /// writer's grants per second and the longest wait of a reader; else the grants of the client that got the fewest, in % of an even
 /// share.
-fn contest_of(mix: &Mix, lock: &Lock, host: &Host, seconds: u32) -> Sample {
-    let mut program = Program::start(&mix.run, &mix.mode, host, lock, &seconds.to_string());
-    program.wait_until_ready();
+fn contest_of(mix: &Mix, (lock, host, stayed): &mut Contestant, seconds: u32) -> Sample {
+    let start = || Program::start(&mix.run, &mix.mode, host, lock, &seconds.to_string());
+    let mut program = Program::ready(stayed, 1, start).remove(0);
     let cpu = host.cpu_ns();
     program.tell("go");
-    let said = program.finish();
+    let (said, program) = program.finish();
+    stayed.extend(program);
     let cpu = host.cpu_ns() - cpu;
     let mut said: Vec<[u64; 3]> = said.iter().map(|line| grant(line)).collect();
     said.sort_unstable();
@@ -193,9 +202,9 @@ pub(crate) fn mixes(plan: &Plan, report: &mut Report, part: &str) {
         let [full, quick] = rounds.unwrap_or([5, 2]);
         let hosted = hosted(plan, report, run, who, locks.iter().map(String::as_str));
         let [(ours, _), peers @ ..] = &hosted[..] else { continue };
-        let start = || hosted.iter().map(|(lock, host)| (lock.name.clone(), (*lock, host))).collect();
         let work = format!("{}, {who}", counted(*served));
-        let turn = |(lock, host): &mut (&'static Lock, &Host)| contest_of(mix, lock, host, seconds);
+        let turn = |contestant: &mut Contestant| contest_of(mix, contestant, seconds);
+        let start = || contestants(&hosted);
         let rounds = Rounds::play(&work, "per second", 1, 1..=plan.pick(full, quick), start, turn);
         let rows = peers.iter().filter_map(|(peer, _)| rows(&rounds, mix, &ours.name, &peer.name));
         report.rows.extend(rows.flat_map(|[counted, more]| {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::mem;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -129,6 +130,16 @@ impl Program {
         Self { run, child: Killed(child), lines }
     }
 
+    /// `count` of them that are ready: those that stayed, or new ones.
+    pub(crate) fn ready(stayed: &mut Vec<Self>, count: usize, start: impl Fn() -> Self) -> Vec<Self> {
+        let mut programs = mem::take(stayed);
+        if programs.len() < count {
+            programs = (0..count).map(|_| start()).collect();
+            programs.iter_mut().for_each(Self::wait_until_ready);
+        }
+        programs
+    }
+
     pub(crate) fn wait_until_ready(&mut self) {
         assert_eq!(self.hear(PATIENCE).as_deref(), Some("ready"), "{}", self.run);
     }
@@ -147,11 +158,17 @@ impl Program {
         }
     }
 
-    /// All that it still says, to its end.
-    pub(crate) fn finish(mut self) -> Vec<String> {
-        let said = self.lines.iter().collect();
+    /// What it says in this turn, and itself, if it is then ready for another one: others have ended.
+    pub(crate) fn finish(mut self) -> (Vec<String>, Option<Self>) {
+        let mut said = Vec::new();
+        while let Ok(line) = self.lines.recv() {
+            if line == "ready" {
+                return (said, Some(self));
+            }
+            said.push(line);
+        }
         assert!(self.child.0.wait().expect("the program's end").success(), "{} failed", self.run);
-        said
+        (said, None)
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

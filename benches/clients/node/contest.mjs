@@ -1,7 +1,7 @@
 // A client that wants one lock; benches/compare starts several, and docs/bench.md tells what it counts.
 //
-// contest.mjs contend ADDRESS WHO SECONDS: warms up, says "ready", waits for a line, contends for so long, and prints a line for
-// each grant: when it came. contest.mjs hold ADDRESS WHO KEY: says "ready", then takes and gives back one lock as the lines
+// contest.mjs contend ADDRESS WHO SECONDS: warms up, says "ready", waits for a line, contends for so long, prints a line for each
+// grant: when it came, and is ready again, until its input ends. contest.mjs hold ADDRESS WHO KEY: says "ready", then takes and gives back one lock as the lines
 // "acquire" and "release" say, and prints when it had it, or began to give it back.
 //
 // Times are in ns of the one clock that all processes read.
@@ -87,9 +87,7 @@ if (mode === "contend") await contend(lock, WARM_UP);
 console.log("ready");
 if (mode === "hold") await hold(lock);
 else {
-  await lines.next();
-  console.log((await contend(lock, Number(last))).join("\n"));
+  while (!(await lines.next()).done) console.log([...(await contend(lock, Number(last))), "ready"].join("\n"));
 }
-process.stdin.destroy();
 await lock.close?.();
 await client.quit();

@@ -6,6 +6,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.IntFunction;
@@ -14,8 +15,9 @@ import java.util.stream.IntStream;
 /**
  * Clients that want locks; benches/compare starts them, and docs/bench.md tells what it counts.
  *
- * <p>{@code Contest contend ADDRESS WHO SECONDS}: says "ready", waits for a line, has 8 clients contend for so long, and prints
- * a line for each grant: when it came, and which client's it was. {@code contend-1} is the same with one client, of several JVMs.
+ * <p>{@code Contest contend ADDRESS WHO SECONDS}: warms up, says "ready", waits for a line, has 8 clients contend for so long, prints
+ * a line for each grant: when it came, and which client's it was, and is ready again, until its input ends, or a client still waited
+ * long after its time. {@code contend-1} is the same with one client, of several JVMs.
  *
  * <p>{@code Contest readers ADDRESS WHO SECONDS} (7 clients read, and the last of 8 writes) and {@code Contest permits ADDRESS WHO
  * SECONDS} (16 clients want one of 10 permits) do the same, but each grant is kept for 1 ms, and the line adds how long it was
@@ -35,8 +37,8 @@ import java.util.stream.IntStream;
  * <p>Times are in ns of the one clock that all processes read: on Linux System.nanoTime() is that.
  */
 final class Contest {
-    /** Before it is "ready": a JVM is slow at first. */
-    private static final double WARM_UP = 2;
+    /** How long it contends before it is "ready", in s: so long the JVM compiles what runs often, at our expense. */
+    private static final double WARM_UP = 15;
     /** How long a reader, a writer or the holder of a permit keeps its grant, in ns. */
     private static final long KEPT = 1_000_000;
     /** How long a reader or a writer then does something else: else the lock would never be free of readers. */
@@ -56,7 +58,7 @@ final class Contest {
         } else {
             // Clients that wait for each other in a circle are not to hold up the start.
             var warmUp = contest(mode.equals("two-of-8") ? "alone-2" : mode, who, address);
-            grants(warmUp, WARM_UP);
+            turn(warmUp, WARM_UP);
             var clients = mode.equals("two-of-8") ? contest(mode, who, address) : warmUp;
             contend(clients, lines, Double.parseDouble(args[3]));
         }
@@ -117,28 +119,34 @@ final class Contest {
 
     private static void contend(Clients clients, BufferedReader lines, double seconds) throws Exception {
         System.out.println("ready");
-        lines.readLine();
-        var out = new StringBuilder();
-        var grants = grants(clients, seconds);
-        for (int client = 0; client < grants.size(); client++) {
-            for (var grant : grants.get(client)) {
-                out.append(grant.time).append(' ').append(client);
-                if (clients.waitsCount) out.append(' ').append(grant.waited);
-                out.append('\n');
+        while (lines.readLine() != null) {
+            var out = new StringBuilder();
+            var turn = turn(clients, seconds);
+            for (int client = 0; client < turn.grants.size(); client++) {
+                for (var grant : turn.grants.get(client)) {
+                    out.append(grant.time).append(' ').append(client);
+                    if (clients.waitsCount) out.append(' ').append(grant.waited);
+                    out.append('\n');
+                }
             }
+            System.out.print(out);
+            if (!turn.complete) return;
+            System.out.println("ready");
         }
-        System.out.print(out);
     }
 
-    /** The grants of each of the clients, in threads of their own. */
-    private static List<List<Grant>> grants(Clients clients, double seconds) throws Exception {
+    /** The grants of each client, and whether all clients came to their end. */
+    private record Turn(List<List<Grant>> grants, boolean complete) {}
+
+    /** The clients contend in threads of their own. */
+    private static Turn turn(Clients clients, double seconds) throws Exception {
         long end = System.nanoTime() + (long) (seconds * 1e9);
         var all = clients.locks.stream().map(lock -> new Client(lock, clients, end)).toList();
         var threads = Executors.newFixedThreadPool(all.size());
         var done = threads.invokeAll(all, (long) (seconds * 1000) + LONGEST, TimeUnit.MILLISECONDS);
         for (var task : done) if (!task.isCancelled()) task.get();
         threads.shutdown();
-        return all.stream().map(Client::grants).toList();
+        return new Turn(all.stream().map(Client::grants).toList(), done.stream().noneMatch(Future::isCancelled));
     }
 
     /** Takes its lock and gives it back, until the end. */
