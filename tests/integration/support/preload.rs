@@ -19,25 +19,21 @@ impl Preload {
     pub(super) fn new(source: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("redislock-preload-").tempdir().unwrap();
         let numbers = File::create_new(folder.path().join("numbers")).unwrap();
+        numbers.set_len(16).unwrap(); // zeros
         let preload = Self { folder, numbers };
-        preload.set(0, 0);
-        preload.set(1, 0);
-        let source = root().join("tests/integration/support").join(source);
-        // The linker that this test was linked with.
-        let status = Command::new("cc")
+        let built = Command::new("cc")
             .args(["-shared", "-fPIC", "-O1", "-o"])
-            .arg(preload.library())
-            .arg(&source)
-            .status()
-            .expect("cc runs");
-        assert!(status.success(), "{} was not compiled", source.display());
+            .arg(preload.file("library.so"))
+            .arg(root().join("tests/integration/support").join(source))
+            .status();
+        assert!(built.is_ok_and(|status| status.success()), "{source} was not compiled");
         preload
     }
 
     pub(super) fn of(&self, setup: Setup) -> Setup {
         setup
-            .with_variable("LD_PRELOAD", self.library())
-            .with_variable("REDISLOCK_PRELOADED", self.folder.path().join("numbers"))
+            .with_variable("LD_PRELOAD", self.file("library.so"))
+            .with_variable("REDISLOCK_PRELOADED", self.file("numbers"))
     }
 
     pub(super) fn set(&self, which: u64, number: i64) {
@@ -45,7 +41,7 @@ impl Preload {
         self.numbers.write_all_at(&number.to_ne_bytes(), 8 * which).unwrap();
     }
 
-    fn library(&self) -> PathBuf {
-        self.folder.path().join("library.so")
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 }

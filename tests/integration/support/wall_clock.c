@@ -4,10 +4,12 @@
  * Not libfaketime: it asks the allocator for memory before it is ready, and the servers' allocator asks for the time. */
 
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
-
 #include "preload.h"
 
 int clock_gettime(clockid_t id, struct timespec *time) {
@@ -23,17 +25,24 @@ int clock_gettime(clockid_t id, struct timespec *time) {
 }
 
 int gettimeofday(struct timeval *restrict time, void *restrict zone) {
-    (void)zone;
     struct timespec now;
-    if (clock_gettime(CLOCK_REALTIME, &now)) return -1;
-    time->tv_sec = now.tv_sec;
-    time->tv_usec = now.tv_nsec / 1000;
-    return 0;
+    int failed = clock_gettime(CLOCK_REALTIME, &now);
+    *time = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
+    return failed;
 }
 
 time_t time(time_t *to) {
     struct timespec now;
-    if (clock_gettime(CLOCK_REALTIME, &now)) return -1;
-    if (to) *to = now.tv_sec;
-    return now.tv_sec;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return to ? (*to = now.tv_sec) : now.tv_sec;
+}
+
+/* Valkey has two ways around this clock: a module finds the names of its own libraries first, and a processor's counter tells the time. */
+void *dlopen(const char *path, int flags) {
+    __typeof__(dlopen) *next = dlsym(RTLD_NEXT, "dlopen");
+    return next(path, flags & ~RTLD_DEEPBIND);
+}
+FILE *fopen64(const char *path, const char *mode) {
+    __typeof__(fopen64) *next = dlsym(RTLD_NEXT, "fopen64");
+    return strcmp(path, "/proc/cpuinfo") ? next(path, mode) : NULL;
 }
