@@ -24,8 +24,8 @@ pub(crate) static MAX_WAITERS: NumericConfig = NumericConfig::new(c"max-waiters"
 pub(crate) static MAX_HOLDERS: NumericConfig =
     NumericConfig::new(c"max-holders", 1_000, 0, Room::MOST as i64);
 
-/// How long, in ms, the owner of a place (a position in a queue, taken with `NOTIFY`) may take to claim its grant after the message about
-/// the grant.
+/// The time in ms that the owner of a place (a position in a queue, taken with `NOTIFY`) gets to claim its grant, from the message about
+/// the grant on.
 pub(crate) static CLAIM: NumericConfig = NumericConfig::new(c"claim", 5_000, 1, LONGEST_LEASE);
 
 /// The most locks that may depend on one connection, through its places (positions in queues, taken with `NOTIFY`) and its sessions. 0

@@ -16,7 +16,7 @@ pub fn aux(bytes: &[u8]) {
     crate::keyspace::fuzzing::aux(bytes);
 }
 
-/// Makes a series of acquires, releases and other changes of one lock. The input chooses the changes, and their numbers, such as times and
+/// Makes a series of acquires, releases and other changes of one lock. The input chooses the changes and their arguments, such as times and
 /// leases.
 pub fn decide(bytes: &[u8]) {
     crate::lock::fuzzing::decide(bytes);

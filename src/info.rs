@@ -1,5 +1,5 @@
-//! Writes `INFO lock`: counters since the server's start, and how many locks, waiters, sessions and places (positions in queues, taken with
-//! `NOTIFY`) there are now.
+//! Writes `INFO lock`: counters since the server's start, and the present state, such as the numbers of locks, waiters, sessions and places
+//! (positions in queues, taken with `NOTIFY`).
 
 use crate::keyspace;
 use crate::server::InfoWriter;

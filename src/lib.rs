@@ -1,7 +1,7 @@
 //! Redislock: lock commands for Redis and Valkey, as a module of the server.
 //!
-//! This file lists what the module adds to the server, and connects events with listeners. Each part of the source imports only from parts
-//! to its right, as a test checks:
+//! This file lists what the module adds to the server, and connects events with listeners. Of the following parts of the source, each
+//! imports only from parts to its right, as a test checks:
 //!
 //! ```text
 //! lib -> info, commands -> serving -> keyspace, waiting -> lock

@@ -46,7 +46,7 @@ counters! {
     UPGRADES = c"upgrades";
     /// Waits that the module refused or ended, because they would never have led to a grant.
     DEADLOCKS = c"deadlocks";
-    /// Acquires that got null at once, or an error because of a grace (`lock.failover-grace`) or a full queue.
+    /// Acquires that would have had to wait, but were answered at once: with null, or with an error such as `GRACE` or `MAXWAITERS`.
     REFUSALS = c"refusals";
     /// Grants to waiters.
     HANDOVERS = c"handovers";
@@ -68,9 +68,9 @@ counters! {
     SYNCS = c"syncs";
     /// Grants and extensions with `SYNC` that too few replicas confirmed in time.
     SYNCS_FAILED = c"syncs_failed";
-    /// Messages published for `NOTIFY`.
+    /// Messages for `NOTIFY`, including those that were not published because the user had lost the right to the channel.
     MESSAGES = c"messages";
-    /// Messages for which nobody was subscribed.
+    /// Messages that certainly nobody received: nobody was subscribed, or the user had lost the right to the channel.
     MESSAGES_UNHEARD = c"messages_unheard";
 }
 
@@ -90,7 +90,8 @@ pub(crate) static WAITS_MS: Counter = Counter::new();
 
 pub(crate) static WAITED: [Counter; WAITS.len()] = [const { Counter::new() }; WAITS.len()];
 
-/// Counts a wait of `time` ms that ended in a grant. This function is not inlined, so that a grant without a wait does not pay for it.
+/// Counts a wait of `time` ms that ended in a grant. This function is not inlined, so that its code does not slow down grants without a
+/// wait.
 #[inline(never)]
 pub(crate) fn waited(time: i64) {
     WAITS_MS.add(time.max(0).unsigned_abs());

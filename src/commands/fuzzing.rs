@@ -174,7 +174,7 @@ impl Input<'_> {
         assert!(self.0.iter().any(|word| word.ends_with(&label_and_owner)));
         assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
         self.check_fence(Some(grant.fence().get()));
-        // The encoding usually leaves the number of holds out if it is 1.
+        // An effect usually leaves `holds` out if there is only one hold.
         assert!(grant.holds() == 1 || self.number(grant.holds().into()));
         assert!(age.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
         self.check_room(grant.room(), Room::MOST);

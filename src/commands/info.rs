@@ -1,7 +1,7 @@
 //! `LOCK.INFO key [FULL]`
 //!
 //! Replies with a map (a flat array in RESP2) that says who holds the lock, for which waiter the lock is reserved, or how long a grace (a
-//! time without new grants) keeps the lock from its waiters. If the lock is free, the reply is null. `FULL` adds the first grants and the
+//! time without new grants) keeps the lock from its waiters. In all other cases, the reply is null. `FULL` adds the first grants and the
 //! first waiters.
 
 use super::fields::{self, count, field, mode, session_client};
@@ -110,12 +110,12 @@ fn held(ctx: &Ctx<'_>, at: LockRef<'_>, Held { grant, deadline }: Held<'_>, may_
     session_client(ctx, client);
 }
 
-/// Returns the name of each field that only some grants have, and the function that returns its value.
+/// Returns the name of each field of `FIELDS` that this command shows, and the function that returns the field's value.
 fn shown() -> impl Iterator<Item = (&'static str, fn(&Grant) -> Datum<'_>)> {
     FIELDS.iter().filter_map(|field| Some((field.name, field.shown?)))
 }
 
-/// Writes the fields that only some grants have.
+/// Writes the fields of `shown`. A field that the grant does not have is 0 or empty.
 fn special(ctx: &Ctx<'_>, grant: &Grant) {
     for (name, datum) in shown() {
         match datum(grant) {

@@ -1,7 +1,7 @@
 //! `LOCK.MRELEASE numkeys key [key ...] owner [ALL] [FENCE fence]`
 //!
-//! Releases the locks that the owner holds. For each lock, replies with the number of holds that are left, or null if the owner does not
-//! hold the lock.
+//! Releases one hold, or with `ALL` all holds, of each of these locks that the owner holds. For each lock, replies with the number of holds
+//! that are left, or null if the owner does not hold the lock.
 
 use super::parse;
 use super::release::{self, ReleaseRequest};

@@ -207,7 +207,7 @@ fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
     Some(arg.bytes()).filter(|label| label.len() <= MAX_LABEL_LEN).ok_or(Error::LabelLength)
 }
 
-/// Reads `MAXHOLD` and `LABEL`, which few requests have. This function is not inlined, so that other requests do not pay for it.
+/// Reads `MAXHOLD` and `LABEL`, which few requests have. This function is not inlined, so that its code does not slow down other requests.
 #[inline(never)]
 pub(super) fn extras(
     max_hold: Option<Arg<'_>>,

@@ -101,7 +101,8 @@ impl<'a> Waits<'a> {
                 table.shown().page_of(at, after, self.count, now)
             }
         });
-        // The holders are looked up before the reply begins, because this opens keys, and no key is to be opened in the middle of a reply.
+        // The holders are looked up before the reply begins, because the lookup opens keys, and no key is to be opened in the middle of a
+        // reply.
         let shown: Vec<_> = waits.into_iter().map(|waits| (holders_of(ctx, &waits, now), waits)).collect();
         begin(ctx, last.map_or(0, |last| last.0.get()), shown.len());
         for (holders, waits) in shown {

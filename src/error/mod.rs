@@ -7,7 +7,8 @@ use crate::lock::ReentryError;
 use crate::server::{self, Ctx, ErrorReply, WrongType};
 use crate::waiting::Refusal;
 
-/// Why a command failed. A command that fails has changed nothing, except with `SYNC` if too few replicas confirmed the change.
+/// Why a command failed. A command that fails has not done what the client asked, except with `SYNC` if too few replicas confirmed the
+/// change.
 #[derive(Debug)]
 pub(crate) enum Error {
     /// The rules of `waiting` refused the command.

@@ -3,7 +3,7 @@
 //! | form | new state of the lock |
 //! |---|---|
 //! | `LOCK.APPLY key` | free |
-//! | `LOCK.APPLY key deadline` | held as before, and the latest lease ends at this deadline |
+//! | `LOCK.APPLY key deadline` | held as before, and the lease that ends last ends at this deadline |
 //! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held only by this grant, which is exclusive |
 //! | `LOCK.APPLY key @deadline,fence,fields,=owner` | held by this grant alone |
 //! | `LOCK.APPLY key &deadline,fence,fields,=owner` | held by this grant beside the present grants |
@@ -11,14 +11,14 @@
 //! | `LOCK.APPLY key <time` | no longer held by the grants whose leases ended before this time. A lock with a single grant stays as it is |
 //!
 //! `deadline` and `time` are in ms since 1970. A deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
-//! A fence is usually the time of its grant, in microseconds since 1970. If the grant was made in another millisecond, `max-hold/made`
-//! takes the place of `max-hold`, and `made` is the time of the grant in ms since 1970. `fields` are the fields of `lock::FIELDS` whose
-//! values differ from `Field::usual`, each as `name:number`. If a field is bytes, the number is their length, and the bytes come right
-//! before the owner. The owner comes last, because the name may have any bytes, as the label may. The state is one argument, because each
-//! further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). If a lock has many grants, an effect has
-//! only the grant that has changed.
+//! A fence is usually the time of its grant, in microseconds since 1970. If the grant was made in another millisecond than its fence says,
+//! `max-hold/made` takes the place of `max-hold`, and `made` is the time of the grant in ms since 1970. `fields` are the fields of
+//! `lock::FIELDS` whose values differ from `Field::usual`, each as `name:number`. If a field is bytes, the number is their length, and the
+//! bytes come right before the owner. The owner comes last, because its name can have any bytes, even a comma. The state is one argument,
+//! because each further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). If a lock has many grants, an
+//! effect has only the grant that has changed.
 //!
-//! Earlier versions wrote a grant that allows other holders, has the number of a permit (a slot) or has a label as `=` (alone) or `+`
+//! For a grant that allows other holders, or has a slot (the number of a permit) or a label, earlier versions wrote `=` (alone) or `+`
 //! (beside others), and then `deadline,fence,holds,max-hold,room,owner`. The room was `room/slot` for a grant with a slot, and
 //! `room/slot/length` if a label of this length preceded the owner.
 
@@ -284,7 +284,7 @@ pub(super) fn end_lapsed(ctx: &Ctx<'_>, key: Arg<'_>, now: Millis) {
     check(ctx, ctx.replicate_bytes(APPLY, key, format!("<{now}").as_bytes()));
 }
 
-/// Replicates that the latest lease of a held lock ends at `deadline`.
+/// Replicates that the lock is held as before, and that the TTL of its key ends at `deadline`.
 pub(super) fn lease(ctx: &Ctx<'_>, key: Arg<'_>, deadline: Deadline) {
     let mut digits = itoa::Buffer::new();
     let state = digits.format(number_of(deadline));

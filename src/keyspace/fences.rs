@@ -2,16 +2,17 @@
 //!
 //! Fences from files, from a primary, or from a node that moves a hash slot to this server belong to grants that were really made. So from
 //! then on, the clock gives only fences that are greater than such a fence, however far the fence is ahead of the time. A payload that a
-//! client sends (`RESTORE`, `MIGRATE`) may contain any fence. So its fence may be ahead of the time only as far as clocks may differ. The
-//! clock does not note this fence before the key exists, because a refused command must change nothing.
+//! client sends (`RESTORE`, `MIGRATE`) could contain any fence. So it is refused if its fence is ahead of the time by more than clocks may
+//! differ, unless the clock has already given or noted a fence as great. The clock does not note this fence before the key exists, because
+//! a refused command must change nothing.
 
 use super::LockKey;
 use crate::lock::{Deadline, Fence, FenceClock, Micros, Value};
 use crate::server::{self, Arg, Ctx, ServerCell};
 
-/// The most microseconds by which two servers' clocks may differ: ten minutes. For this long after a grant, files keep its fence, in case
-/// the clock is set back while the server is down. A fence in a client's payload may be ahead of the clock by this much, because it may
-/// come from a server whose clock is fast.
+/// The module assumes that the clocks of two servers differ by at most this many microseconds: ten minutes. A file that is saved within
+/// this time after the last grant has the grant's fence, in case the clock is set back while the server is down. A client's payload is
+/// allowed a fence this far ahead of the clock, because the payload can come from a server whose clock is fast.
 pub(super) const CLOCKS_DIFFER: Micros = 600_000_000;
 
 static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());
@@ -37,8 +38,8 @@ pub(crate) fn observe_fence(fence: Fence) {
     FENCES.with(|clock| clock.observe(fence));
 }
 
-/// Checks the fences of a value that has been read, and notes the greatest, unless a client sent the value. Returns an error if a client
-/// sent a fence that is too far ahead of the clock.
+/// Looks at the greatest fence of a value that has been read. If a client sent the value, returns an error if this fence is too far ahead
+/// of the clock. If the value comes from elsewhere, notes this fence.
 pub(super) fn loaded(value: &Value, from_client: bool) -> Result<(), String> {
     let Some(fence) = latest(value) else { return Ok(()) };
     if !from_client {

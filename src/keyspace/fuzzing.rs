@@ -1,5 +1,5 @@
-//! Fuzzes the reading of locks. Any file or payload is refused, or becomes a lock whose numbers are in range. Saving and reading this lock
-//! again gives the same lock.
+//! Fuzzes the reading of locks. Checks that any file or payload is refused, or becomes a lock whose numbers are in range, and that this
+//! lock stays the same when it is saved and read again.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ pub(crate) fn grant(bytes: &[u8]) {
     let loaded = stream.read(|rdb| Value::load(rdb, encoding));
     let latest = loaded.iter().flat_map(|value| value.all(Deadline::Never)).map(|held| held.grant.fence());
     let latest = latest.max();
-    // The clock of fences notes the fence of a client's payload only when the key exists (see `fences`), and never that of a refused
-    // payload.
+    // The clock of fences notes the fence of a client's payload only when the key exists (see `fences`), and never notes the fence of a
+    // refused payload.
     assert_eq!(last_fence(), latest.filter(|_| !from_client));
     let Ok(value) = loaded else { return };
     let soonest = server::now() + CLOCKS_DIFFER;

@@ -2,7 +2,7 @@
 //! over. Counts, logs and publishes lapses. Counts evictions, and warns of them in the log.
 //!
 //! The server reports an expired or evicted key when the value is already gone. But right before the value goes, the server calls the
-//! `unlink` callback of the value's type. So this file keeps the last unlinked value until the report.
+//! `unlink` callback of the value's type. So this file keeps what it needs of the last unlinked value until the report.
 
 use crate::lock::{Deadline, Fence, Grant, Micros, Value};
 use crate::server::{self, Arg, Ctx, LogLevel, LoopIteration, ServerCell, Unlinked};
@@ -34,8 +34,9 @@ struct Last {
     iteration: Option<LoopIteration>,
 }
 
-/// At most this many µs pass between the unlinking of an expired key and the server's report, and nothing else happens in between. (If a
-/// lock is overwritten by a value that expires within this time, the lock counts as lapsed.)
+/// At most this many µs pass between the unlinking of an expired key and the server's report, unless the process has to wait for a
+/// processor. Nothing else happens in between. (If a lock is overwritten by a value that expires within this time, the lock counts as
+/// lapsed.)
 const REPORTED_WITHIN: Micros = 1_000;
 
 /// The shortest time in µs between two warnings of evictions. Warnings are limited because a server may evict thousands of locks a second.
@@ -43,9 +44,9 @@ const WARNING_EVERY: Micros = 10_000_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
-/// Notes a lock whose value leaves its key, but not by the module: because the key expired or was evicted, or by a command such as `DEL`.
-/// `must_track` returns the fences of the grants that the module may restore afterwards, the oldest first. It returns `None` if there are
-/// no such grants, and nobody waits for the lock or listens for its loss.
+/// Notes that something other than the module removes a lock's value: the key expires or is evicted, or a command such as `DEL` removes it.
+/// `must_track` must return the fences of the grants that the module may restore afterwards, the oldest first, or `None` if there are no
+/// such grants, and nobody waits for the lock or listens for its loss.
 pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce() -> Option<Vec<Fence>>) {
     let key = from.key().bytes().to_vec();
     let must_track = must_track();
@@ -70,8 +71,8 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
-    /// Returns the oldest of the grants that have lapsed, and their number; `None` if no grant has lapsed. A grant for which `outlives` is
-    /// true has not lapsed, because the module restores it.
+    /// Returns one of the grants that have lapsed, and their number; `None` if no grant has lapsed. The grant is `oldest`, or else the
+    /// oldest lapsed grant in `may_outlive`. A grant for which `outlives` is true has not lapsed, because the module restores it.
     pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
         let Last { count, may_outlive, oldest, .. } = &self.0;
         let (mut first, mut outliving) = (oldest.as_ref(), 0);
@@ -85,7 +86,8 @@ impl Lapse {
     }
 }
 
-/// Logs, publishes and counts that `count` grants of one lock have lapsed together. The oldest of these grants is `oldest`.
+/// Logs, publishes and counts that `count` grants of one lock have lapsed together. The log names only `oldest`, which is one of these
+/// grants.
 pub(crate) fn publish_lapse(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
@@ -104,8 +106,8 @@ pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usi
     ctx.log(level, &shown("lock lapsed: ", grant, 0, waiters, key.bytes()));
 }
 
-/// Handles the report that a key of the selected database has been evicted. If the key was a lock, its owners have lost the lock without
-/// knowing, so the log warns an operator.
+/// Handles the report that a key of the selected database has been evicted. If the key was a lock, counts its grants, and warns an operator
+/// in the log (at most once in `WARNING_EVERY`), because the owners do not know that they have lost the lock.
 pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Some(last) = take(ctx, key) else { return };
     stats::EVICTIONS.add(last.count as u64);
@@ -120,8 +122,8 @@ pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     }
 }
 
-/// Warns when the server is set to evict keys if memory is short. All locks have a TTL, so all policies except `noeviction` may evict
-/// locks.
+/// If the setting `maxmemory-policy` lets the server evict keys, and did not at the previous call, warns in the log. Locks usually have a
+/// TTL, so every policy except `noeviction` lets the server evict locks.
 pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
     let policy = ctx.maxmemory_policy();
     let may_evict = policy != "noeviction";

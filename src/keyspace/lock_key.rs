@@ -41,7 +41,7 @@ impl<'a> LockKey<'a> {
         Key::read(ctx, name).map(|key| Self::of(ctx, key))
     }
 
-    /// Opens a lock for reading, also beside other open locks. The server does not count this as a use of the key.
+    /// Opens a lock for reading. Other locks may be open at the same time. The server does not count this call as a use of the key.
     pub(crate) fn peek(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
         Key::peek(ctx, name).map(|key| Self::of(ctx, key))
     }
@@ -66,7 +66,7 @@ impl<'a> LockKey<'a> {
         self.key.value()
     }
 
-    /// Returns the end of the latest lease, which the server has to look up.
+    /// Returns the end of the lease that ends last: the end of the key's TTL, which the server has to look up.
     pub(crate) fn deadline(&self) -> Deadline {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
@@ -139,7 +139,8 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Sets the end of the latest lease, as `LOCK.APPLY` says, and replicates nothing. Does nothing if the lock is free.
+    /// Sets the end of the key's TTL, which moves all leases, as `LOCK.APPLY` says, and replicates nothing. Does nothing if the lock is
+    /// free.
     pub(crate) fn store_lease(&mut self, deadline: Deadline) {
         if self.key.value().is_some() {
             self.set_deadline(deadline);

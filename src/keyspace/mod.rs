@@ -1,7 +1,7 @@
 //! Locks as keys: the native type `lockstate`, whose TTL is the lease, and the effects that carry changes to replicas and files.
 //!
 //! An effect has the state of a lock after a change (the owner, the fence, the holds and the absolute deadline), never the request. So a
-//! replica needs no clock and decides nothing, and applying an effect twice does no harm.
+//! replica makes no decision by its own clock, and applying an effect twice does no harm.
 
 mod effects;
 mod encoding;

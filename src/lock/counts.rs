@@ -11,7 +11,7 @@ pub(super) struct Counts([u8; 7]);
 impl Counts {
     const MOST_HOLDS: u32 = (1 << (u64::BITS - 8 - Fence::BITS)) - 1;
 
-    /// Stands for no grant, because no grant has the fence 0.
+    /// Stands for no grant: no grant has the fence 0.
     pub(super) const NONE: Self = Self([0; 7]);
 
     /// Packs a fence and a number of holds. Returns `None` if there are more than 7 holds.

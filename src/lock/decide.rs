@@ -1,4 +1,4 @@
-//! Decides what a command does to a lock, from the state of the lock alone. Nothing here changes the lock.
+//! Decides what a command does to a lock, from the lock's state, the command, the limits and the time. Nothing here changes the lock.
 
 use std::sync::Arc;
 
@@ -197,7 +197,7 @@ fn acquire_held(
     ask.check_slot(held.grant)?;
     let its_own = held.grant.slot();
     let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
-    // If the grant gets its first slot, this counts as an upgrade, because like an upgrade, it is refused because of another holder: one
+    // If the grant gets its first slot, this counts as an upgrade, because here, too, another holder can be the reason to refuse it: one
     // that has the slot.
     let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
     if upgrade && (slot == Some(None) || !others.have_room_for(ask.room.min(held.grant.room()))) {
@@ -215,7 +215,7 @@ fn acquire_held(
 }
 
 /// Returns the new deadline of a grant after a re-entry or the renewal of a session: `lease` ms from now, within the grant's limits, and
-/// never before the present deadline.
+/// never before the present deadline. If the module must not make leases longer now, returns the present deadline.
 pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Millis) -> Deadline {
     if !limits.may_lengthen {
         return held.deadline;
@@ -267,8 +267,8 @@ pub(crate) fn decide_extend(
     within_age(held.grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
 }
 
-/// Returns the end of a lease that begins now; `None` if the grant has reached its maximum age. The maximum age includes its last
-/// millisecond, as a key's TTL does.
+/// Returns the end of a lease of `lease` ms that begins now, within the grant's limits; `None` if the grant is past its maximum age. The
+/// age includes its last millisecond, as a key's TTL does, and the expiry slack.
 pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Millis) -> Option<Deadline> {
     Some(lease_from(now, lease, grant, limits))
         .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.expiry_slack)))

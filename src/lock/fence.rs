@@ -28,7 +28,7 @@ impl Fence {
         self.0 as Micros
     }
 
-    /// Returns when the grant was made, in ms since 1970.
+    /// Returns `granted_at` in ms since 1970.
     pub(super) fn millis(self) -> Millis {
         self.granted_at() / 1000
     }

@@ -42,7 +42,7 @@ pub(crate) struct Full {
     fence: Fence,
     pub(super) holds: u32,
     pub(super) room: Room,
-    /// The slot (the number of the permit). `None` if the grant has no slot, or is exclusive and has the first slot.
+    /// The slot (the number of the permit), if it is stored. An exclusive grant without a stored slot has the first slot.
     pub(super) slot: Option<Slot>,
     pub(super) made: Millis,
     extras: Option<Arc<Extras>>,
@@ -76,8 +76,8 @@ impl Full {
         })
     }
 
-    /// Makes the grant that a primary or a file describes; `None` if the grant may not have its slot (see `Slot::fits`). A grant that seems
-    /// to be made more than `SKEW` after `now` (both in ms) counts as made at `now`.
+    /// Makes the grant that a primary or a file describes; `None` if its slot does not fit its room (see `Slot::fits`). If `made` is more
+    /// than `SKEW` ms after `now`, the grant counts as made at `now`.
     pub(crate) fn received(mut self, now: Millis) -> Option<Grant> {
         if self.made > now.saturating_add(SKEW) {
             self.made = now;
@@ -86,7 +86,7 @@ impl Full {
     }
 }
 
-/// A change of a grant, without its lease. `None` leaves a field as it is.
+/// A change of a grant, except for its lease. A field that is `None` stays as it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GrantChange<'a> {
     pub(crate) holds: Option<u32>,
@@ -112,14 +112,14 @@ pub(crate) trait Mover {
     fn moved_bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]>;
 }
 
-/// How many ms the clock of another server, which gave a fence, may be ahead of this server's clock.
+/// By how many ms the clock of another server, which made a grant, is allowed to be ahead of this server's clock.
 const SKEW: Millis = 1000;
 
 const _: () = assert!(size_of::<Grant>() == 24);
 
 impl Grant {
-    /// Makes a grant with `holds` holds (at least 1), which was made at `made`, in ms since 1970. This is also the time of the fence (see
-    /// `Fence::granted_at`), unless fences run ahead of the clock.
+    /// Makes a grant with `holds` holds, which must be at least 1. `made` is when the grant was made, in ms since 1970. This is also the
+    /// time of the fence (see `Fence::granted_at`), unless fences run ahead of the clock.
     #[inline]
     pub(crate) fn new(
         owner: Owner<'_>,
@@ -170,8 +170,7 @@ impl Grant {
     }
 
     /// Makes the grant that a primary or a file describes. `made` is when the grant was made, in ms since 1970; `None` means at the time of
-    /// its fence (see `Fence::granted_at`). A grant that seems to be made more than `SKEW` after `now` (both in ms) counts as made at
-    /// `now`.
+    /// its fence (see `Fence::granted_at`). If `made` is more than `SKEW` ms after `now`, the grant counts as made at `now`.
     pub(crate) fn received(
         owner: Owner<'_>,
         fence: Fence,
@@ -270,7 +269,7 @@ impl Grant {
         self.explicit_slot().or(self.room().is_exclusive().then_some(Slot::FIRST))
     }
 
-    /// Returns the slot; `None` if the grant has no slot, or is exclusive and has the first slot.
+    /// Returns the slot, if it is stored. An exclusive grant without a stored slot has the first slot.
     pub(crate) fn explicit_slot(&self) -> Option<Slot> {
         self.full()?.slot
     }
@@ -299,8 +298,8 @@ impl Grant {
         Some(self.made()).filter(|&made| made != self.fence().millis())
     }
 
-    /// Returns the latest deadline that an extension, a re-entry or a session may set. This is when the grant reaches its own maximum age
-    /// or `max_hold`, the maximum age of all grants in ms, whichever is first.
+    /// Returns the latest deadline that an extension, a re-entry or a session may set. This is when the grant reaches its own maximum age,
+    /// or the maximum age of all grants (`max_hold`, in ms), whichever is first; `Never` if there is neither.
     pub(super) fn limit(&self, max_hold: Option<Millis>) -> Deadline {
         match self.max_hold().into_iter().chain(max_hold).min() {
             Some(age) => Deadline::after(self.made(), age),

@@ -1,4 +1,5 @@
-//! An ordered map that takes little memory while it has few entries: a sorted array while it has at most 32 entries, and else a tree.
+//! An ordered map that takes little memory while it has few entries. It is a sorted array until it has more than 32 entries, and then a
+//! tree until it has only 16.
 //!
 //! Redis stores sorted sets in a similar way: a small set is a listpack, and becomes a skip list when it grows. A tree's node has room for
 //! 11 entries, but most shared locks have two or three holders.
@@ -177,7 +178,7 @@ impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
     }
 }
 
-/// Two maps are equal if they have the same entries, also if only one is a tree.
+/// Two maps are equal if they have the same entries, even if only one of them is a tree.
 impl<K: PartialEq, V: PartialEq> PartialEq for Map<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -261,7 +262,7 @@ mod tests {
         assert!((16..32).all(|key| is_array(true, key)));
     }
 
-    /// A map that shrinks gives memory back, but not at once, because an entry may often go and come back.
+    /// A map that shrinks gives memory back, but not at once, because a removed entry often comes back.
     #[test]
     fn an_array_has_room_for_little_more_than_it_has() {
         let mut map = Map::default();

@@ -1,9 +1,9 @@
 //! The rules of one lock: how one or several owners acquire, re-enter, extend and release it, when a grant lapses, and which fence a grant
 //! gets.
 //!
-//! All code in this folder depends only on its arguments: it uses no Redis, no clock and no `unsafe`. A decision (`decide_acquire`, ...)
-//! reads the state of the lock and returns what to do, and the caller stores the result. So a refused command can't leave a half-made
-//! change, and all code here runs in tests without a server.
+//! All code in this folder, except `Owner::random`, depends only on its arguments: it uses no Redis, no clock and no `unsafe`. A decision
+//! (`decide_acquire`, ...) reads the state of the lock and returns what to do, and the caller stores the result. So a refused command can't
+//! leave a half-made change, and all code here runs in tests without a server.
 
 mod counts;
 mod decide;

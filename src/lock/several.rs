@@ -21,7 +21,7 @@ pub(crate) struct Several {
     slots: Slots,
 }
 
-/// Returns the end of a lease after the latest of all leases has been moved from `latest` to `until`.
+/// Returns the end to which `deadline` moves when the latest end of all leases moves from `latest` to `until`.
 fn moved(deadline: Deadline, latest: Deadline, until: Deadline) -> Deadline {
     match (deadline, latest, until) {
         (_, latest, until) if latest == until => deadline,
@@ -29,7 +29,7 @@ fn moved(deadline: Deadline, latest: Deadline, until: Deadline) -> Deadline {
         (Deadline::At(at), Deadline::At(latest), Deadline::At(until)) => {
             Deadline::At(at.saturating_add(until.saturating_sub(latest)))
         }
-        // Either the latest lease or this lease had no end before, and now has an end.
+        // The latest end, or the end of this lease, was `Never`. Now every lease has an end.
         (deadline, Deadline::Never, until) => deadline.min(until),
         (Deadline::Never, ..) => until,
     }
@@ -48,7 +48,7 @@ impl Several {
         self.grants.len()
     }
 
-    /// Returns the latest stored end of all leases. After a change, the key's TTL is to be set to this end.
+    /// Returns the latest stored end of all leases. After a change of the grants, the key's TTL is to be set to this end.
     pub(super) fn until(&self) -> Deadline {
         self.deadlines.last().map_or(Deadline::Never, |((deadline, _), ())| *deadline)
     }
@@ -115,7 +115,7 @@ impl Several {
         UsedSlots::Several(&self.slots)
     }
 
-    /// Adds a grant beside the other grants, in place of an earlier grant of its owner.
+    /// Adds a grant beside the other grants. If its owner already has a grant, replaces that grant.
     pub(super) fn put(&mut self, grant: Grant, deadline: Deadline) {
         let owner = grant.owner().into_owned();
         let earlier = self.owners.get(&owner).copied().and_then(|fence| self.end(fence));
@@ -123,11 +123,11 @@ impl Several {
             Some(earlier) => grant.with_age_of(earlier),
             None => grant,
         };
-        // No two grants may have the same fence, whatever a file says.
+        // Two grants must not have the same fence, whatever a file says.
         self.end(grant.fence());
-        // No two grants may have the same slot, either. `slots` does not have the slot 1 that exclusive grants have without storing it. If
-        // somebody has altered a file, a lock may have an exclusive grant beside a grant that stores slot 1. The end of the exclusive grant
-        // then must not free this slot.
+        // Two grants must not have the same slot, either. `slots` does not have the slot 1 that an exclusive grant has without storing it.
+        // In an altered file, such a grant may be beside a grant that stores slot 1. Then the end of the exclusive grant must not free the
+        // other grant's slot.
         let grant = match grant.explicit_slot() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {
@@ -145,7 +145,7 @@ impl Several {
         self.grants.insert(grant.fence(), (grant, deadline));
     }
 
-    /// Changes the grant with this fence, if there is one.
+    /// Changes the grant with this fence, if there is one, and sets the end of its lease to `deadline`.
     pub(super) fn update(&mut self, fence: Fence, change: GrantChange<'_>, deadline: Deadline) {
         if let Some(mut grant) = self.end(fence) {
             grant.change(change);
@@ -170,7 +170,7 @@ impl Several {
         Some(grant)
     }
 
-    /// If only one grant is left, removes it, and returns it.
+    /// If only one grant is left, takes it out and returns it. After that, the caller must drop this `Several`.
     pub(super) fn last_one(&mut self) -> Option<Grant> {
         if self.count() > 1 {
             return None;

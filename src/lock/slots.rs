@@ -69,7 +69,8 @@ impl SlotRequest {
 /// The slots of the holders of a lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UsedSlots<'a> {
-    /// The slot of the only holder, if it has one. For a caller that asks only about one slot: that slot, if one of several holders has it.
+    /// The slot of the only holder, if it has one. `DETECT`, which asks about one slot only, also uses this for several holders: that slot,
+    /// if one of them has it.
     One(Option<Slot>),
     Several(&'a Slots),
 }
@@ -116,7 +117,7 @@ impl Slots {
         }
     }
 
-    /// Marks a free slot as used.
+    /// Marks a slot as used. The slot must be free.
     pub(super) fn add(&mut self, slot: Slot) {
         let before = slot.previous().and_then(|previous| self.run_of(previous));
         let last = slot.next().and_then(|next| self.0.remove(&next));

@@ -5,8 +5,9 @@ use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Mover, Others, Ow
 
 /// The value of a held lock's key: one grant, whose lease is the TTL of the key, or several grants.
 ///
-/// With several grants, the TTL is the latest lease, and the other leases are stored relative to the latest. So a command that moves the
-/// TTL (`PEXPIRE`, `PERSIST`, `RESTORE`) moves all leases by the same amount. In the methods here, `until` is the end of the present TTL.
+/// With several grants, the TTL is the lease that ends last. Each other lease ends as long before this lease as its stored end is before
+/// the latest stored end. So a command that moves the TTL (`PEXPIRE`, `PERSIST`, `RESTORE`) moves the ends of all leases by the same
+/// amount. In the methods here, `until` is the end of the present TTL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Value {
@@ -90,8 +91,8 @@ impl Value {
         }
     }
 
-    /// Returns the end of the lease of the grant with this fence; `None` if there is no such grant, or its lease ended before `now`. The
-    /// lease of a single grant ends with the key's TTL, at `until`.
+    /// Returns the end of the lease of the grant with this fence; `None` if there is no such grant, or if it is one of several and its
+    /// lease ended before `now`. (The server itself ends the lease of a single grant.)
     pub(crate) fn deadline_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
         let deadline = self.with_fence(fence, || until)?.deadline;
         Some(deadline).filter(|deadline| self.is_one() || *deadline >= Deadline::At(now))
@@ -129,7 +130,8 @@ impl Value {
         }
     }
 
-    /// Adds a grant beside the other grants, in place of an earlier grant of its owner. Returns the end to which the TTL is to be set.
+    /// Adds a grant beside the other grants. If its owner already has a grant, replaces that grant. Returns the end to which the TTL is to
+    /// be set.
     pub(crate) fn put(&mut self, grant: Grant, deadline: Deadline, until: Deadline) -> Deadline {
         match self {
             Self::One(held) if held.owner() == grant.owner() => {
@@ -151,7 +153,8 @@ impl Value {
         }
     }
 
-    /// Changes the grant with this fence, if there is one. Returns the end to which the TTL is to be set.
+    /// Changes the grant with this fence, if there is one, and sets the end of its lease to `deadline`. Returns the end to which the TTL is
+    /// to be set.
     pub(crate) fn update(
         &mut self,
         fence: Fence,
@@ -173,7 +176,7 @@ impl Value {
         }
     }
 
-    /// Ends the grant with this fence. Returns the end to which the TTL is to be set; `None` if this was the only grant.
+    /// Ends the grant with this fence, if there is one. Returns the end to which the TTL is to be set; `None` if this was the only grant.
     pub(crate) fn end(&mut self, fence: Fence, until: Deadline) -> Option<Deadline> {
         match self {
             Self::One(grant) => Some(until).filter(|_| grant.fence() != fence),

@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout};
 /// The alignment in bytes that every block from the server has.
 const ALIGNED: usize = align_of::<usize>();
 
-/// The allocator `A`, with any alignment.
+/// The allocator `A`, but each block has the alignment that its layout asks for.
 pub(crate) struct Aligning<A>(pub(crate) A);
 
 // SAFETY: if the server aligns a block well enough by itself, `alloc` returns the server's block. Otherwise `alloc` returns an aligned part

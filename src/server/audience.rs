@@ -1,12 +1,12 @@
 //! Finds out whether anybody receives what this server replicates: a replica, a backlog for a replica that comes back, an append-only file,
 //! or another node of the cluster.
 //!
-//! Preparing an effect (a command that carries a change) takes about a third of the instructions of an acquire and a release, and if nobody
-//! listens, the server drops the effect. So the module then prepares none. The module API does not say whether anybody listens. The result
-//! "nobody" must be right, because an effect that is not replicated is lost. Somebody begins to listen
+//! Preparing an effect (a command that carries a change) takes about a third of the instructions of an acquire and a release. If nobody
+//! listens, the server drops the effect, so the module prepares no effects while nobody listens. The module API does not say whether
+//! anybody listens. The result "nobody" must be right, because an effect that is not replicated is lost. Somebody begins to listen
 //!
 //! - with a fork: a first replica, or an append-only file that is turned on, gets a snapshot from a forked child, and needs all effects
-//!   after the fork. (A replica that needs no snapshot uses a backlog, so somebody listened already.)
+//!   after the fork. (A replica that needs no snapshot goes on from a backlog, and a backlog already counts as somebody who listens.)
 //! - when this server changes its role: from primary to replica, or from replica to primary.
 //!
 //! The server reports both as events before the next command runs. (`events` receives the change of role, because a module has only one
@@ -70,7 +70,7 @@ unsafe extern "C" fn forked(
     begin();
 }
 
-/// The callback for the server's cron calls this function. If a check is due, checks whether somebody listens.
+/// Called by the callback for the server's cron. If a check is due, finds out and notes whether somebody still listens.
 pub(super) fn on_cron(ctx: &Ctx<'_>) {
     if listens() && NEXT_CHECK.load(Ordering::Relaxed) <= since_boot() {
         guard(c"look", || {

@@ -1,8 +1,9 @@
-//! Blocked clients: the server sends no reply to their command until the module unblocks them, their time is up, or they go away.
+//! Blocked clients: the server sends such a client no reply to its command until the module, an operator or the server itself unblocks the
+//! client.
 //!
-//! Each client is blocked on a key. So the server itself sends the client away when it is demoted (`-UNBLOCKED`) or loses the key's hash
-//! slot (`-MOVED`), and `CLIENT UNBLOCK` works. The module unblocks one chosen client at a time. The module does not signal the key as
-//! ready, because the server would then call the module for every client that is blocked on the key.
+//! Each client is blocked on a key, so that a server that loses the key's hash slot sends the client away (`-MOVED`). A server that is
+//! demoted sends away all blocked clients (`-UNBLOCKED`), and `CLIENT UNBLOCK` works, too. The module unblocks one chosen client at a time.
+//! The module does not signal the key as ready, because the server would then call the module for every client that is blocked on the key.
 
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
@@ -22,10 +23,11 @@ pub(crate) trait BlockedEvents {
     /// (`CLIENT UNBLOCK ... TIMEOUT`).
     fn reply(ctx: &Ctx<'_>, number: NonZeroU64);
 
-    /// The client disconnected, or the server has sent it away with an error. No reply can reach the client any more.
+    /// The client disconnected, the server has sent it away with an error, or `reply` panicked. So the client can't learn its answer any
+    /// more.
     fn departed(number: NonZeroU64);
 
-    /// The server is done with this client. `gone` says that the client had disconnected, or been sent away, before.
+    /// The server is done with this client. `gone` is true if the client had disconnected, or been sent away, before.
     fn finished(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool);
 
     /// The last callback for a client, which follows `finished` even if `finished` panicked. The client's handle is invalid from now on.
@@ -72,7 +74,7 @@ impl BlockedClient {
     /// Makes the server call `BlockedEvents::reply` for the client, before this function returns or, on some servers, before the event loop
     /// sleeps. Does nothing for a client that is gone.
     pub(crate) fn unblock(self) {
-        // SAFETY: the handle is valid until `freed`, and whoever keeps the handle forgets it then.
+        // SAFETY: the handle is valid until `freed` is called, and whoever keeps the handle drops it at that call.
         unsafe { api!(RedisModule_UnblockClient(self.0.as_ptr(), std::ptr::null_mut())) };
     }
 }
@@ -153,8 +155,8 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
     guard(c"free-client", || number(private).map(E::freed));
 }
 
-/// Whether the reply to a blocked client has certainly reached the client. The server must be done with the client. `unblocked` says that
-/// `BlockedClient::unblock` caused the reply.
+/// Whether the reply to a blocked client was certainly sent, on a connection that is still open. The server must be done with the blocked
+/// client. `unblocked` must be true if `BlockedClient::unblock` caused the reply.
 pub(crate) fn reply_arrived(client: u64, unblocked: bool) -> bool {
     client_exists(client) && !(unblocked && kind::keeps_replies())
 }

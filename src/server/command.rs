@@ -18,7 +18,7 @@ pub(crate) trait Command {
     const DEFINITION: Definition;
     type Error: ErrorReply;
 
-    /// Replies to the command, or returns an error. After an error, nothing has been sent or changed.
+    /// Replies to the command, or returns an error. A command that returns an error must not have replied, or done what the client asked.
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Self::Error>;
 }
 

@@ -1,4 +1,4 @@
-//! The module's own context, for calls to the server (such as starting a timer) that need a context where no callback has one.
+//! The module's own context, for calls to the server (such as starting a timer) from code that has no callback's context.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

@@ -8,8 +8,8 @@ use redis_module::raw;
 use super::guard::guard;
 use super::{Arg, Ctx, audience, step};
 
-/// Callbacks for the server's events. An event may come in the middle of a change of keys, so a callback may note the event, but not touch
-/// any key.
+/// Callbacks for the server's events. An event may come in the middle of a change of keys. So a callback may only note the event, and must
+/// not open any key (except in `restored`).
 pub(crate) trait KeyspaceEvents {
     /// A key of the selected database has expired.
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>);
@@ -138,7 +138,7 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
         if event == c"restore" {
             E::restored(&ctx, key);
         }
-        // Valkey without the fix valkey-io/valkey#4024 uses the client that sent the command for this callback, and leaves the client in
+        // Valkey without the fix valkey-io/valkey#4024 runs this callback with the client that sent the command, and leaves this client in
         // the database of the last event. After a `MOVE`, this is the database that the key has moved to, so this code selects the client's
         // own database again.
         if event == c"move_from" {

@@ -12,9 +12,9 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs the body of a callback. If the body panicked, returns `None`, and logs the callback's name and the panic's message.
+/// Runs the body of a callback. If the body panics, returns `None`, and logs the callback's name and the panic's message.
 ///
-/// Later callbacks see the state that a panic left behind, so callbacks change state last.
+/// Later callbacks see the state that a panic left behind, so a callback should change state last.
 pub(super) fn guard<R>(callback: &'static CStr, body: impl FnOnce() -> R) -> Option<R> {
     let result = catch_unwind(AssertUnwindSafe(|| {
         #[cfg(debug_assertions)]

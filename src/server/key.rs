@@ -13,20 +13,21 @@ pub(crate) struct WrongType;
 
 /// An open key that has a value of type `T`, or does not exist. Dropping this value closes the key.
 ///
-/// At most one `Key` with the same name may be open for writing at a time. So nothing else refers to the value while `value_mut` lends it.
+/// The caller must not open two `Key`s with the same name for writing at the same time. So nothing else refers to the value while
+/// `value_mut` lends it.
 ///
-/// If something else removes the value from the keyspace meanwhile, the key is lost. A lost key looks absent, and its methods change
-/// nothing.
+/// If something else removes the value from the keyspace while the key is open, the key is lost. A lost key looks absent, and its methods
+/// change nothing.
 pub(crate) struct Key<'a, T: NativeType> {
     name: Arg<'a>,
-    /// The handle, which is null if the key is lost, and the value in the keyspace, which is null if the key is absent or lost. The value
-    /// is kept here to save calls to the server.
+    /// The handle, which is null if the key is lost (or absent and open for reading), and the value in the keyspace, which is null if the
+    /// key is absent or lost. The value is kept here to save calls to the server.
     open: &'static OpenKey,
     holds: PhantomData<T>,
 }
 
 impl<'a, T: NativeType> Key<'a, T> {
-    /// Opens a key for reading. An expired key looks absent.
+    /// Opens a key for reading. An expired key looks absent, and on a primary, the server first deletes it, with an event and replication.
     pub(crate) fn read(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ, false)
     }

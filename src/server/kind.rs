@@ -41,8 +41,9 @@ pub(super) enum GetKeys {
 }
 
 /// Returns how this server finds the keys of a command whose keys have no fixed places. Without a cluster, the server uses the description
-/// of the command. In a cluster, Valkey and Redis before 8.5 call the command to ask for its keys, before they redirect a client (Redis 8.6
-/// does not call it, and 8.2 and 8.4 were not tried). Since Valkey 8, and after Redis 8.0, I/O threads make this call.
+/// of the command. In a cluster, Valkey, and Redis before 8.5, call the command to ask for its keys, before they redirect a client. (Redis
+/// 8.6 does not. 8.2 and 8.4 were not tried, and are taken to do so.) In Valkey 8 and later, and in Redis after 8.0, I/O threads make this
+/// call.
 pub(super) fn get_keys(ctx: &Ctx<'_>) -> GetKeys {
     let redis = REDIS.load(Ordering::Relaxed);
     if !ctx.is_cluster() || redis >= number((8, 5)) {

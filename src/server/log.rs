@@ -18,7 +18,8 @@ pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
         LogLevel::Warning => c"warning",
     };
     let mut text = String::with_capacity(line.len() + 1);
-    // This is the fast path, because nearly all lines need no escape. Most lines are not even written, because of the server's `loglevel`.
+    // Nearly all lines need no escape, and take this fast path. Work on a line is often in vain, because the server's `loglevel` keeps most
+    // lines out of the log.
     if line.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
         text.push_str(line);
     } else {

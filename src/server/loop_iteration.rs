@@ -1,9 +1,9 @@
-//! Shows whether two moments are in the same iteration of the event loop, however long the process waited for a processor in between.
+//! Shows whether the event loop has slept between two moments, however long the process waited for a processor in between.
 
 use std::mem::MaybeUninit;
 
 /// The number of times the calling thread has gone to sleep by itself (its voluntary context switches). An event loop sleeps between
-/// iterations, never within one.
+/// iterations, and hardly ever within one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoopIteration(i64);
 

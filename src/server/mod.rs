@@ -2,11 +2,12 @@
 //!
 //! This folder knows nothing about locks. All its files rely on these facts:
 //!
-//! - The server runs every callback of a module on one thread at a time, under its global lock, and passes pointers that stay valid until
-//!   the callback returns. The types here borrow from those pointers, so that nothing taken from a callback outlives the callback.
+//! - The server runs the callbacks of a module one at a time, under its global lock (only `free` may also run on a background thread), and
+//!   passes pointers that stay valid until the callback returns. The types here borrow from those pointers, so that nothing taken from a
+//!   callback outlives the callback.
 //! - `load` refuses to load the module if one of the required functions is absent. Whether the server has a newer function is checked at
 //!   run time, never by version number.
-//! - No panic crosses into the server: every callback runs inside `guard`.
+//! - No panic crosses into the server: every callback runs inside `guard`, except for code that can't panic.
 
 #![allow(unsafe_code)]
 

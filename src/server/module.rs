@@ -12,7 +12,7 @@ pub(crate) struct Module {
     /// The version that `MODULE LIST` shows.
     pub(crate) version: i32,
     pub(crate) types: &'static [TypeSpec],
-    /// The module's own ACL category, if the server allows one.
+    /// The name of the module's own ACL category, which not every server lets the module make.
     pub(crate) category: &'static CStr,
     pub(crate) commands: &'static [CommandSpec],
     pub(crate) configs: &'static [&'static NumericConfig],

@@ -31,8 +31,8 @@ pub(crate) trait NativeType: Sized + Send + 'static {
 
     fn digest(&self, digest: &mut Digest);
 
-    /// Saves data that belongs to no key. A file for which this function writes nothing can be loaded without the module. Servers before
-    /// 7.2 don't call this function.
+    /// Saves data that belongs to no key. If this function writes nothing, a file without keys of this type can be loaded without the
+    /// module. Servers before 7.2 don't call this function.
     fn save_aux(rdb: &mut RdbWriter);
 
     /// Reads what `save_aux` wrote. An error is handled as in `load`.
@@ -219,8 +219,8 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     }
 }
 
-/// Reports a value that something other than the module removed. The function is not inlined, so that the module's own deletions, which do
-/// not call it, stay fast.
+/// Reports that something other than the module is removing this value. The function is not inlined, so that the module's own deletions,
+/// which do not call it, stay fast.
 ///
 /// # Safety
 ///

@@ -45,9 +45,9 @@ impl RdbReader {
         self.check().map(|()| bytes)
     }
 
-    /// Whether a client sent the value (`RESTORE`), so that the value may be anything. Otherwise it comes from a file, a primary, or the
-    /// node from which a hash slot is imported. (A writable replica can't tell clients from its primary, and treats all values like those
-    /// of its primary.)
+    /// Whether a client sent the value (`RESTORE`). Such a value can be anything. Other values come from a file, a primary, or the node
+    /// from which a hash slot is imported. (A writable replica can't tell clients from its primary, and treats all values like those of its
+    /// primary.)
     pub(crate) fn is_from_client(&self) -> bool {
         const FROM_ELSEWHERE: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING
             | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING

@@ -12,8 +12,8 @@ use super::{Arg, Ctx, detached};
 
 /// A callback for acknowledgements of replicas.
 pub(crate) trait AckEvents {
-    /// A replica has sent an acknowledgement (`REPLCONF ACK`). The server notes the acknowledgement only after this call, so
-    /// `Ctx::replicas` does not return the new offset before the commands that have already arrived are done.
+    /// A replica's acknowledgement (`REPLCONF ACK`) has arrived, but the server has not run this command yet. `Ctx::replicas` returns the
+    /// new offset only after that, so the callback should set a timer to call it.
     fn acked();
 }
 

@@ -12,7 +12,7 @@
 //! - no step begins within another step.
 //!
 //! Before the server frees the value of a lock, it reports that the value leaves the keyspace (see `native_type`). The server also reports
-//! expired keys, swapped databases and flushes (see `events`), but it reports a flush only when the values are gone.
+//! expired keys, swapped databases and flushes (see `events`), but it reports a flush only after the values are gone.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -49,8 +49,8 @@ unsafe impl Sync for Now {}
 pub(crate) struct Step(());
 
 impl Step {
-    /// Begins a step, before its keys are opened. Returns `None` if a step already runs, because another module called this module in the
-    /// middle of a step.
+    /// Begins a step. Must be called before the step opens its keys. Returns `None` if a step already runs, because another module called
+    /// this module in the middle of a step.
     #[inline(always)]
     pub(crate) fn begin() -> Option<Self> {
         if NOW.phase.get() != Phase::Idle {
@@ -60,8 +60,8 @@ impl Step {
         Some(Self(()))
     }
 
-    /// Opens the keys of a step again, after something else changed keys while they were opened. The keys that were opened before must not
-    /// be used any more. Returns `None` if something else changes keys during each try, and an error if `open` fails.
+    /// Opens the keys of a step again, after something else changed keys during the first try. The keys from the first try must not be used
+    /// any more. Returns `None` if something else changes keys during each try, and an error if `open` fails.
     #[cold]
     #[inline(never)]
     pub(crate) fn open_again<K, E>(&self, mut open: impl FnMut() -> Result<K, E>) -> Result<Option<K>, E> {
@@ -96,7 +96,7 @@ pub(super) fn disturb() {
     }
 }
 
-/// Runs `body`, which deletes this value. Meanwhile, `is_ours` tells that the module itself deletes the value.
+/// Runs `body`, which must delete this value. Meanwhile, `is_ours` is true for the value.
 #[inline(always)]
 pub(super) fn delete(value: *mut c_void, body: impl FnOnce()) {
     /// Clears `ours`, even if `body` panics, because another value may later have the same address.

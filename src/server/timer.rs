@@ -19,7 +19,8 @@ pub(crate) trait TimerTask: Sized {
     }
 }
 
-/// The time in ms after which a timer whose task panicked fires again. The pause is long, because the cause may still be there.
+/// The time in ms after which a timer whose task panicked fires again. The pause is long, because the cause of the panic may still be
+/// there.
 pub(crate) const AFTER_PANIC: i64 = 100;
 
 /// The longest delay of a timer in ms: a day. The server multiplies the delay without a check, and an overflow would stop all its timers.

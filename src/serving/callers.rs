@@ -56,7 +56,7 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
 }
 
 /// Returns the address for messages to the client of the running command: the client's user and this channel. Returns an error if the user
-/// may not use the channel, if a script runs the command, or on a replica, which hands no lock over.
+/// has no right to the channel, if a script runs the command, or if this server is a replica, which hands no lock over.
 pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>, Error> {
     if ctx.is_replica() {
         Err(Error::NotifyOnReplica)

@@ -10,7 +10,7 @@ use crate::server::{Ctx, ServerCell, Timer, TimerTask, fire, lease_start, ran, s
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
 /// The time in ms between heartbeats. The server's cron, which usually runs ten times a second, makes the heartbeats. If the cron runs too
-/// rarely, a timer makes the heartbeats. The cron then checks this timer, which fires late if the wall clock is set back.
+/// rarely, a timer makes the heartbeats. If this timer is late, the cron sets it anew, because the wall clock may have been set back.
 const BEAT: Millis = 250;
 
 static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());

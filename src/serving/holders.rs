@@ -1,4 +1,4 @@
-//! Looks up the holders of any lock with waiters, also if the running command does not name the lock's key. The server does not count the
+//! Looks up the holders of any lock with waiters, even if the running command does not name the lock's key. The server does not count the
 //! lookup as a use of the key.
 
 use super::table::TABLE;

@@ -29,7 +29,7 @@ pub(super) fn left_by() -> Option<Owner<'static>> {
 }
 
 /// An owner has given up a request for several locks with a `LOCK.LEAVE` that names one of these locks. Runs `LOCK.SETTLE` for the other
-/// locks of which the request had got grants.
+/// locks that the request had been granted.
 pub(super) fn leave_others(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
     let keys = ids.iter().map(|id| id.key.as_ref());
@@ -124,7 +124,7 @@ impl Host for Server<'_> {
                 waiting::settle(lock, now);
                 Ok(())
             };
-            // This step sets no timers, because `tick` sets the timers when all work that is due has been done.
+            // This step sets no timers, because the timer that runs now sets them at its end (see `tick`).
             self.ctx.with_string(&id.key, |key| _ = OpenLock::step(self.ctx, key, settle, |_| ()));
         }
     }

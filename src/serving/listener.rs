@@ -1,5 +1,5 @@
-//! Listens to the server's events. An event may come in the middle of a change of keys, so the listener touches no key, but only notes the
-//! event and sets a timer.
+//! Listens to the server's events. An event may come in the middle of a change of keys, so the listener changes no key. It notes the event,
+//! and leaves all changes of keys to a timer.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -47,9 +47,9 @@ impl ValueEvents<Value> for ServerEvents {
     }
 }
 
-/// Asks the server for events about changed keys, from now on. Only these events tell the module that somebody has shortened a lease on
-/// which a waiter or a session depends, or that a client's payload has become a key. The events cost time, so the module asks for them only
-/// when somebody first waits, a session first begins, or a client first sends a payload.
+/// Subscribes to events about changed keys, unless this has already been done. Only these events tell the module that somebody has
+/// shortened a lease on which a waiter or a session depends, or that a client's payload has become a key. The events cost time, so the
+/// module subscribes only when somebody first waits, a session first begins, or a client first sends a payload.
 pub(super) fn listen(ctx: &Ctx<'_>) {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if !LISTENING.swap(true, Ordering::Relaxed) {

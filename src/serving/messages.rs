@@ -19,7 +19,7 @@ fn user_and_channel(address: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Publishes a message, unless its user has lost the right to the channel. Returns whether somebody may have received the message. In a
-/// cluster, somebody may always have received a published message, because this server knows only its own subscribers.
+/// cluster, this is so for every published message, because this server knows only its own subscribers.
 pub(super) fn publish(ctx: &Ctx<'_>, message: &Message) -> bool {
     let (user, channel) = user_and_channel(&message.channel.address);
     let may = ctx.user_may_publish(user, channel);

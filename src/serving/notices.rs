@@ -1,5 +1,5 @@
 //! Writes lines for operators into the log: about long waits, about lapses of locks with waiters, and about refused payloads of clients. Of
-//! each kind, the log gets only a few lines in a second.
+//! each kind, only a few lines in a second get the level notice or warning.
 
 use super::holders::{HolderInfo, Holders, holders_of};
 use super::table::{TABLE, now};
@@ -12,7 +12,8 @@ static WAITS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static LAPSES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
-/// Returns the number of a lock's waiters, and the log level for a lapse of this lock.
+/// Returns the number of a lock's waiters, and the log level for a lapse of this lock. If there are waiters, the lapse counts for the rate
+/// limit.
 pub(super) fn lapse_notice(at: LockRef<'_>) -> (usize, LogLevel) {
     match TABLE.with(|table| table.locks.lock(at).waiters()) {
         0 => (0, LogLevel::Verbose),
@@ -21,14 +22,14 @@ pub(super) fn lapse_notice(at: LockRef<'_>) -> (usize, LogLevel) {
     }
 }
 
-/// Returns the log level for the refused payload of a client.
+/// Returns the log level for the refused payload of a client, which counts for the rate limit.
 pub(super) fn refusal_level() -> LogLevel {
     let may = REFUSALS.with(|refusals| refusals.take(now().millis()));
     if may { LogLevel::Warning } else { LogLevel::Verbose }
 }
 
-/// Logs the waits that since the last call have lasted longer than the setting `lock.log-wait`, and the number of lines that the rate
-/// limits left out.
+/// Logs the waits that have become as long as the setting `lock.log-wait` since the last call, and the number of lines that the rate limits
+/// left out.
 pub(super) fn write_to_log(ctx: &Ctx<'_>) {
     let now = now();
     if let limit @ 1.. = config::LOG_WAIT.get() {

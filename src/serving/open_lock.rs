@@ -84,7 +84,7 @@ impl<'a> OpenLock<'a> {
         self.here(|table, at| table.locks.recheck_by(at, now));
     }
 
-    /// Closes the lock. The result publishes the events of the step.
+    /// Closes the lock. The caller has to call `publish` on the result.
     #[inline(always)]
     pub(super) fn close(self) -> Closed<'a> {
         let Self { lock, table_used, first, more, .. } = self;
@@ -102,7 +102,7 @@ pub(super) struct Closed<'a> {
 }
 
 impl Closed<'_> {
-    /// Publishes the events of the step. Returns whether work may be due.
+    /// Signals a change to clients that `WATCH` the key, and publishes the events of the step. Returns whether work may be due.
     #[inline(always)]
     pub(super) fn publish(self, ctx: &Ctx<'_>) -> bool {
         drop(self.signal);
@@ -120,8 +120,8 @@ impl Environment for OpenLock<'_> {
     type Client = BlockedClient;
 
     fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
-        // `body` may add data about the lock to the table, so an `idle` of `true` may not be right any more. A `false` may stay until the
-        // step is over, because a wrong `false` only costs time.
+        // `body` may add data about the lock to the table, so an `idle` of `true` is forgotten. A `false` stays until the step is over,
+        // because a wrong `false` only costs time.
         self.idle = self.idle.filter(|idle| !idle);
         self.table_used = true;
         TABLE.with(body)
@@ -218,8 +218,8 @@ impl<'a> LockAccess for OpenLock<'a> {
         }
     }
 
-    /// Returns `None` if something else has changed keys during this step, so that the step grants nothing new: the lock may look free
-    /// without being free.
+    /// Also returns `None` if something else has changed keys during this step: the lock may then look free without being free, so the step
+    /// must grant nothing new.
     #[inline(always)]
     fn next_fence(&mut self, now: Now) -> Option<Fence> {
         if server::is_disturbed() { None } else { keyspace::next_fence(now.micros) }

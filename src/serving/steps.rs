@@ -25,8 +25,8 @@ fn step<'a, K: LockNames<'a>, R>(
     keys.step(ctx, body, after_step)
 }
 
-/// Sets timers for the work that is due. If the table of waiters has an entry for any lock, first asks the server for events about changed
-/// keys.
+/// Sets timers for the work that is due. If the table of waiters has an entry for any lock, first subscribes to events about changed keys,
+/// unless this has already been done.
 fn after_step(ctx: &Ctx<'_>) {
     if !TABLE.with(|table| table.locks.is_empty()) {
         listener::listen(ctx);

@@ -24,8 +24,8 @@ struct Tick {
     due_work: Option<SetTimer>,
     /// The timer for answers to waiters, and how many times the server's cron has run since the timer was set.
     outbox: Option<(Timer, u8)>,
-    /// Whether waiters are being answered now. (A timer that is set while another timer runs fires a millisecond late, and so do all timers
-    /// that are set before it fires.)
+    /// Whether waiters are being answered now. Meanwhile, `arm` sets no timer, because a timer that is set while another timer runs fires a
+    /// millisecond late, and delays all timers that are set before it fires.
     sending: bool,
     /// The timer that checks what replicas have confirmed, and the listener for their acknowledgements, while somebody waits for replicas.
     replicas: Option<SetTimer>,
@@ -52,7 +52,7 @@ impl SetTimer {
     }
 }
 
-/// If a timer is more than this many ms late, the wall clock has been set back, so the timer is set anew.
+/// A timer that is more than this many ms late is set anew, because the wall clock has probably been set back.
 const LATE: Millis = 250;
 
 /// Work that is due later than in this many ms gets no timer yet. The server's cron, which runs at least once a second, sets the timer
@@ -122,7 +122,7 @@ pub(super) fn arm() {
             tick.later = Some(next);
             return;
         }
-        // If the timer for due work is due, but has not fired yet, it fires soon, and stays set.
+        // If the time of the timer for due work has come, the timer is about to fire, so it is not replaced.
         if tick.due_work.as_ref().is_some_and(|set| set.at <= now) {
             return;
         }

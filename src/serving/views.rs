@@ -9,7 +9,7 @@ use crate::lock::{Millis, Now};
 use crate::server::{BlockedClient, Ctx};
 use crate::waiting::{self, Holder, LockRef, WaitTable};
 
-/// Runs `body` on the table of waiters. `body` may only read.
+/// Runs `body` on the table of waiters. `body` must change nothing on which a decision depends.
 pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
     TABLE.with(body)
 }
@@ -31,7 +31,7 @@ pub(crate) fn most_work() -> u64 {
     BUDGET.with(|budget| budget.most()).into()
 }
 
-/// Of all locks with waiters, finds the lock that has been held longest, and returns for how many ms; 0 if no lock has waiters.
+/// Of all locks with waiters, finds the lock that has been held longest, and returns for how many ms; 0 if nobody holds any of them.
 pub(crate) fn longest_held(ctx: &Ctx<'_>, now: Now) -> Millis {
     waiting::longest_held(&mut Server::new(ctx), now.millis(), |_, id| {
         let oldest = holders_of(ctx, id, 1, now).first.pop()?;

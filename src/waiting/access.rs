@@ -46,7 +46,7 @@ pub(crate) trait LockAccess: Environment {
     /// Returns the grants of the lock; `None` if the lock is free.
     fn value(&self) -> Option<&Value>;
 
-    /// Returns the end of the lock's latest lease. The server has to look this end up, so `value` does not return it as well.
+    /// Returns the end of the lease that ends last. The server has to look this end up, so `value` does not return it as well.
     fn deadline(&self) -> Deadline;
 
     /// Makes `grant` the only grant of the lock, in place of all others.
@@ -69,26 +69,27 @@ pub(crate) trait LockAccess: Environment {
     /// Ends all grants.
     fn free(&mut self);
 
-    /// Notes an event, which the server publishes and counts when the step is over.
+    /// Notes an event, to be counted and published when the step is over.
     fn note(&mut self, event: LockEvent);
 
-    /// Returns the fence for a grant that is made now; `None` if the greatest possible fence has already been used.
+    /// Returns the fence for a grant that is made now; `None` if no new grant can be made, because the greatest possible fence has already
+    /// been used, or something else has changed keys during this step.
     fn next_fence(&mut self, now: Now) -> Option<Fence>;
 
     /// Returns for how many more ms the server grants nothing new, and for how many it makes no lease longer (see `grace`).
     fn grace(&mut self) -> GraceLeft;
 
     /// Whether the table of waiters has no entry for the lock. The lock has an entry while somebody waits for the lock, and while the table
-    /// knows more about a grant than the key says: a session, a channel for messages, or a blocked client or place that may not know of the
-    /// grant yet.
+    /// knows more about a grant than the key says: a session, a channel for messages, or a blocked client or place that perhaps does not
+    /// know of the grant yet.
     fn idle(&mut self) -> bool;
 
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
-    /// Returns a limit on the grants of this lock that places (waiters with `NOTIFY`, which are not blocked) have got and still have to
-    /// claim. Each such place counts with the number of locks for which it asked. At the limit, no further place re-enters a grant that its
-    /// owner already has, until owners have claimed some of these grants.
+    /// Returns a limit on the grants of this lock that places (waiters with `NOTIFY`, which are not blocked) still have to claim. Each such
+    /// place counts with the number of locks for which it asked. At the limit, no further place re-enters a grant that its owner already
+    /// has, until owners have claimed some of these grants.
     fn most_unclaimed(&self) -> u32 {
         32
     }
@@ -128,7 +129,7 @@ pub(crate) trait LockAccess: Environment {
         self.value().is_some_and(|value| value.with_fence(fence, || Deadline::Never).is_some())
     }
 
-    /// Whether one more grant may fit beside the present grants.
+    /// Whether one more grant can fit beside the present grants.
     fn has_room(&self) -> bool {
         self.value().is_none_or(|value| value.others().have_room_for(Room::ANY))
     }
@@ -242,7 +243,7 @@ pub(crate) struct GraceLeft {
 /// An event at a lock, to be counted or published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockEvent {
-    /// A free lock was taken.
+    /// A client got a new grant without waiting.
     Acquired,
     /// The lock went to a waiter.
     HandedOver,

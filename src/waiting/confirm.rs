@@ -73,8 +73,8 @@ pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     seen.replicas.sort_unstable_by(|one, other| other.cmp(one));
     while let Some(confirmed) = host.table(|table| table.next_confirmed(&seen.replicas)) {
         if let Confirmed::Answer(request, locks) = confirmed {
-            // Meanwhile, `LOCK.BREAK` may have ended the grant, the grant may have lapsed, or its key may have been deleted or moved. In
-            // these cases, `deadline_of` returns `None`.
+            // Since the grant or extension, `LOCK.BREAK` may have ended the grant, the grant may have lapsed, or its key may have been
+            // deleted or moved. In these cases, `deadline_of` returns `None`.
             let deadline = |lock: &RequestedLock| host.deadline_of(&lock.id, lock.fence()?, now.millis());
             let deadlines: Option<Vec<Deadline>> = locks.all().iter().map(deadline).collect();
             let until = deadlines.and_then(|deadlines| deadlines.into_iter().min());

@@ -7,7 +7,8 @@ use super::table::{
 };
 use crate::lock::{AcquireRequest, Got, Now};
 
-/// Returns the answer for a waiter that the server has unblocked. Returns `None` if the waiter has already been told.
+/// Returns the answer for a waiter that the server has unblocked. The waiter counts as told from now on. If it asked for a session and was
+/// granted its locks, the session begins. Returns `None` if the waiter has already been told.
 pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
     let told = host.table(|table| table.with_table_of(request, |table| table.tell(request)))?;
     if let Answer::Granted { until: confirmed } = told.answer

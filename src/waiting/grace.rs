@@ -1,18 +1,18 @@
 //! The grace (`lock.failover-grace`): after a start, a promotion or a freeze, the server grants nothing new for some time.
 //!
 //! Replication is asynchronous, so a grant may be lost with its primary. Without a grace, the new primary could give the lock to another
-//! owner before the first owner's lease ends. A primary that was frozen needs a grace, too: meanwhile, another server may have granted
-//! locks that this server believes to be free.
+//! owner before the first owner's lease ends. A primary that was frozen needs a grace, too: during the freeze, another server may have
+//! granted locks that this server believes to be free.
 //!
 //! A heartbeat shows whether the process was frozen. Each heartbeat notes the time since boot, which goes on while the process does not
 //! run, and the time for which this thread ran. The thread runs during a command that keeps the server busy for seconds. The thread does
 //! not run while the process is stopped, or waits for a page or a disk. The module also checks for a freeze before each new grant, because
-//! after a freeze all timers are due at once, and the heartbeat may not come first.
+//! after a freeze all timers are due at once, and the heartbeat does not always come first.
 //!
-//! A primary that was away (frozen or busy) for more than a second may have been replaced without knowing this yet, because the server's
-//! count of good replicas is as old as the last run of its cron. The grace has to exceed the longest lease by the time in which a replaced
-//! primary learns of its replacement. So after it was away, a primary makes no lease longer for this time (the grace minus the longest
-//! lease). For the same time, it grants nothing new, even if it was only busy.
+//! A primary that was away (frozen or busy) for more than a second may have been replaced. At first, `min-replicas-to-write` does not stop
+//! its writes, because the server's count of good replicas is as old as the last run of its cron. The grace has to exceed the longest lease
+//! by the time in which a replaced primary learns of its replacement. So after it was away, a primary makes no lease longer for this time
+//! (the grace minus the longest lease). For the same time, it grants nothing new, even if it was only busy.
 
 use super::access::GraceLeft;
 use crate::lock::Millis;

@@ -22,7 +22,8 @@ pub(super) struct Granted {
     pub(super) is_new: bool,
 }
 
-/// Plans the grants of a request. All new grants get the same fence. Returns `None` if there are no more fences. Changes nothing yet.
+/// Plans the grants of a request, and changes no lock yet. All new grants get the same fence. Returns `None` if a new grant is needed, but
+/// can't be made (see `next_fence`).
 #[inline(always)]
 pub(super) fn plan<B: LocksAccess>(
     locks: &mut B,
@@ -106,8 +107,8 @@ fn recheck_waits_of_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     }
 }
 
-/// Grants a waiter all its locks. A timer tells the waiter later. Returns the grant of each lock; `None` if there are no more fences, so
-/// that the waiter goes on waiting.
+/// Grants a waiter all its locks. A timer tells the waiter later. Returns the grant of each lock. Returns `None` if a new grant can't be
+/// made (see `next_fence`), and the waiter goes on waiting.
 pub(super) fn grant_to_waiter<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,

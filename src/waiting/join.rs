@@ -67,7 +67,8 @@ pub(super) fn wait<B: LocksAccess, G>(
     refused.map_or(Ok(Outcome::Taken), Err)
 }
 
-/// Returns how long the client may wait, in ms; `None` if the client does not want to wait, or can't be blocked.
+/// Returns how long the client is to wait, in ms (0: without limit); `None` if the client does not want to wait, or can't be blocked.
+/// Returns an error if it turns out that the wait would never end.
 fn may_wait<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -76,7 +77,7 @@ fn may_wait<B: LocksAccess>(
     verdicts: &[Verdict],
     now: Now,
 ) -> Result<Option<Millis>, Refusal> {
-    // A client in a transaction can't be blocked, but may get a place: a position in the queue that does not block the connection.
+    // A client in a transaction can't be blocked, but can get a place: a position in the queue that does not block the connection.
     let timeout = wait.timeout.filter(|_| wait.channel.is_some() || caller.may_block());
     if timeout.is_some() {
         refuse_upgrade(locks, verdicts)?;
@@ -162,8 +163,8 @@ fn join<B: LocksAccess>(
         return Ok(Some(request));
     };
     let (mut ask, limits) = (ask.to_owned(), caller.limits());
-    // The grant of a place lasts at most `limits.claim` ms, until the owner claims it by another acquire or an extension. Only this claim
-    // says whether the grant gets a session, and whether replicas have to confirm the grant.
+    // Until the owner claims a place's grant, by another acquire or an extension, the grant's lease is at most `limits.claim` ms. Only the
+    // claim says whether the grant gets a session, and whether replicas have to confirm the grant.
     (ask.lease, ask.session) = (ask.lease.min(limits.claim), false);
     let place = known_place(locks, &ask);
     if place.is_none_or(|(_, earlier)| earlier != client_id)
@@ -243,8 +244,8 @@ fn enter<B: LocksAccess>(
     stuck: usize,
     now: Now,
 ) {
-    // If others already wait for a lock, a timer of this lock is already set: this step has settled the lock (brought it up to date), and
-    // this sets the timer.
+    // If others already wait for a lock, its timer is already set, because this step has settled the lock (brought it up to date), and
+    // settling sets the timer.
     let is_known = locks.each(|lock| !lock.idle() && lock.entry(|entry| entry.waiters() > 0));
     locks.here_all(|table, all| table.join(all, B::SEVERAL, stuck, request, arrival));
     locks.with(&is_known, |lock, is_known| {

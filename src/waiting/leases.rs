@@ -4,7 +4,8 @@ use super::access::LockAccess;
 use super::sessions;
 use crate::lock::{Deadline, Fence, Now};
 
-/// Sets a timer for the new end of a grant's lease, so that the module notices a lapse when it happens.
+/// Sets timers for the new end of a grant's lease: one for the lapse, if a waiter or holder is to be told of it, and one for the grant's
+/// session, if it has to renew the lease earlier than planned.
 pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Deadline, now: Now) {
     let Deadline::At(last) = until else { return };
     if lock.idle() {

@@ -26,7 +26,8 @@ pub(crate) fn leave<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) ->
     let owner = owner.borrowed().into_owned();
     let held = lock.value().and_then(|value| value.grant_of(&owner)).map(|grant| grant.fence());
     let left = lock.here(|table, at| table.leave_queue(at, &owner, held));
-    // This ends the grant that the owner gave up, and grants the lock to the next waiter.
+    // If the owner gave up a grant, this takes back the hold that the owner had not claimed. In any case, this serves the waiters that now
+    // fit.
     settle_for(lock, &owner, now);
     left
 }

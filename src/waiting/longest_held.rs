@@ -7,10 +7,11 @@ use crate::lock::Millis;
 /// The most locks that one query (`INFO`) looks at.
 const MOST: usize = 200;
 
-/// Returns the longest time, in ms, for which any lock with waiters has been held; 0 if nobody holds any of them. `oldest` returns when a
-/// lock's oldest grant was made. The table notes this time when the first waiter comes, and the note of a lock that has changed hands since
-/// is too early. A query starts with the earliest notes, and corrects them until it finds a note that is right. After `MOST` locks, the
-/// query stops: the result is then the longest time of these locks, and the next query looks at further locks.
+/// Returns the longest time, in ms, for which any lock with waiters has been held; 0 if nobody holds any of them. `oldest` must return when
+/// a lock's oldest grant was made; `None` if the lock is free. The table notes this time when the first waiter comes, and the note of a
+/// lock that has changed hands since is too early. A query starts with the earliest notes, and corrects them until it finds a note that is
+/// right. After `MOST` locks, the query stops: the result is then the longest time of these locks, and the next query looks at further
+/// locks.
 pub(crate) fn longest_held<A: Environment>(
     env: &mut A,
     now: Millis,

@@ -5,7 +5,7 @@
 //! nothing else changes locks. The principles:
 //!
 //! - The step that frees a lock grants it to the next waiter, unless the lock is reserved (see below) or a grace lasts (`grace`). So code
-//!   that ends a grant calls `hand_over`. A lock with a queue may also be found free, because its lease lapsed, or its key was deleted,
+//!   that ends a grant calls `hand_over`. A lock with a queue may also be found free, because its grant lapsed, or its key was deleted,
 //!   flushed or overwritten. So acquires and extensions first call `settle`, which serves the queue, so that no newcomer gets ahead.
 //! - A request is for a set of locks, usually for one (`lock_set`), so each rule is written once, for any number of locks. `verdict`
 //!   decides about each lock, and changes nothing. Then `grant` grants all locks of the request, or none. `hand_over` does both for a
@@ -23,7 +23,7 @@
 //! - A waiter leaves its queues through `WaitTable::left`, whatever the reason.
 //!
 //! Cost: a handover looks at the head of one queue. Because of the trees in `table`, the cost of a handover grows with the logarithm of the
-//! number of waiters and locks, and no faster. On a lock without an entry in `table`, a step only looks the missing entry up.
+//! number of waiters and locks, and no faster. If a lock has no entry in `table`, a step pays only for looking it up.
 
 mod access;
 mod acquire;

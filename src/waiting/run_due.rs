@@ -1,8 +1,8 @@
 //! Does the work that timers start, and not commands: ends lapsed grants, renews sessions, ends waits whose time is up, and answers
 //! clients.
 //!
-//! However much work falls due at once, one turn of the event loop spends about `TURN` µs on it, and no more than the budget of a turn. The
-//! next turns do the rest, in order. A command in between sees the true state of its locks, because it settles these locks first.
+//! However much work falls due at once, one turn of the event loop stops after about `TURN` µs, or when the budget of the turn is used up.
+//! The next turns do the rest, in order. A command in between sees the true state of its locks, because it settles these locks first.
 
 use super::access::{Deferral, Host, Settled};
 use super::budget::{CHANGE, LOOKUP};
@@ -122,7 +122,7 @@ fn end_next_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<
     Some(ended)
 }
 
-/// Tries to serve the next waiter for several locks that may be able to have them all now. Returns whether there was such a waiter.
+/// Tries to serve the next waiter for several locks that can perhaps have all of them now. Returns whether there was such a waiter.
 fn try_next<H: Host>(host: &mut H, deferral: Deferral, now: Millis) -> bool {
     if matches!(deferral, Deferral::Until(_)) {
         return false;
@@ -137,7 +137,7 @@ fn try_next<H: Host>(host: &mut H, deferral: Deferral, now: Millis) -> bool {
 
 fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Millis) {
     if host.settle(Some(request), ids) != Settled::Done {
-        // The server may have refused because of one lock. So timers settle each lock separately, later.
+        // One lock may be the reason why the server did not run the command for all of them. So timers settle each lock separately, later.
         let then = now.saturating_add(WHILE_REFUSED);
         host.table(|table| ids.iter().for_each(|id| _ = table.locks.look_by(id.to_ref(), then)));
     }

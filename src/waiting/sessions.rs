@@ -15,7 +15,8 @@ use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Millis, Now, Value}
 const RENEWALS_PER_LEASE: Millis = 3;
 const PASSES_PER_LEASE: Millis = 30;
 
-/// Starts a session of the connection `client` for the grant with this fence, in place of any other session.
+/// Starts a session of the connection `client` for the grant with this fence. It replaces the grant's session, and the sessions that
+/// blocked clients of the same owner would start when they are told of the grant.
 pub(super) fn start<S: LockAccess>(
     lock: &mut S,
     client: u64,
@@ -51,8 +52,9 @@ pub(super) fn bind<C: Copy>(
     }
 }
 
-/// Passes the session of a grant from another connection to `client`, the connection of a waiter that is told of this grant. The lease of
-/// the grant ended while this server was frozen, but the session keeps the grant (see `outlives`): the next step on the lock restores it.
+/// Moves the session of this grant to `client`, the connection of the waiter that is now told of the grant. The caller has found that the
+/// grant's lease is over. Does nothing unless the session still keeps the grant, because this server was frozen (see `outlives`). In that
+/// case, the next step on the lock restores the grant.
 pub(super) fn bind_overdue<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
@@ -70,9 +72,10 @@ pub(super) fn bind_overdue<A: Environment>(
     }
 }
 
-/// The server calls this when it has deleted a lock because its lease has ended. Returns whether the session of `grant` outlives the
-/// deletion. This is so if the session's renewal fell due while this server was frozen, and so could not be made in time. Nobody else can
-/// have got the lock meanwhile. The next step on the lock, for which a timer is set, gives the grant back (`revive`).
+/// Called when the server has deleted a lock because its lease has ended. Returns whether the session of `grant` goes on, because this
+/// server was frozen or busy when the session's renewal fell due (see `renewable` for the other conditions). If so, keeps the grant in the
+/// table. The key existed until now, so nobody else has got the lock. The next step on the lock, for which a timer is set, restores the
+/// grant (`revive`).
 pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
     let outlives = overdue(env, at, grant, now).is_some();
     if outlives {
@@ -81,13 +84,14 @@ pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Gra
     outlives
 }
 
-/// Returns the new end of the lease for a grant whose lease has ended; `None` if no session may renew this lease.
+/// Returns the new end of the lease for a grant whose lease has ended; `None` if no session can renew this lease.
 fn overdue<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
     let session = env.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
     renewable(env, grant, &session, now)
 }
 
-/// Returns the new end of the lease for a grant whose session outlives a freeze; `None` if the session may not renew the lease.
+/// Returns the new end of the lease for a grant whose session outlives a freeze; `None` if the session's connection has closed, or the
+/// lease must not be renewed (see `renewed`).
 fn renewable<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let goes_on = !session.over && env.is_open(session.client);
     goes_on.then(|| renewed(env, grant, session, now)).flatten()
@@ -134,7 +138,8 @@ pub(crate) fn outliving<A: Environment>(
     value.lapsed(until, now.millis()).filter_map(outlives).collect()
 }
 
-/// Returns the end that the grant's lease gets if the session renews the lease now; `None` if the session may not renew the lease.
+/// Returns the end that the grant's lease gets if the session renews the lease now; `None` if the grant is past its maximum age, or this
+/// server makes no lease longer now.
 fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let limits = env.limits();
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.may_lengthen)
@@ -176,8 +181,8 @@ pub(super) fn next_renewal(lease: Millis, now: Millis) -> Millis {
     (due - due % pass).max(now.saturating_add(1))
 }
 
-/// Returns the end of the lease after a re-entry that asks for the end `asked`. If replicas confirm the renewals of the grant's session,
-/// the lease stays as it is, because only the session may renew it.
+/// Returns the end of the lease after a re-entry that asks for the end `asked`. If replicas have to confirm the renewals of the grant's
+/// session, the lease stays as it is, because only the session may renew such a lease.
 #[inline(never)]
 pub(super) fn lease_of<S: LockAccess>(lock: &mut S, fence: Fence, asked: Deadline) -> Deadline {
     if lock.idle() || !lock.entry(|entry| entry.is_synced(fence)) {

@@ -286,7 +286,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
 
 /// Undoes a renewal that replicas have not confirmed in time: the lease ends at its earlier end again (`moved.from`), unless somebody else
 /// has changed the end since. `until` is the present end of the lease. Then the session tries again to renew the lease. But if the earlier
-/// end is already over, ends the grant.
+/// end has already passed, ends the grant.
 fn undo_renewal<S: LockAccess>(lock: &mut S, session: Session, mut until: Deadline, moved: Moved, now: Now) {
     if until == moved.to {
         until = moved.from;

@@ -46,12 +46,12 @@ impl GrantKind {
 /// Why a lock can't be granted now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conflict {
-    /// If a request that fits has to wait because of a grace: for how many more ms the server grants nothing new. A client that does not
-    /// wait then gets an error. `None` if the request has to wait for others. A client that does not wait then gets null.
+    /// If the request fits, but has to wait because of a grace: for how many more ms the server grants nothing new. `None` if the request
+    /// has to wait for others. A client that does not want to wait gets an error because of a grace, and null because of others.
     pub(super) grace: Option<Millis>,
     /// The fence of the owner's own grant, if the request is for an upgrade (a re-entry that allows fewer other holders), and so goes ahead
-    /// of the queue. `None` if the lock is not settled: the upgrade might be refused because of another owner's upgrade that is already
-    /// over.
+    /// of the queue. Also `None` if the lock is not settled: otherwise another owner's upgrade that is already over could be a reason to
+    /// refuse this request.
     pub(super) upgrade: Option<Fence>,
     /// Whether the lock still has grants that have ended but have not been removed. If so, a timer settles the lock at once.
     pub(super) unsettled: bool,

@@ -1,19 +1,21 @@
-//! Converts between the ends of leases and their numbers in files. The latest lease is the key's TTL. For each other lease, a file has a
-//! number: by how many ms this lease ends before the latest, or, if the latest lease has no end, when this lease ends, in ms since 1970.
+//! Converts between the ends of leases and their numbers in files. The latest lease (the lease that ends last) is the key's TTL. For each
+//! other lease, a file has a number: by how many ms this lease ends before the latest, or, if the latest lease has no end, when this lease
+//! ends, in ms since 1970.
 
 use crate::lock::{Deadline, Millis};
 
-/// Takes the place of the end of the latest lease, in ms since 1970, where the TTL of the key is unknown. `FAR` is as late as possible, so
-/// that the end of each other lease, which is earlier by a number of ms, is never before 1970.
+/// Takes the place of the end of the lease that ends last, in ms since 1970, where the TTL of the key is unknown. `FAR` is as late as
+/// possible, so that the end of each other lease, which is earlier by a number of ms, is never before 1970.
 const FAR: Millis = Millis::MAX;
 
-/// Returns the end that the latest lease of a lock has while the lock is written to a file or read: `Never` if this lease has no end
+/// Returns what stands for the end of the lease that ends last while a lock is written to a file or read: `Never` if this lease has no end
 /// (`endless`), and else `FAR`.
 pub(super) fn latest(endless: bool) -> Deadline {
     if endless { Deadline::Never } else { Deadline::At(FAR) }
 }
 
-/// Returns the number that stands in files for the end of one of several leases. `endless` says whether the latest lease has no end.
+/// Returns the number that stands in files for the end of one of several leases. `endless` says whether the lease that ends last has no
+/// end.
 pub(super) fn number_of(deadline: Deadline, endless: bool) -> u64 {
     match deadline {
         Deadline::Never => 0,
@@ -55,7 +57,7 @@ mod tests {
     }
 
     /// Ends lapsed grants, as each command does. Then makes a grant for the owner, or changes the lease of the owner's grant. Returns the
-    /// end of the latest lease.
+    /// end of the lease that ends last.
     fn set(value: &mut Value, owner: u8, deadline: Deadline, until: Deadline, number: u64) -> Deadline {
         let mut until = until;
         for fence in value.lapsed(until, NOW).collect::<Vec<_>>() {

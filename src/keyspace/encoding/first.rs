@@ -9,13 +9,13 @@
 //! | max-hold | the greatest age that the grant may reach, in ms; 0: no limit of its own |
 //!
 //! A fence is usually the time of its grant, in microseconds since 1970. The wider form 1 is for one grant that was made in another
-//! millisecond. After the grant comes the time when it was made, in ms since 1970. The wider form 2 is for grants with room for several
-//! holders:
+//! millisecond than its fence says. After the grant comes the time when it was made, in ms since 1970. The wider form 2 is for grants with
+//! room for several holders:
 //!
 //! | field | content |
 //! |---|---|
 //! | grants | the number of grants that follow, at least 1 |
-//! | endless | 1: the latest lease has no end; else 0 |
+//! | endless | 1: the latest lease (the lease that ends last) has no end; else 0 |
 //! | owner, fence, holds, max-hold | as above, for each grant, the oldest first |
 //! | made | when the grant was made, in ms since 1970; 0: at the time of its fence |
 //! | room | how many owners may hold the lock, the owner of this grant included; 0: any number |

@@ -7,7 +7,7 @@ use crate::server::{RdbReader, Truncated};
 /// The grants of a lock that have been read so far.
 #[derive(Default)]
 pub(super) struct Grants {
-    /// The grants, and the end of their latest lease.
+    /// The grants, and the end of the lease that ends last.
     value: Option<(Value, Deadline)>,
     last: Option<Fence>,
     count: usize,
@@ -31,8 +31,8 @@ impl Grants {
         Ok(())
     }
 
-    /// Returns the value with all grants. `endless` says that the latest lease has no end. Otherwise this lease ends with the TTL of the
-    /// key. Returns an error if the grants can't hold a lock together.
+    /// Returns the value with all grants. `endless` says whether the lease that ends last has no end. If it has one, this lease ends with
+    /// the TTL of the key. Returns an error if the grants can't hold a lock together.
     pub(super) fn value(self, endless: bool) -> Result<Value, String> {
         let (value, until) =
             self.value.filter(|(value, _)| value.count() == self.count).ok_or("two grants of one owner")?;

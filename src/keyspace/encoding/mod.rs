@@ -4,19 +4,21 @@
 //!
 //! | bytes | content |
 //! |---|---|
-//! | flags | bit 0: the owner is a UUID; 1: another grant follows; 2: the latest lease of all has no end; 3: there is an `end`. From bit 4 on, a bit for each field of `lock::FIELDS`: whether `fields` has it. Other fields have their usual values |
+//! | flags | bit 0: the owner is a UUID; 1: another grant follows; 2: the lease that ends last has no end; 3: there is an `end`. From bit 4 on, a bit for each field of `lock::FIELDS`: whether `fields` has it. Other fields have their usual values |
 //! | fence | 7 bytes, the lowest first: 1 to 2^53 - 1 |
-//! | end | by how many ms the lease is shorter than the latest; if the latest has no end, the end in ms since 1970. If absent, this lease is the latest |
+//! | end | by how many ms the lease is shorter than the latest (the lease that ends last); if the latest has no end, the end in ms since 1970. If absent, this lease is the latest |
 //! | fields | each a number, or a number of bytes and then the bytes |
 //! | owner | a UUID in 16 bytes, or the name |
 //!
-//! Numbers, including the flags, have seven bits in each byte, the lowest first. The highest bit of a byte says that another byte follows.
+//! Numbers, including the flags but not the fence, have seven bits in each byte, the lowest first. The highest bit of a byte says that
+//! another byte follows.
 //!
-//! The latest lease is the key's TTL, which the server writes itself. Like the server's own TTLs, the ends of leases and the differences
-//! between them are below 2^63: `PEXPIRE` can set such leases.
+//! The end of the latest lease is the key's TTL, which the server writes itself. Because `PEXPIRE` can set any TTL that the server accepts,
+//! the ends of leases, and the differences between them, may be any number below 2^63.
 //!
-//! RDB files also have the last fence, so that the next fence is greater even if the wall clock is set back while the server is down. The
-//! last fence is left out ten minutes after its grant (`CLOCKS_DIFFER`), so that a file without locks can be loaded without the module.
+//! From Redis 7.2 on, RDB files also have the last fence, so that the next fence is greater even if the wall clock is set back while the
+//! server is down. The last fence is left out when its grant is more than ten minutes old (`CLOCKS_DIFFER`), so that a file without locks
+//! can be loaded without the module.
 
 mod deadlines;
 mod first;
@@ -62,8 +64,8 @@ impl NativeType for Value {
     }
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
-        // After the commands of this method, the server writes a `PEXPIREAT`, which moves all leases with the TTL. So leases are written
-        // relative to the latest lease.
+        // If the key has a TTL, the server writes a `PEXPIREAT` after the commands of this method, and the `PEXPIREAT` moves all leases
+        // with the TTL. So the ends of several leases are written relative to the last end, and `-1` then removes the TTL.
         let hang = !self.is_one() && !self.is_endless();
         for (number, held) in self.all(latest(!hang)).enumerate() {
             aof.bytes(APPLY, key, &effects::state(held.grant, held.deadline, number == 0));

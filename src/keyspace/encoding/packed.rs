@@ -19,7 +19,7 @@ pub(super) struct Unpacked {
     pub(super) more: bool,
 }
 
-/// Encodes a grant. `endless` says that the latest lease of the lock has no end. `more` says that another grant follows.
+/// Encodes a grant. `endless` says whether the lease that ends last has no end. `more` says whether another grant follows.
 pub(super) fn pack(Held { grant, deadline }: Held<'_>, endless: bool, more: bool) -> Vec<u8> {
     let owner = grant.owner();
     let deadline = number_of(deadline, endless);

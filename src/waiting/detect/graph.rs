@@ -66,7 +66,7 @@ impl Graph {
         let mut left = MOST_COMPARED;
         loop {
             let mut changed = false;
-            // The loop begins with the waits that the search found last, because they depend on the fewest others.
+            // Each round begins with the waits that the search found last, because they usually depend on the fewest others.
             for (number, wait) in self.waits.iter().enumerate().rev() {
                 if !has(&deadlocked, number) {
                     continue;
@@ -146,7 +146,7 @@ impl Graph {
         None
     }
 
-    /// Returns the waits that keep the given wait from ending, each with the link of the cycle that leads to that wait.
+    /// Returns the waits that keep this wait from ending, each with the link of the cycle that leads from this wait to it.
     fn links(&self, number: Number, deadlocked: &[bool]) -> Vec<(Number, Link)> {
         let Some(wait) = self.waits.get(number) else { return Vec::new() };
         let mut links = Vec::new();

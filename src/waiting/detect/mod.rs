@@ -4,8 +4,8 @@
 //! another new wait can close a cycle later.
 //!
 //! - `search` follows what the new wait depends on: the holders of its locks, the waits ahead in the queues, and so on.
-//! - `graph` finds the waits that can never end, if every owner that does not wait releases its locks at some time, and the cycle through
-//!   the new wait.
+//! - `graph` finds the waits that can never end, and the cycle through the new wait. It assumes that every owner that does not wait
+//!   releases its locks at some time.
 //!
 //! The search is bounded, and waits that it has not looked at count as able to end. Because of this bound, the search may miss a cycle, but
 //! does not report a cycle that does not exist.
@@ -45,7 +45,7 @@ pub(crate) struct Holder {
     pub(crate) deadline: Deadline,
 }
 
-/// Returns at most `most` holders of a lock: those whose leases have not ended.
+/// Returns the holders of a lock whose leases have not ended, but at most `most` of them, the oldest grants first.
 pub(crate) fn holders(value: Option<&Value>, until: Deadline, now: Millis, most: usize) -> Vec<Holder> {
     let alive = value.into_iter().flat_map(|value| value.alive(until, now));
     alive.take(most).map(|held| Holder { grant: held.grant.clone(), deadline: held.deadline }).collect()

@@ -12,8 +12,8 @@ use crate::waiting::budget::LOOKUP;
 use crate::waiting::lock_set::LocksAccess;
 use crate::waiting::table::{Ahead, LockId, RequestId, WaitTable};
 
-/// Returns the cycle through a new wait for these locks; `None` if the wait can end. `blocks` says that the client will be blocked. `place`
-/// is the request of the place (a position in the queues, `NOTIFY`) that the owner already has for these locks.
+/// Returns the cycle through a new wait for these locks; `None` if the wait can end. `blocks` is true if the client will be blocked.
+/// `place` is the request of the place (a position in the queues, `NOTIFY`) that the owner already has for these locks.
 pub(crate) fn cycle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -136,7 +136,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         self.number(blocked?)
     }
 
-    /// Adds the waits that are served before a wait to the graph, unless the owner of the wait already holds the lock.
+    /// Adds to the graph the waits that are served before this wait, except at locks that this wait's owner already holds.
     fn visit_queues(&mut self, number: Number) {
         let request = self.request(number);
         let needs = self.graph.waits.get(number).map_or(0, |wait| wait.needs.len());

@@ -8,8 +8,8 @@ use super::waiter::{Answer, Confirmed, Phase, Told, Waiter};
 use crate::lock::Deadline;
 
 impl<C: Copy> WaitTable<C> {
-    /// Returns the next answer or renewal that enough replicas have confirmed. `acks` has the offset that each replica has acknowledged,
-    /// the highest offset first.
+    /// Returns the next answer or renewal that enough replicas have confirmed. Also notes that a renewal is confirmed. For an answer, the
+    /// caller has to call `answer_confirmed`. `acks` has the offset that each replica has acknowledged, the highest offset first.
     pub(crate) fn next_confirmed(&mut self, acks: &[Offset]) -> Option<Confirmed> {
         Some(match self.replication.confirmed(acks)?.clone() {
             Awaited::Answer(request) => {
@@ -24,12 +24,13 @@ impl<C: Copy> WaitTable<C> {
         })
     }
 
-    /// Has a client told its answer, which enough replicas have confirmed. `until` is the end of the lease that ends first; `None` if the
-    /// client has lost its grants meanwhile.
+    /// Adds a client's answer, which enough replicas have confirmed, to the answers to be sent. `until` is the end of the lease that ends
+    /// first. `None` means that one of the grants has ended meanwhile. In that case, the client is told so, and the holds that the request
+    /// added are taken back.
     pub(crate) fn answer_confirmed(&mut self, request: RequestId, until: Option<Deadline>) {
         let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return };
-        // If the lease was made longer after the grant or extension, replicas have not confirmed the later end. So the answer has the
-        // earlier end.
+        // Somebody may have extended the lease since the module made this grant or extension, and replicas have not confirmed the new end.
+        // So the answer has the earlier of the two ends.
         let answer = match (answer, until) {
             (Answer::Extended { until: confirmed }, Some(until)) => {
                 Answer::Extended { until: until.min(confirmed) }
@@ -47,8 +48,8 @@ impl<C: Copy> WaitTable<C> {
         self.outgoing.push_back(Notice::Waiter(request));
     }
 
-    /// Gives up waiting for replicas to confirm a client's grant or extension. The client is told so later, and a grant is taken back.
-    /// Returns whether the client was still waiting for replicas.
+    /// Gives up waiting for replicas to confirm a client's grant or extension. The client is told so later, and the hold that a grant added
+    /// is taken back. Returns whether the client was still waiting for replicas.
     pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
         let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return false };
         let answer = match answer {
@@ -81,9 +82,9 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Returns the answer for a waiter, when the server wants to reply to it. If the waiter is still in its queue, an operator has sent it
-    /// away as if its time were up. Returns `None` if the waiter has already been told, and must not be told twice. (Redis 7.0 with threads
-    /// for input asks again after an operator's `CLIENT UNBLOCK`.)
+    /// Returns the answer for a waiter, and notes that the waiter has been told. If the waiter still waits for its locks or for replicas,
+    /// an operator has sent it away as if its time were up, so its wait ends now. Returns `None` if the waiter has already been told, or is
+    /// gone. (Redis 7.0 with `io-threads-do-reads` asks for the answer twice after an operator's `CLIENT UNBLOCK`.)
     pub(crate) fn tell(&mut self, request: RequestId) -> Option<Told> {
         match self.waiters.phase(request)? {
             Phase::Queued => _ = self.leave(request, Phase::Answered(Answer::TimedOut)),

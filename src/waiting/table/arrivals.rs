@@ -8,8 +8,8 @@ use super::{LockRef, WaitTable};
 use crate::lock::{Deadline, Got, Millis, Now};
 
 impl<C: Copy> WaitTable<C> {
-    /// Puts a waiter into the queues of all these locks. `several` says that the request is for several locks at once. `stuck` is then the
-    /// index, in `all`, of the lock that keeps the waiter waiting.
+    /// Puts a waiter into the queues of all these locks. `several` says whether the request is for several locks at once. If so, `stuck` is
+    /// the index, in `all`, of the lock that keeps the waiter waiting.
     pub(crate) fn join(
         &mut self,
         all: &[LockRef<'_>],
@@ -37,8 +37,8 @@ impl<C: Copy> WaitTable<C> {
         self.waits().add(request, Waiter::new(locks, arrival));
     }
 
-    /// Grants every lock of a request to its waiter. `until` is the end of the lease that ends first. Returns how long the waiter waited,
-    /// in ms.
+    /// Notes that a waiter has been granted all its locks (`got` has the grant of each lock), and takes the waiter out of its queues.
+    /// `until` is the end of the lease that ends first. Returns how long the waiter waited, in ms.
     pub(crate) fn grant(
         &mut self,
         request: RequestId,
@@ -71,13 +71,13 @@ impl<C: Copy> WaitTable<C> {
         Some(waited)
     }
 
-    /// Starts the time in which the owner of a place (a waiter that is not blocked) has to claim its grants. Also makes the owner listen
-    /// for messages about these grants, so that it is told if one of them ends.
+    /// Starts the time in which the owner of a place (a waiter that is not blocked) has to claim its grants. Also notes the owner's channel
+    /// for messages about these grants, so that the owner is told if one of them ends.
     fn grant_to_place(&mut self, request: RequestId, until: Deadline, now: Now) {
         let granted = self.waits().change(request, |waiter| {
             if let Deadline::At(last) = until {
-                // The grant's lease may be shorter than the owner asked for, because of a setting. A `start` message tells the owner the
-                // lease of the grant.
+                // The grant's lease may be shorter than the owner asked for, because of a setting. `ask.lease` becomes the grant's lease,
+                // because a `start` message tells the owner `ask.lease`.
                 waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now.start));
             }
             // The time to claim ends a little after the lease, even if the end of the lease was rounded up by a millisecond. So the grant

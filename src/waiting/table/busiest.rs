@@ -1,9 +1,9 @@
 //! The locks that are waited for most often.
 //!
 //! The table has a bounded size, by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: "Efficient Computation of Frequent and Top-k
-//! Elements in Data Streams", 2005): a lock that is not in the full table takes the place, and the count, of the lock with the smallest
-//! count. So a count may be too great, by no more than the smallest count, and is never too small. A lock with more than one in `MOST` of
-//! all waits is always in the table, unless its name is longer than `LONGEST`.
+//! Elements in Data Streams", 2005): if the table is full, a new lock takes the place, and the count, of the lock with the smallest count.
+//! So a count may be too great, by no more than the smallest count, and is never too small. A lock that has more than 1/`MOST` of all waits
+//! is always in the table, unless its name is longer than `LONGEST`.
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -64,7 +64,7 @@ impl Busiest {
         }
     }
 
-    /// Returns all locks of the table, in order.
+    /// Returns all locks of the table, the greatest count first.
     pub(super) fn all(&self) -> impl Iterator<Item = (&LockId, &Busy)> {
         self.0.iter().flatten()
     }

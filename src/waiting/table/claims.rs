@@ -47,8 +47,8 @@ impl<C: Copy> WaitTable<C> {
         GivenUp { any: true, others }
     }
 
-    /// Drops a place whose owner has been sent a `start` message. The owner then knows of the grant, and need not claim it. So the grant
-    /// does not end when the connection of the place closes.
+    /// Drops a place whose owner has been sent a `start` message. From this message, the owner knows of the grant, and need not claim it.
+    /// So the grant does not end when the connection of the place closes.
     pub(crate) fn start(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let locks = waiter.locks.clone();
@@ -69,8 +69,8 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Treats a grant as claimed by all places of its owner that have not claimed it yet, because the owner has been told of the grant in
-    /// another way.
+    /// Treats a grant as claimed by all places of its owner that have not claimed it yet, and drops these places, because the owner has
+    /// been told of the grant in another way.
     fn claim(&mut self, at: LockRef<'_>, fence: Fence) {
         let unclaimed: Vec<RequestId> = self.locks.lock(at).grants.unclaimed(fence).collect();
         if unclaimed.is_empty() {
@@ -109,7 +109,8 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Drops what the table still has of a waiter that the server has freed.
+    /// Drops what the table still has of a waiter, when the server is done with its blocked client, or after the message that ends a place.
+    /// If the waiter has not been told of its grant, its hold is taken back.
     pub(crate) fn forget(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         // The waiter has not been told, for whatever reason, and never will be.

@@ -19,7 +19,7 @@ struct Connection {
     blocked: Option<RequestId>,
 }
 
-/// One session and one place that still depend on a connection that has closed.
+/// One session and one place, if there are any, that still depend on a connection that has closed.
 pub(super) struct Closed {
     /// A grant that the connection kept alive.
     pub(super) session: Option<(LockId, Fence)>,
@@ -61,7 +61,8 @@ impl Connections {
         self.by_client.get(&client).map_or(0, |connection| connection.weight)
     }
 
-    /// Moves a session from one connection to another.
+    /// Notes that a session has moved from one connection to another. `from` is `None` if the session begins, and `to` is `None` if it
+    /// ends.
     pub(super) fn set_session(&mut self, id: &LockId, fence: Fence, from: Option<u64>, to: Option<u64>) {
         if from != to {
             self.sessions.set(&(id.clone(), fence), from, to);
@@ -69,7 +70,8 @@ impl Connections {
         }
     }
 
-    /// Moves a place of this weight from one connection to another.
+    /// Notes that a place of this weight has moved from one connection to another. `from` is `None` if the place is new, and `to` is `None`
+    /// if it has ended.
     pub(super) fn set_place(
         &mut self,
         request: RequestId,
@@ -151,8 +153,8 @@ impl Connections {
         !self.closed.is_empty()
     }
 
-    /// Returns the next session and the next place to end of a connection that has closed. Places end from the last to the first, so that
-    /// no place of the connection is granted a lock that another place gives up.
+    /// Returns the next session and the next place that have to end because their connection has closed. Places end from the last to the
+    /// first, so that no place of the connection is granted a lock that another place gives up.
     pub(super) fn next_of_closed(&self) -> Option<Closed> {
         let client = *self.closed.first()?;
         let sessions = self.sessions.range((client, (LockId::first(), Fence::MIN))..);

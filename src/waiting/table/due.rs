@@ -8,8 +8,8 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
-    /// Returns the next lock at which work is due that might still grant the lock to the waiter whose time was up first. The caller does
-    /// this work, and tells the waiter that its time is up only when no such lock is left. This may take several turns of the event loop,
+    /// Returns the next lock at which work is due that might still grant the lock to the waiter whose time was up first. The caller must do
+    /// this work, and tell the waiter that its time is up only when no such lock is left. This may take several turns of the event loop,
     /// but each lock is returned at most once.
     pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
         let request = self.waiters.timers.first_timed_out(now)?;
@@ -23,8 +23,9 @@ impl<C: Copy> WaitTable<C> {
         id
     }
 
-    /// Times out the waiter whose time was up first. Has the waiter told so, or takes back its unclaimed grant, or gives up its unconfirmed
-    /// grant or extension. Returns whether the waiter was in its queue; `None` if nobody's time is up.
+    /// Times out the waiter whose time was up first. If the waiter is in its queue, it is told so. If the waiter waits for replicas, it is
+    /// told that they have not confirmed in time. Otherwise, the waiter is a place, and its unclaimed grant is taken back. Returns whether
+    /// the waiter was in its queue; `None` if nobody's time is up.
     pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
         let request = self.waiters.timers.first_timed_out(now)?;
         let phase = self.waiters.phase(request);
@@ -70,8 +71,9 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// Tells waiters and holders that the key now has a value of another type. Also ends the grants that the module kept although their
-    /// leases ended while this server was frozen. Returns how many of these grants it has ended.
+    /// Handles a lock whose key now has a value of another type: its waiters are answered, and its listening holders are told that they
+    /// have lost their grants. Returns how many of the lost grants the module had kept although their leases ended while this server was
+    /// frozen.
     pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
         for _ in 0..AT_A_TIME {
             let Some(request) = self.locks.lock(at).head() else { break };
@@ -130,7 +132,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// A sweep sees every lock that somebody waits for throughout, whoever comes and goes meanwhile.
+        /// A sweep visits every lock for which somebody waits during the whole sweep, whoever comes and goes meanwhile.
         #[test]
         fn a_sweep_leaves_out_no_lock(before in vec(0..20u8, 0..20), steps in vec(step(), 0..40)) {
             let mut table = WaitTable::new();

@@ -1,6 +1,6 @@
-//! What this server knew as a primary before it was demoted. The module drops a little of this in each turn of the event loop. Places
-//! (waiters that are not blocked) and listening holders then get the message `Gone`. Meanwhile, the server may become a primary again, with
-//! a new, empty table.
+//! What this server knew as a primary before it was demoted. The module drops a little of this in each turn of the event loop, and sends
+//! the message `Gone` to places (waiters that are not blocked) and to listening holders. Meanwhile, the server may become a primary again,
+//! with a new, empty table.
 
 use super::queue::RequestId;
 use super::shown::Observers;
@@ -28,11 +28,12 @@ impl<C: Copy> Earlier<C> {
 }
 
 impl<C: Copy> WaitTable<C> {
-    /// Makes this server's table empty, because the server has become a replica. From now on, no session renews a lease, and the new
-    /// primary takes care of the locks. The server itself sends away blocked clients.
+    /// Sets this server's table aside (see `Earlier`), and begins an empty one, because the server has become a replica. From now on, no
+    /// session renews a lease, and the new primary takes care of the locks. The server itself sends away blocked clients.
     pub(crate) fn demoted(&mut self) {
         let mut table = std::mem::replace(self, Self::new());
-        // The new table uses no number of a request again, and still sends the answers that are due.
+        // The new table continues the numbers of requests, so that no number is used twice, and takes over the answers that are still to be
+        // sent.
         self.waiters.last_request = table.waiters.last_request;
         self.outgoing = std::mem::take(&mut table.outgoing);
         self.earlier = std::mem::take(&mut table.earlier);
@@ -128,7 +129,7 @@ mod tests {
         }
     }
 
-    /// A client may have made too many sessions to end them all in one turn of the event loop.
+    /// A client can have more sessions than one turn of the event loop can end.
     #[test]
     fn a_server_that_is_demoted_and_promoted_drops_each_lock_in_a_turn_of_its_own() {
         let mut table = WaitTable::<RequestId>::new();

@@ -9,8 +9,8 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Fence;
 
 impl<C: Copy> WaitTable<C> {
-    /// Takes a waiter that gets no grant out of its queues, and moves the waiter to the phase `next`. Returns whether the waiter was in its
-    /// queues.
+    /// Ends a wait without a grant: takes the waiter out of its queues, and moves it to the phase `next`. If the waiter is in no queue,
+    /// does nothing and returns `false`.
     pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
         let is_queued = self.waiters.get_queued(request).is_some();
         if is_queued {
@@ -20,7 +20,8 @@ impl<C: Copy> WaitTable<C> {
         is_queued
     }
 
-    /// Takes a waiter that has just moved on to the phase `next` out of its queues. No other code takes waiters out of their queues.
+    /// Takes a waiter out of its queues. The waiter must already have moved on to the phase `next`. No other code takes waiters out of
+    /// their queues.
     pub(super) fn left(&mut self, request: RequestId, next: Phase) {
         let Self { waiters, locks, observers, .. } = self;
         observers.ungranted += u64::from(!next.is_granted());
@@ -45,13 +46,14 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Notes that a waiter can't be told anything any more.
+    /// Notes that a waiter can't be told anything any more. Takes the waiter out of its queues. If it has already been granted locks, its
+    /// holds are taken back (see `mark_undeliverable`).
     pub(crate) fn depart(&mut self, request: RequestId) {
         self.leave(request, Phase::Left);
         self.mark_undeliverable(request);
     }
 
-    /// Notes that a waiter can't be told its answer. If the waiter has been granted locks, has its holds taken back, unless other waiters
+    /// Notes that a waiter can't be told its answer. If the waiter has been granted locks, timers take its holds back, unless other waiters
     /// share them.
     pub(super) fn mark_undeliverable(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
@@ -64,8 +66,8 @@ impl<C: Copy> WaitTable<C> {
         for lock in locks.all() {
             let Some(granted) = lock.fence() else { continue };
             let at = lock.id.to_ref();
-            // The waiter's answer did not arrive, so the session that began with the answer ends. If its connection already had a session
-            // before, that session stays.
+            // The waiter's answer did not arrive, so the session that began with the answer ends. If the waiter's connection already kept
+            // the grant alive before, its session stays.
             let entry = self.locks.lock(at);
             let keeps = entry.grants.session(granted).is_some_and(|session| session.client == client);
             if keeps && told && entry.grants.hold(granted, request).is_some_and(|hold| hold.binds) {
@@ -167,16 +169,17 @@ impl<C: Copy> WaitTable<C> {
     ) -> usize {
         for ended in 0..most {
             let Some(fence) = self.locks.lock(at).next_known(None) else { return ended };
-            // An expired grant that the table keeps, because the module may restore it, is dropped.
+            // If the table keeps a copy of the grant, to restore it after a freeze of this server, this copy is dropped, too.
             self.locks.change(at, |entry| entry.grants.change(fence, |record| record.expired = None));
             self.end_grant(at, fence, Some(kind));
         }
         most
     }
 
-    /// Drops what the table knows of a lock that now belongs to another server. Otherwise the end of a session, or of a waiter that was
-    /// not told of its hold, could end a grant that moves back later. Waiters that are not blocked, and holders with a channel, are told by
-    /// a message. Returns how many waiters and holders were sent away: `AT_A_TIME` if there may be more.
+    /// Sends away the places and the listening holders of a lock that now belongs to another server, and drops what the table knows of its
+    /// grants. Otherwise the end of a session, or of a waiter that was not told of its hold, could end a grant that moves back later.
+    /// Blocked clients stay, because the server itself sends them away. Returns how many waiters and holders were sent away: `AT_A_TIME` if
+    /// there may be more.
     pub(crate) fn send_away(&mut self, at: LockRef<'_>) -> usize {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
         let queued: Vec<RequestId> = places.take(AT_A_TIME).collect();

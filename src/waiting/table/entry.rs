@@ -10,8 +10,8 @@ use super::queue::{Queue, RequestId};
 use super::timers::LockTimers;
 use crate::lock::{Fence, Owner};
 
-/// All that the module knows of one lock beside the lock's key. Grants are identified by their fences: no two grants of a lock have the
-/// same fence.
+/// All that the module knows of one lock beyond what the lock's key says. Grants are identified by their fences: no two grants of a lock
+/// have the same fence.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct LockEntry {
@@ -169,8 +169,8 @@ impl LockEntry {
         tell
     }
 
-    /// Returns the message to the next holder that somebody waits; `None` if the queue is empty by now. If `wanted` is still set
-    /// afterwards, more holders have to be told.
+    /// Returns the message that tells the next holder that somebody waits; `None` if the queue is empty by now, or no holder is left to be
+    /// told. If `wanted` is still set afterwards, more holders have to be told.
     pub(super) fn next_wanted(&mut self) -> Option<Message> {
         self.wanted = false;
         if self.queue.is_empty() {
@@ -181,9 +181,9 @@ impl LockEntry {
         Some(message)
     }
 
-    /// Whether a place may re-enter a grant that its owner already has. Returns `false` if the places that still have to claim a grant of
-    /// this lock asked for `most` locks or more in all. The limit exists because one claim has to handle all places of an owner. The module
-    /// tries the place again when other places have claimed grants of this lock, or given them up.
+    /// Whether a place may re-enter a grant that its owner already has. Returns `false`, and sets `put_off`, if the places that still have
+    /// to claim a grant of this lock asked for `most` locks or more in all. The limit exists because one claim has to handle all places of
+    /// an owner. The module tries the place again when other places have claimed grants of this lock, or given them up.
     pub(crate) fn may_be_given(&mut self, most: u32) -> bool {
         let full = self.unclaimed_locks >= most;
         self.put_off |= full;

@@ -23,7 +23,7 @@ impl LockEntry {
     }
 
     /// Returns the first grant with holds that have to be taken back, because their waiters went away before they were told, and the number
-    /// of these holds. Also sets this number in the grant's record to 0, because the caller takes the holds back.
+    /// of these holds. Also sets this number in the grant's record to 0, because the caller has to take the holds back.
     pub(crate) fn take_undeliverable(&mut self) -> Option<(Fence, u32)> {
         let fence = self.grants.first_undeliverable()?;
         Some((fence, self.take_undeliverable_of(fence)?))
@@ -47,8 +47,8 @@ impl LockEntry {
         });
     }
 
-    /// Notes that the client of the running command keeps this grant alive from now on. Blocked waiters that were given the grant before,
-    /// and are still to be told, will not keep it alive.
+    /// Notes that the blocked waiters that were given this grant, and are still to be told, will not keep it alive, because the client of
+    /// the running command keeps it alive from now on.
     pub(crate) fn end_binds(&mut self, fence: Fence) {
         self.grants.change(fence, |record| record.pending.end_binds());
     }
@@ -63,11 +63,11 @@ impl LockEntry {
         self.grants.synced(fence).is_some_and(|synced| synced.unconfirmed.is_some())
     }
 
-    /// Returns the grant with the lease that its holder may count on, which excludes a renewal that replicas have not confirmed. Returns
+    /// Returns the grant with the lease that its holder can rely on, which excludes a renewal that replicas have not confirmed. Returns
     /// `None` if the lease is over without that renewal.
     pub(crate) fn confirmed<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
         let moved = self.grants.synced(held.grant.fence()).and_then(|synced| Some(synced.unconfirmed?.0));
-        // If the lease does not end when the renewal made it end, somebody has changed the lease since then, so the unconfirmed renewal no
+        // If the present end of the lease is not the end that the renewal set, somebody has changed the lease since, so the renewal no
         // longer matters.
         match moved.filter(|moved| moved.to == held.deadline) {
             None => Some(held),

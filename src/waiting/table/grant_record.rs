@@ -1,4 +1,4 @@
-//! The record of one grant: all that the module knows of the grant beside the lock's key.
+//! The record of one grant: all that the module knows of the grant beyond what the lock's key says.
 
 use std::num::NonZeroU32;
 
@@ -34,7 +34,7 @@ pub(super) struct GrantRecord {
 pub(super) struct SessionKeys {
     /// The connection that keeps the grant alive; `None` if there is none, or if it has closed.
     pub(super) client: Option<u64>,
-    /// The number of replicas that still have to confirm a renewal.
+    /// How many replicas have to confirm a renewal; `None` if no renewal has to be confirmed now.
     pub(super) awaits: Option<NonZeroU32>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct SessionKeys {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Synced {
     pub(super) confirm: Confirm,
-    /// A renewal that replicas have to confirm, and by when, in ms since 1970. Otherwise the module undoes the renewal.
+    /// A renewal that replicas have not confirmed yet, and when the module undoes the renewal if they still have not, in ms since 1970.
     pub(super) unconfirmed: Option<(Moved, Millis)>,
 }
 

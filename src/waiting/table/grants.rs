@@ -129,7 +129,7 @@ impl GrantRecords {
         self.change(fence, bind).unwrap_or_default()
     }
 
-    /// Returns how far replicas have confirmed the renewals of this grant's session; `None` if they don't have to.
+    /// Returns how far replicas have confirmed the renewals of this grant's session; `None` if replicas need not confirm them.
     pub(super) fn synced(&self, fence: Fence) -> Option<&Synced> {
         self.get(fence)?.synced.as_deref()
     }
@@ -159,7 +159,7 @@ impl GrantRecords {
         self.iter().take(records).filter_map(|record| record.expired.as_deref())
     }
 
-    /// Notes that the grant's holder knows of the grant, because no place has to claim the grant any more.
+    /// Notes that the grant's holder, if it gets messages about the grant, knows of the grant.
     pub(super) fn listener_knows(&mut self, fence: Fence) {
         self.change(fence, |record| {
             record.listener.iter_mut().for_each(|listener| listener.claimed = true);
@@ -212,8 +212,8 @@ impl GrantRecords {
         Some(result)
     }
 
-    /// Drops and returns the record of a grant that has ended. Only `expired` stays in the table: it is the grant as it was, which the
-    /// module may restore.
+    /// Drops and returns the record of a grant that has ended. Only `expired` stays in the table: the copy from which the module can
+    /// restore the grant.
     pub(super) fn end(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.change(fence, |record| {
             let expired = record.expired.take();

@@ -14,7 +14,7 @@ use crate::lock::Millis;
 /// A time in ms since 1970. The time is never 0, so that an `Option` of it takes no more memory.
 pub(super) type Since = NonZero<Millis>;
 
-/// The locks, each with a time since which it has been held at the earliest.
+/// The locks with waiters, each with a time before which none of its present grants was made.
 #[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct HeldSince(Index<Since, LockId>);
@@ -28,7 +28,8 @@ impl HeldSince {
         self.0.first()
     }
 
-    /// Replaces a lock's earlier note, or removes the note if `since` is `None`. `held` is the copy of the note in the lock's entry.
+    /// Replaces a lock's earlier note, or removes the note if `since` is `None`. `held` is the copy of the note in the lock's entry, and
+    /// changes with it.
     pub(super) fn note(&mut self, held: &mut Option<Since>, since: Option<Since>, id: &LockId) {
         self.0.set(id, std::mem::replace(held, since), since);
     }

@@ -1,7 +1,7 @@
 //! Indexes: each index has rows in the order of a key that is computed from the row. A row without this key is not in the index.
 //!
-//! No code adds rows to an index or removes them directly. Instead, one function changes each kind of row, computes the keys of the row
-//! before and after the change, and has the difference written:
+//! No code adds rows to an index or removes them directly. Instead, each kind of row has one function that makes all changes. This function
+//! computes the keys of the row before and after the change, and the difference is written to the indexes:
 //!
 //! | row | its keys | the function | what writes the difference |
 //! |---|---|---|---|

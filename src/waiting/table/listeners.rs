@@ -23,8 +23,8 @@ impl Listeners<'_> {
         self.tell_wanted(at);
     }
 
-    /// Like `watch`, for a holder that has not claimed its grant yet. Until then, the holder is not told that somebody waits, because it
-    /// does not know yet what to release.
+    /// Like `watch`, for a holder that has not claimed its grant yet. Until the holder claims the grant, it is not told that somebody
+    /// waits, because it does not know yet what to release.
     pub(crate) fn watch_unclaimed(
         &mut self,
         at: LockRef<'_>,
@@ -51,7 +51,7 @@ impl Listeners<'_> {
         self.tell_wanted(at);
     }
 
-    /// If somebody waits, has the holders told so, once for each queue that forms behind them.
+    /// If somebody waits, notes that the module has to tell this to the holders that have not been told since the queue was last empty.
     pub(crate) fn tell_wanted(&mut self, at: LockRef<'_>) {
         if let Some((id, entry)) = self.locks.entries.get_key_mut(at)
             && entry.want()

@@ -14,7 +14,7 @@ use super::lock_id::{HASHES, LockId, LockRef};
 /// A hash table of entries, because each step on any lock looks the lock's entry up once. The table is allocated with the first entry.
 ///
 /// The table is divided into parts, by hash, and each part grows separately. A hash table grows by copying all its entries, and one step
-/// may not cost more than copying about ten thousand entries. Each entry has an index in its part, so that a walk through all entries can
+/// must not cost more than copying about ten thousand entries. Each entry has an index in its part, so that a walk through all entries can
 /// be interrupted. The entries are boxed, so that copying them is cheap.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
@@ -194,9 +194,9 @@ impl LockTable {
         Cursor { part: PARTS - 1, left: usize::MAX }
     }
 
-    /// Returns the entry before the cursor, which the walk visits next. A walk visits all entries that were there when it began. If an
-    /// entry is removed, the last entry of its part moves to the free index, and the walk either has visited this entry or still comes to
-    /// it.
+    /// Returns the name of the entry before the cursor, which the walk visits next. A walk visits all entries that were there when it
+    /// began. If an entry is removed, the last entry of its part moves to the free index, and the walk either has visited the moved entry
+    /// or still comes to it.
     pub(super) fn before(&self, cursor: &mut Cursor) -> Option<&LockId> {
         let table = self.table.as_ref()?;
         loop {

@@ -34,8 +34,8 @@ impl Locks {
         }
     }
 
-    /// Whether no lock has an entry: nobody waits for a lock, and no connection keeps a grant alive. On many servers, this is so most of
-    /// the time.
+    /// Whether no lock has an entry: nobody waits for a lock, and the table knows nothing more of any grant than its key says. On many
+    /// servers, this is so most of the time.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -73,8 +73,8 @@ impl Locks {
         self.entries.id(at).unwrap_or_else(|| at.to_id())
     }
 
-    /// Takes a waiter out of the queue of a lock. `granted` is the fence of the waiter's grant, if it got one. Returns the new first
-    /// waiter, if the waiter that left was first and got no grant.
+    /// Takes a waiter out of the queue of a lock. If the waiter was granted the lock, `granted` is the fence, and `hold` becomes a pending
+    /// hold. Otherwise, returns the new first waiter, if the waiter that left was first.
     pub(super) fn leave(
         &mut self,
         at: LockRef<'_>,
@@ -96,7 +96,7 @@ impl Locks {
         }
         let next = entry.head().filter(|_| was_first);
         // When a holder's own waiters re-enter, the module passes over at most two of them that can't have the lock yet, and does not try
-        // those behind these two. The waiter that left may have been one of the two, so a timer tries the holder's waiters again.
+        // the waiters behind these two. The waiter that left may have been one of the two, so a timer tries the holder's waiters again.
         if entry.queue.next_of(owner, Some(hold.request)).is_some() {
             self.recheck_by(at, 0);
         } else if entry.is_over() {
@@ -107,7 +107,7 @@ impl Locks {
     }
 
     /// Returns the parts of a lock that have to be settled (brought up to date). Cancels the lock's timers that are due, because the caller
-    /// settles the lock now.
+    /// has to settle the lock now.
     pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> Unsettled {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return Unsettled::default() };
         let renewal = entry.timers.is_renewal_due(now);
@@ -174,21 +174,21 @@ impl Locks {
         self.touched_by(at, number)
     }
 
-    /// Notes the change with this number to the key of a lock. Grants that `keep_expired` kept before this change will not be restored.
-    /// Returns whether the lock has an entry.
+    /// Notes the change with this number to the key of a lock, and sets a timer that brings the lock up to date at once. Grants that
+    /// `keep_expired` kept before this change will not be restored. Returns whether the lock has an entry.
     fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
         self.change(at, |entry| entry.grants.touched_by(number));
         self.recheck_by(at, 0)
     }
 
-    /// Starts a walk that has all locks of a database brought up to date, because something has happened to all its keys. `None` stands for
-    /// all databases.
+    /// Starts a walk that sets timers to bring all locks of a database up to date, because something has happened to all its keys. `None`
+    /// stands for all databases.
     pub(crate) fn touched_db(&mut self, db: Option<i32>) {
         self.sweeps.start(Kind::Touched(db), self.entries.end());
     }
 
-    /// Starts a walk that has all locks brought up to date, because a setting has changed, so that waiters may now be granted locks that
-    /// they could not have before.
+    /// Starts a walk that sets timers to bring all locks up to date, because a setting has changed: waiters that did not fit before may fit
+    /// now.
     pub(crate) fn rules_changed(&mut self) {
         self.sweeps.start(Kind::Rules, self.entries.end());
     }
@@ -219,7 +219,7 @@ impl Locks {
         self.look_by(at, 0);
     }
 
-    /// Returns the grants that `keep_expired` kept, if they may be restored.
+    /// Returns the grants that `keep_expired` kept, without those that must not be restored.
     pub(crate) fn kept_expired(&self, at: LockRef<'_>) -> Vec<Grant> {
         let may_be_given =
             |expired: &&Expired| !expired.for_good && !self.sweeps.is_touched_since(at.db, expired.kept_at);
@@ -235,8 +235,8 @@ impl Locks {
         all
     }
 
-    /// If somebody waits for a lock, notes since when its oldest grant has held the lock. (For a free lock, `since` is now, because nobody
-    /// can hold the lock earlier.) Returns the same as `is_watched`.
+    /// If somebody waits for a lock, notes since when the lock has been held, but keeps an earlier note. `since` is when the oldest grant
+    /// was made, or now for a free lock, because the next grant can't be older. Returns the same as `is_watched`.
     pub(crate) fn note_held(&mut self, at: LockRef<'_>, since: Millis) -> bool {
         let Some((id, entry, held)) = self.entries.get_held_mut(at) else { return false };
         let since = Since::new(since.max(1));

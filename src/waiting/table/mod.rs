@@ -8,16 +8,16 @@
 //!   (the code outside of `table` that decides who gets a lock) read the table through `view`.
 //! - `Waits`, `Sessions`, `Listeners` and `Shown` borrow parts of the table. `Waits` changes waiters, `Sessions` changes which connection
 //!   keeps a grant alive, `Listeners` changes which holder gets messages about its grant, and `Shown` returns what operators are shown.
-//! - `Locks` has, by database and key, all that the module knows of a lock beside its key (`LockEntry`): its queue, its timers, and a
-//!   record of each grant about which there is more to know than its key says (`GrantRecord`). `Locks` also has the timers of all locks
-//!   (`Timers`), and the walks through all locks (`Sweeps`).
+//! - `Locks` has, by database and name, all that the module knows of a lock beyond what its key says (`LockEntry`): its queue, its timers,
+//!   and a record of each grant about which there is more to know than its key says (`GrantRecord`). `Locks` also has the timers of all
+//!   locks (`Timers`), and the walks through all locks (`Sweeps`).
 //! - `Waiters` has all that the module knows of a waiter, by the number of its request. It also has the waiters in queues, by owner
 //!   (`Owners`), the timeouts of requests, and the requests for several locks that have to be tried (`RequestTimers`).
 //! - `Connections` has, by connection, the grants that the connection keeps alive, and its places.
 //! - `Replication` has the answers and renewals that replicas have to confirm.
 //! - `earlier` has what this server knew as a primary before it was demoted, until the module has dropped all of this.
 //! - `index` has the type of all indexes of these parts, and says how each index follows from its rows.
-//! - `outgoing` has the answers that are due, in the order of the grants, and the messages to holders.
+//! - `outgoing` has the list of answers to waiters, and of messages to holders, that are still to be sent.
 //! - `Observers` has what only operators are shown. No decision depends on it.
 
 mod answers;
@@ -98,7 +98,8 @@ pub(crate) struct WaitTable<C> {
     observers: Observers,
 }
 
-/// The table from before a demotion, when this server was a primary. It keeps each blocked client until the server has freed that client.
+/// A table from before a demotion, when this server was a primary. The table keeps each blocked waiter until the server is done with the
+/// waiter's client.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 struct Earlier<C> {
     table: WaitTable<C>,
@@ -119,7 +120,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Lends the parts of which operators are shown something.
+    /// Lends the parts from which operators are shown something.
     pub(crate) fn shown(&mut self) -> Shown<'_, C> {
         Shown { locks: &self.locks, waiters: &self.waiters, observers: &mut self.observers }
     }

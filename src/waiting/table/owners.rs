@@ -50,7 +50,7 @@ impl Owners {
         self.waits.of(HASHES.hash_one(owner))
     }
 
-    /// Returns this owner's places for these locks, in whatever order the locks were named, and other places with the same hash. The latest
+    /// Returns this owner's places for these locks, in whatever order the locks were named, and other places with the same hash. The newest
     /// place comes first.
     pub(super) fn perhaps_places<'a>(
         &self,

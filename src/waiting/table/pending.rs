@@ -28,7 +28,7 @@ pub(super) struct PendingHold {
     /// Whether the waiter's connection will keep the grant alive once the waiter has been told.
     pub(super) binds: bool,
     /// Whether a place has the hold. In that case the hold is pending until the place claims it or gives it up. Otherwise a blocked client
-    /// has the hold, and the hold is pending until the server has freed the client.
+    /// has the hold, and the hold is pending until the server is done with the client.
     pub(super) to_claim: bool,
 }
 
@@ -79,7 +79,7 @@ impl PendingHolds {
         }
     }
 
-    /// Notes that a blocked client's connection will not keep the grant alive once the client has been told of its hold.
+    /// Notes that the connections of blocked clients will not keep the grant alive once these clients have been told of their holds.
     pub(super) fn end_binds(&mut self) {
         let blocked = self.holds.iter_mut().filter(|hold| !hold.to_claim);
         blocked.for_each(|hold| hold.binds = false);
@@ -100,8 +100,8 @@ impl PendingHolds {
         }
     }
 
-    /// Passes the hold of a client that is gone on to a client that came later and shares this hold. Returns whether there is a client like
-    /// this.
+    /// Passes the hold of a client that has gone away to a client that came later and shares this hold. Returns whether there is such a
+    /// client.
     pub(super) fn transfer(&mut self, hold: &PendingHold) -> bool {
         if self.sharing == 0 {
             return false;

@@ -17,8 +17,8 @@ pub(crate) struct RequestTimers {
     /// When requests time out. The module does not use the server's own timeouts, because some servers lose the answer to a client that
     /// times out in the same moment in which the module unblocks it.
     pub(super) timeouts: Index<Ends, RequestId>,
-    /// The request that is timing out, and how many of its locks have been checked once more: work that is due at these locks might still
-    /// grant them. When all have been checked, the client is told that its time is up.
+    /// The request that is timing out, and how many of its locks have been checked once more, because work that is due at a lock might
+    /// still grant the lock to this request. When all have been checked, the client is told that its time is up.
     timing_out: Option<(RequestId, usize)>,
     /// The requests for several locks that may be able to have them all now. This is no index of the waiters (see `index`), because
     /// `set_tries_aside` takes all these requests out at once.

@@ -33,7 +33,7 @@ impl Sessions<'_> {
         self.replication.set(|| Awaited::Renewal(id.clone(), fence), from.awaits, to.awaits);
     }
 
-    /// Adds the rows of the indexes that follow from a record.
+    /// Adds to the indexes the rows that follow from a record.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn index(&mut self, id: &LockId, record: &GrantRecord) {
         self.write(id, record.fence, [SessionKeys::default(), record.session_keys()]);
@@ -54,7 +54,7 @@ impl Sessions<'_> {
         self.change(at, fence, |record| (record.session, record.synced) = (None, None));
     }
 
-    /// Removes the rows of the indexes that follow from the record of a grant that has ended.
+    /// Removes from the indexes the rows that follow from the record of an ended grant.
     pub(super) fn ended(&mut self, id: &LockId, record: &GrantRecord) {
         self.write(id, record.fence, [record.session_keys(), SessionKeys::default()]);
     }
@@ -83,7 +83,7 @@ impl Sessions<'_> {
         });
     }
 
-    /// Takes the renewal of this grant that replicas have not confirmed in time, so that the caller undoes it.
+    /// Takes the renewal of this grant that replicas have not confirmed in time, if there is one. The caller must undo this renewal.
     pub(crate) fn take_unconfirmed_renewal(
         &mut self,
         at: LockRef<'_>,
@@ -96,7 +96,7 @@ impl Sessions<'_> {
         Some(moved)
     }
 
-    /// Marks this session as over, because its connection has closed.
+    /// Marks this session as over, because its connection has closed, and sets a timer that settles the lock.
     pub(super) fn closed(&mut self, id: &LockId, fence: Fence) {
         self.change(id.to_ref(), fence, |record| {
             record.session.iter_mut().for_each(|session| session.over = true);

@@ -1,7 +1,7 @@
-//! What `LOCK.WAITS`, `INFO` and the log show about all waiters, over all locks. No decision depends on it.
+//! What `LOCK.WAITS`, `INFO` and the log show about waiters, for one lock or for all. No decision depends on what is shown.
 //!
-//! The longest wait comes first, because the numbers of requests rise with the time of arrival. `Observers` has the last waiter that was
-//! checked for a long wait. So each long wait is logged once, and no check goes through all waiters.
+//! The waiter with the lowest request number has waited longest, because these numbers rise with the time of arrival. `Observers` notes the
+//! last waiter that `long_waits` has looked at. So each long wait is logged once, and no call looks at all waiters.
 
 #[cfg(test)]
 mod tests;
@@ -133,8 +133,8 @@ impl<C: Copy> Shown<'_, C> {
         first
     }
 
-    /// Returns the waiters that have waited for `limit` ms and were not found before. Returns at most `most` of these waiters, and only
-    /// counts the others.
+    /// Returns the waiters that have waited for `limit` ms or longer, and were not found before: at most `most` of them. The others are
+    /// only counted.
     pub(crate) fn long_waits(&mut self, limit: Millis, most: usize, now: Now) -> LongWaits {
         let mut found = LongWaits::default();
         let seen = self.observers.long_waits;

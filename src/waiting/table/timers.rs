@@ -71,8 +71,8 @@ impl LockTimers {
         [self.look, self.renewal].into_iter().flatten().any(|time| time <= now)
     }
 
-    /// Whether a renewal is due. The timer of a renewal is cleared while the renewal is being made, so a renewal also counts as due if it
-    /// has no timer.
+    /// Whether a renewal is due. The timer of a renewal is cleared before the renewal is made, so a renewal also counts as due if it has no
+    /// timer.
     pub(super) fn is_renewal_due(&self, now: Millis) -> bool {
         self.renewal.is_none_or(|time| time <= now)
     }
@@ -133,7 +133,7 @@ impl Timers {
         self.cancel_due(own, id, Millis::MAX);
     }
 
-    /// Cancels the timer that a lock has in this lane, because the caller now does the work for which the timer was set.
+    /// Cancels the timer that a lock has in this lane, because the caller has to do now the work for which the timer was set.
     pub(super) fn taken(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId) {
         self.change(own, id, |own| *own.of(lane) = None);
     }
@@ -186,12 +186,12 @@ impl Timers {
 
 #[cfg(test)]
 impl Timers {
-    /// Has the timers that are due immediately numbered from the beginning again. Their numbers only put them in order.
+    /// From now on, numbers the timers that are due at once from the beginning again. The caller must have taken all such timers.
     pub(super) fn restart_numbers(&mut self) {
         self.last_number = 0;
     }
 
-    /// Moves `last_run` back to the latest of these renewals that is not after it, or to 0. No result changes, because `last_run` is
+    /// Moves `last_run` back to the greatest of these times that is not after it, or to 0. No result changes, because `last_run` is
     /// compared only with the times of renewals.
     pub(super) fn forget_last_run(&mut self, renewals: &[Millis]) {
         let seen = renewals.iter().copied().filter(|renew_at| *renew_at <= self.last_run);

@@ -27,9 +27,9 @@ pub(crate) enum Answer {
     Extended {
         until: Deadline,
     },
-    /// The owner has extended leases, but no longer holds these locks.
+    /// The owner has extended its grants, but one of them ended before the client could be told.
     NotHeld,
-    /// Too few replicas have confirmed the grant in time, so the module has taken it back.
+    /// Too few replicas have confirmed the grant in time, so the module takes back the hold that the request added.
     GrantUnconfirmed,
     /// Too few replicas have confirmed the extension in time. The extension stays.
     ExtensionUnconfirmed,
@@ -116,7 +116,7 @@ impl RequestedLocks {
 /// The answer to a waiter that is being told, and what the module knows of this waiter.
 pub(crate) struct Told {
     pub(crate) locks: RequestedLocks,
-    /// The grants that the waiter's connection keeps alive from now on.
+    /// The grants that the waiter's connection has to keep alive from now on.
     pub(crate) binds: Vec<(LockId, Fence)>,
     pub(crate) ask: AcquireRequest<'static>,
     pub(crate) client_id: u64,
@@ -214,7 +214,7 @@ pub(super) struct WaiterKeys {
     pub(super) queued: bool,
     /// The waiter's connection, if the waiter has a place.
     pub(super) place: Option<u64>,
-    /// The number of replicas that still have to confirm the answer.
+    /// How many replicas have to confirm the answer; `None` if the answer waits for no replicas.
     pub(super) awaits: Option<NonZeroU32>,
 }
 
@@ -259,7 +259,6 @@ impl<C> Waiter<C> {
         }
     }
 
-    /// Sets `ends`.
     pub(super) fn end_by(&mut self, ends: Option<Millis>) {
         self.ends = ends.and_then(Ends::new);
     }

@@ -14,8 +14,8 @@ use super::request_timers::RequestTimers;
 use super::waiter::{Answer, Phase, RequestedLock, RequestedLocks, WaitKind, Waiter, WaiterKeys};
 use crate::lock::{AcquireRequest, Millis, Owner};
 
-/// All waiters. A waiter stays here until the server has freed it, which is some time after it has left its queues. `C` is the server's
-/// handle of a blocked client.
+/// All waiters. A waiter stays here for some time after it has left its queues: a blocked client until the server is done with it, and a
+/// place until it has been answered, and any grant of it claimed. `C` is the server's handle of a blocked client.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 pub(crate) struct Waiters<C> {
     by_request: BTreeMap<RequestId, Waiter<C>>,
@@ -25,7 +25,7 @@ pub(crate) struct Waiters<C> {
     pub(super) last_request: NonZeroU64,
 }
 
-/// Lends the waiters for changes, together with the parts of the table that have an index of the waiters.
+/// The waiters, lent for changes together with the parts of the table that have an index of the waiters.
 pub(crate) struct Waits<'a, C> {
     by_request: &'a mut BTreeMap<RequestId, Waiter<C>>,
     indexes: Indexes<'a>,
@@ -92,7 +92,7 @@ impl<'a, C: Copy> Waits<'a, C> {
         Some(result)
     }
 
-    /// Changes fields of a waiter on which no index depends, and so compares no keys.
+    /// Changes a waiter without comparing its keys. So `body` must change only fields on which no index depends.
     #[inline(always)]
     pub(super) fn edit<R>(self, request: RequestId, body: impl FnOnce(&mut Waiter<C>) -> R) -> Option<R> {
         let waiter = self.by_request.get_mut(&request)?;
@@ -159,7 +159,7 @@ impl<C: Copy> Waiters<C> {
         self.owners.len()
     }
 
-    /// Whether the server has freed all waiters.
+    /// Whether no waiter is left, not even one that has left its queues.
     pub(super) fn is_empty(&self) -> bool {
         self.by_request.is_empty()
     }
@@ -272,7 +272,7 @@ impl<C: Copy> Waiters<C> {
 
 #[cfg(test)]
 impl<C> Waiters<C> {
-    /// Changes all waiters, but nothing on which an index of this part depends.
+    /// Runs `change` on all waiters. `change` must not change anything on which an index of this part depends.
     pub(super) fn change_all(&mut self, change: impl FnMut(&mut Waiter<C>)) {
         self.by_request.values_mut().for_each(change);
     }
