@@ -174,7 +174,7 @@ impl Input<'_> {
         assert!(self.0.iter().any(|word| word.ends_with(&label_and_owner)));
         assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
         self.check_fence(Some(grant.fence().get()));
-        // An effect usually leaves `holds` out if there is only one hold.
+        // The `@` and `&` forms of an effect leave `holds` out if there is only one hold.
         assert!(grant.holds() == 1 || self.number(grant.holds().into()));
         assert!(age.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
         self.check_room(grant.room(), Room::MOST);

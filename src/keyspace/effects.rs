@@ -11,16 +11,16 @@
 //! | `LOCK.APPLY key <time` | no longer held by the grants whose leases ended before this time. A lock with a single grant stays as it is |
 //!
 //! `deadline` and `time` are in ms since 1970. A deadline of -1 means that the lease has no end. `max-hold` is in ms, and 0 means no limit.
-//! A fence is usually the time of its grant, in microseconds since 1970. If the grant was made in another millisecond than its fence says,
-//! `max-hold/made` takes the place of `max-hold`, and `made` is the time of the grant in ms since 1970. `fields` are the fields of
-//! `lock::FIELDS` whose values differ from `Field::usual`, each as `name:number`. If a field is bytes, the number is their length, and the
-//! bytes come right before the owner. The owner comes last, because its name can have any bytes, even a comma. The state is one argument,
-//! because each further argument costs about 1,000 instructions to make and to append to a file (Redis 7.0). If a lock has many grants, an
-//! effect has only the grant that has changed.
+//! A fence is usually the time of its grant, in microseconds since 1970. In the form without a sign, `max-hold/made` takes the place of
+//! `max-hold` if the grant was made in another millisecond than its fence says; `made` is the time of the grant in ms since 1970. `fields`
+//! are the fields of `lock::FIELDS` whose values differ from `Field::usual`, each as `name:number` and a comma. The `=` ends the fields. If
+//! the value of a field is bytes, the number is their length, and the bytes follow the `=`, in the order of the fields. The owner comes
+//! last, because its name can have any bytes, even a comma. The state is one argument, because each further argument costs about 1,000
+//! instructions to make and to append to a file (Redis 7.0). If a lock has many grants, an effect has only the grant that has changed.
 //!
-//! For a grant that allows other holders, or has a slot (the number of a permit) or a label, earlier versions wrote `=` (alone) or `+`
-//! (beside others), and then `deadline,fence,holds,max-hold,room,owner`. The room was `room/slot` for a grant with a slot, and
-//! `room/slot/length` if a label of this length preceded the owner.
+//! For a grant that allows other holders, or has a slot (the number of a permit) or a label, earlier versions began the state with `=`
+//! (alone) or `+` (beside others), followed by `deadline,fence,holds,max-hold,room,owner`. The room was `room/slot` for a grant with a
+//! slot, and `room/slot/length` if a label of this length preceded the owner.
 
 use std::ffi::CStr;
 use std::str;

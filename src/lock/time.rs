@@ -3,7 +3,7 @@
 /// Milliseconds since 1970, or a length of time in milliseconds.
 pub(crate) type Millis = i64;
 
-/// Microseconds since 1970.
+/// Microseconds since 1970, or a length of time in microseconds.
 pub(crate) type Micros = i64;
 
 /// The longest lease in ms: 2^53 - 1, about 285,000 years. Every client can read this number exactly.

@@ -119,8 +119,8 @@ impl Ctx<'_> {
         Reply::new(reply).is_some_and(|reply| !contains(reply.text(), b"no user"))
     }
 
-    /// Whether the key's hash slot is moving to this server from another server of the cluster. During the move, this server already has
-    /// the locks of the hash slot that clients have taken with `ASKING`. The call costs as much as `CLUSTER NODES`.
+    /// Whether the key's hash slot is moving to this server from another server of the cluster. During the move, clients may already have
+    /// acquired locks of this hash slot here, with `ASKING`. The call costs as much as `CLUSTER NODES`.
     pub(crate) fn hash_slot_arrives(&self, key: &[u8]) -> bool {
         let (cluster, format) = (c"CLUSTER".as_ptr(), c"Ecb".as_ptr());
         let keyslot = c"KEYSLOT".as_ptr();

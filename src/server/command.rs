@@ -35,7 +35,7 @@ impl CommandSpec {
     }
 }
 
-/// Runs a command, or, if the server asks for the places of the command's keys, tells the server these places.
+/// Runs a command, or, if the server asks for the positions of the command's keys, tells the server these places.
 ///
 /// # Safety
 /// Only the server calls this function, with a context and `argc` strings that are valid until it returns.
@@ -70,21 +70,22 @@ fn tell_keys(ctx: &Ctx<'_>, args: Args<'_>, definition: &Definition) {
         Keys::After(word) => key_after(args, word),
         _ => counted_keys(args),
     };
-    for place in keys.into_iter().flatten() {
-        ctx.tell_key(place, definition.key.access());
+    for position in keys.into_iter().flatten() {
+        ctx.tell_key(position, definition.key.access());
     }
 }
 
-/// Returns the places of the keys of a command whose first argument is the number of its keys; `None` if fewer arguments follow.
+/// Returns the positions of the keys of a command whose first argument is the number of its keys; `None` if this is not a number, or fewer
+/// arguments follow.
 fn counted_keys(args: Args<'_>) -> Option<RangeInclusive<usize>> {
     let last = usize::try_from(args.get(1)?.integer()?).ok()?.checked_add(1)?;
     args.get(last).map(|_| 2..=last)
 }
 
-/// Returns the place of the argument that follows the first occurrence of this word. By the command's key spec, the server looks for the
-/// key at the same place.
+/// Returns the position of the argument that follows the first occurrence of this word. By the command's key spec, the server looks for the
+/// key at the same position.
 fn key_after(args: Args<'_>, word: &CStr) -> Option<RangeInclusive<usize>> {
     let before = args.skip(1).position(|arg| arg.bytes().eq_ignore_ascii_case(word.to_bytes()))?;
-    let place = before.checked_add(2)?;
-    args.get(place).map(|_| place..=place)
+    let position = before.checked_add(2)?;
+    args.get(position).map(|_| position..=position)
 }

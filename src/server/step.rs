@@ -83,7 +83,7 @@ impl Drop for Step {
     }
 }
 
-/// Whether something else has changed the keyspace since the running step began to open its keys.
+/// Whether something else has changed the keyspace since the running step last began to open its keys.
 #[inline(always)]
 pub(crate) fn is_disturbed() -> bool {
     NOW.phase.get() == Phase::Disturbed

@@ -26,7 +26,7 @@ pub(crate) fn grace(ctx: &Ctx<'_>) -> Millis {
     if ctx.is_replica() { 0 } else { heartbeat::grace_left().grants }
 }
 
-/// Returns the most work, in units of the budget, of any command or turn of the event loop since the server's start.
+/// Returns the most work, in units of the budget, of any command or turn of the event loop since the module was loaded.
 pub(crate) fn most_work() -> u64 {
     BUDGET.with(|budget| budget.most()).into()
 }

@@ -104,8 +104,8 @@ fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
 /// Ends the wait whose time was up first. Returns whether the wait timed out; `None` if no wait's time is up.
 fn end_next_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<bool> {
     if deferral == Deferral::None {
-        // Work that is due at the locks of the waiter whose time is up might still grant them to the waiter. So this work is done before
-        // the waiter is told.
+        // The waiter whose time is up might still get its locks by work that is due at them. So this work is done before the waiter is told
+        // that its time is up.
         while let Some(id) = host.table(|table| table.next_overdue_with_wait(now.millis())) {
             look(host, deferral, Lane::Look, &id, now.millis());
             if is_over(host) {

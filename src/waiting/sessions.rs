@@ -52,9 +52,9 @@ pub(super) fn bind<C: Copy>(
     }
 }
 
-/// Moves the session of this grant to `client`, the connection of the waiter that is now told of the grant. The caller has found that the
-/// grant's lease is over. Does nothing unless the session still keeps the grant, because this server was frozen (see `outlives`). In that
-/// case, the next step on the lock restores the grant.
+/// Called when a waiter is told of its grant, but the grant's lease is already over. If the grant's session outlives this, because this
+/// server was frozen or busy (see `outlives`), moves the session to `client`, the waiter's connection. The next step on the lock then
+/// restores the grant. Otherwise, does nothing.
 pub(super) fn bind_overdue<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,

@@ -205,7 +205,8 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
 }
 
 /// Ends the grants whose sessions' connections have closed. With `all`, also looks at all other sessions, and renews the leases that are
-/// due. If there are many sessions, the next step handles the rest. Returns whether all grants of closed connections have ended.
+/// due. If there are many sessions, the next step handles the rest. Returns whether no grant is left that has to end because its
+/// connection has closed.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
     loop {

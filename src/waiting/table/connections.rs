@@ -113,7 +113,8 @@ impl Connections {
         self.by_client.get(&client)?.blocked
     }
 
-    /// Notes that a connection has closed, so that `clear_up` ends its sessions and places. Returns whether the connection has any.
+    /// Notes that a connection has closed, so that `clear_up` ends its sessions and places. Returns whether the connection has
+    /// any, and had not been noted before.
     pub(crate) fn close(&mut self, client: u64) -> bool {
         self.by_client.contains_key(&client) && self.closed.insert(client)
     }

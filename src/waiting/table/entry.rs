@@ -219,7 +219,7 @@ impl LockEntry {
         hold.iter().for_each(|hold| self.pending_removed(hold));
     }
 
-    /// Drops and returns the record of a grant that has ended.
+    /// Removes and returns the record of a grant that has ended.
     pub(super) fn end_grant(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.upgrader.take_if(|upgrader| upgrader.fence == fence);
         let record = self.grants.end(fence)?;

@@ -102,8 +102,8 @@ impl GrantRecords {
         self.get(fence).into_iter().flat_map(|record| record.pending.iter())
     }
 
-    /// Returns the holds of this grant that blocked clients were given and may not know of yet, in order of arrival. Each of these clients
-    /// may have gone away unnoticed.
+    /// Returns the pending holds of this grant whose clients are blocked, in order of arrival. Each of these clients may have gone away
+    /// unnoticed.
     pub(super) fn given(&self, fence: Fence) -> impl Iterator<Item = &PendingHold> {
         self.pending(fence).filter(|hold| !hold.to_claim)
     }
@@ -212,7 +212,7 @@ impl GrantRecords {
         Some(result)
     }
 
-    /// Drops and returns the record of a grant that has ended. Only `expired` stays in the table: the copy from which the module can
+    /// Removes and returns the record of a grant that has ended. Only `expired` stays in the table: the copy from which the module can
     /// restore the grant.
     pub(super) fn end(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.change(fence, |record| {

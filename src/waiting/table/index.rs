@@ -1,7 +1,8 @@
 //! Indexes: each index has rows in the order of a key that is computed from the row. A row without this key is not in the index.
 //!
-//! No code adds rows to an index or removes them directly. Instead, each kind of row has one function that makes all changes. This function
-//! computes the keys of the row before and after the change, and the difference is written to the indexes:
+//! No code adds rows to an index or removes them directly. Instead, each kind of row has one function that changes the fields from which
+//! keys are computed. This function computes the keys of the row before and after the change, and the difference is written to the indexes.
+//! (Code that adds or removes a whole row writes the difference, too.)
 //!
 //! | row | its keys | the function | what writes the difference |
 //! |---|---|---|---|
@@ -11,8 +12,9 @@
 //! | `Pending` | `target()` | `Replication::write` | the same |
 //! | `Since` of a lock | all of it | `HeldSince::note` | the same |
 //!
-//! A new index of waiters needs a key in `WaiterKeys` (bytes need a hash there, because a key is `Copy`), a field in `Waiters` and in
-//! `Indexes`, a line in `Indexes::write`, and a line in `check`, which computes all indexes anew and compares them.
+//! A new index of waiters needs a key in `WaiterKeys`, a field in `Waiters` and in `Indexes`, a line in `Indexes::write`, and a line in
+//! `check`, which computes all indexes anew and compares them. The type of the key must be `Copy`. So if rows are to be found by a name, the
+//! key is a hash of the name.
 
 use std::collections::BTreeSet;
 use std::collections::btree_set::Range;

@@ -73,8 +73,9 @@ pub(crate) struct Page {
     pub(crate) last: Option<RequestId>,
 }
 
-/// The most waiters and names of locks that are looked at for one page. There is a limit because a page leaves out places with an unclaimed
-/// grant, and one waiter may wait for a thousand locks. Long names count more: see `LockRef::weight`.
+/// The most waiters and names of locks that are looked at for one page. The number of waiters on a page does not limit this work: waiters
+/// that are not in a queue any more are passed over, and one waiter may wait for a thousand locks. Long names count more: see
+/// `LockRef::weight`.
 const PAGE: usize = 5_000;
 
 /// The most waiters that one call of `long_waits` looks at.
