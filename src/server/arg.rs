@@ -26,9 +26,9 @@ impl<'a> Args<'a> {
         self.0.iter().skip(count).map(|&string| Arg { string, life: PhantomData })
     }
 
-    /// Returns the argument at this place, if there is one; the command's name is at 0.
-    pub(crate) fn get(self, place: usize) -> Option<Arg<'a>> {
-        self.0.get(place).map(|&string| Arg { string, life: PhantomData })
+    /// Returns the argument at this position, if there is one; the command's name is at 0.
+    pub(crate) fn get(self, position: usize) -> Option<Arg<'a>> {
+        self.0.get(position).map(|&string| Arg { string, life: PhantomData })
     }
 }
 

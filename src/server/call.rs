@@ -49,10 +49,10 @@ impl Reply {
         unsafe { text(self.0.as_ptr()) }
     }
 
-    /// Returns the text of the array's element at this place, if there is one.
-    fn text_at(&self, place: usize) -> Option<&[u8]> {
+    /// Returns the text of the array's element at this index, if there is one.
+    fn text_at(&self, index: usize) -> Option<&[u8]> {
         // SAFETY: as in `is_error`, and the server returns null if there is no such element, and frees the element with the whole reply.
-        let part = NonNull::new(unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), place)) })?;
+        let part = NonNull::new(unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), index)) })?;
         // SAFETY: the part lives as long as the reply.
         Some(unsafe { text(part.as_ptr()) })
     }

@@ -35,7 +35,7 @@ impl CommandSpec {
     }
 }
 
-/// Runs a command, or, if the server asks for the positions of the command's keys, tells the server these places.
+/// Runs a command, or, if the server asks for the positions of the command's keys, tells the server these positions.
 ///
 /// # Safety
 /// Only the server calls this function, with a context and `argc` strings that are valid until it returns.

@@ -150,7 +150,7 @@ impl Ctx<'_> {
         self.select_db(db).then(body)
     }
 
-    /// Whether the server calls the command only to ask for the places of its keys.
+    /// Whether the server calls the command only to ask for the positions of its keys.
     pub(super) fn asks_for_keys(&self) -> bool {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.ctx)) != 0 }
