@@ -1,8 +1,8 @@
 // A client that wants one lock; benches/compare starts several, and docs/bench.md tells what it counts.
 //
 // contest.mjs contend ADDRESS WHO SECONDS: warms up, says "ready", waits for a line, contends for so long, prints a line for each
-// grant: when it came, and is ready again, until its input ends. contest.mjs hold ADDRESS WHO KEY: says "ready", then takes and gives back one lock as the lines
-// "acquire" and "release" say, and prints when it had it, or began to give it back.
+// grant: when it came, and is ready again, until its input ends. contest.mjs hold ADDRESS WHO KEY: says "ready", then takes and
+// gives back one lock as the lines "acquire" and "release" say, and prints when it had it, or began to give it back.
 //
 // Times are in ns of the one clock that all processes read.
 import { randomUUID } from "node:crypto";
