@@ -13,8 +13,8 @@
 //! | `Since` of a lock | all of it | `HeldSince::note` | the same |
 //!
 //! A new index of waiters needs a key in `WaiterKeys`, a field in `Waiters` and in `Indexes`, a line in `Indexes::write`, and a line in
-//! `check`, which computes all indexes anew and compares them. The type of the key must be `Copy`. So if rows are to be found by a name, the
-//! key is a hash of the name.
+//! `check`, which computes all indexes anew and compares them. The type of the key must be `Copy`. So if rows are to be found by a name,
+//! the key is a hash of the name.
 
 use std::collections::BTreeSet;
 use std::collections::btree_set::Range;
