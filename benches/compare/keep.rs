@@ -44,7 +44,23 @@ pub(crate) fn keep(plan: &Plan, save: bool, part: &str, report: &Report) {
 fn add(folder: &Path, part: &str, report: &Report) {
     let mut all: BTreeMap<String, serde_json::Value> = results_in(folder);
     all.insert(part.into(), serde_json::to_value(report).expect("plain data"));
-    write(&folder.join("results.json"), &serde_json::to_string_pretty(&all).expect("plain data"));
+    write(&folder.join("results.json"), &one_a_line(&all));
+}
+
+/// The parts as JSON, with one figure a line, so that a new measurement of a figure changes one line.
+fn one_a_line(all: &BTreeMap<String, serde_json::Value>) -> String {
+    let field = |(name, value): (&String, &serde_json::Value)| match value.as_array() {
+        Some(figures) if !figures.is_empty() => {
+            let lines: Vec<_> = figures.iter().map(|figure| format!("   {figure}")).collect();
+            format!("  {name:?}: [\n{}]", lines.join(",\n"))
+        }
+        _ => format!("  {name:?}: {value}"),
+    };
+    let part = |(part, report): (&String, &serde_json::Value)| {
+        let fields: Vec<_> = report.as_object().into_iter().flatten().map(field).collect();
+        format!(" {part:?}: {{\n{}}}", fields.join(",\n"))
+    };
+    format!("{{\n{}\n}}\n", all.iter().map(part).collect::<Vec<_>>().join(",\n"))
 }
 
 fn results_in<T: DeserializeOwned>(folder: &Path) -> BTreeMap<String, T> {
