@@ -11,11 +11,19 @@ use RedisCluster;
 use RedisClusterException;
 use RedisException;
 use Throwable;
+use WeakMap;
 
 /** The connection of the process. All that goes wrong is an exception here; phpredis throws only some errors, and returns false for others. */
 final class Connection
 {
     private const PASSING = ['ASK', 'CLUSTERDOWN', 'LOADING', 'MASTERDOWN', 'READONLY', 'TRYAGAIN', 'UNBLOCKED'];
+
+    /** @var ?WeakMap<Redis|RedisCluster, int> the process that each connection was given in */
+    private static ?WeakMap $given = null;
+    /** The process that the package was first used in: any other one is its child. */
+    private static ?int $first = null;
+    /** @var list<Redis|RedisCluster> of the parent. An object that goes closes a TLS session for both, or lends its connection to the next pconnect */
+    private static array $inherited = [];
 
     private Redis|RedisCluster|null $client = null;
     private int $process;
@@ -27,6 +35,11 @@ final class Connection
     public function __construct(private Redis|RedisCluster|Closure $source)
     {
         $this->process = getmypid();
+        self::$first ??= $this->process;
+        if (!$source instanceof Closure) { // perhaps to another Locks, before a fork
+            self::$given ??= new WeakMap();
+            $this->process = self::$given[$source] ??= $this->process;
+        }
         $this->client = $source instanceof Closure ? null : $source;
         $this->connected = $source instanceof RedisCluster || $source instanceof Redis && $source->isConnected();
     }
@@ -115,16 +128,39 @@ final class Connection
             if (!$this->source instanceof Closure) {
                 throw new InvalidArgumentException('after a fork, a process needs a connection of its own: give Locks a function that connects');
             }
+            self::$inherited[] = $this->client;
             [$this->client, $this->process, $this->connected] = [null, getmypid(), false];
         }
         if ($this->client === null) {
-            $this->client = ($this->source)();
+            $this->client = $this->process === self::$first ? ($this->source)() : $this->apart($this->source);
             $this->connected = true;
             if ($this->client instanceof Redis) {
                 $this->client->setOption(Redis::OPT_MAX_RETRIES, 0); // see longestWait()
             }
         }
         return $this->client;
+    }
+
+    /**
+     * Connects in a child. A persistent connection may be the parent's, which phpredis keeps for the process in its pool, or without the pool by
+     * address. So it looks where the parent has none, and what it then says stays off the parent's connections; but they are refused all the same.
+     */
+    private function apart(Closure $connect): Redis|RedisCluster
+    {
+        $setting = 'redis.pconnect.pooling_enabled';
+        $before = get_resources();
+        $pooled = ini_set($setting, ini_get($setting) ? '0' : '1');
+        try {
+            $client = $connect();
+        } finally {
+            ini_set($setting, (string) $pooled);
+        }
+        $made = fn(string $kind) => array_diff_key(get_resources($kind), $before) !== [];
+        if ($made('persistent stream') || !$made('stream') && $client instanceof Redis && get_resources('persistent stream') !== []) {
+            self::$inherited[] = $client;
+            throw new InvalidArgumentException('after a fork, a persistent connection can be the parent\'s: connect with connect, not pconnect');
+        }
+        return $client;
     }
 
     /** Version 5.3 of phpredis connects again, but forgets the database. Returns the one that is selected. */

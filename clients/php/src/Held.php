@@ -181,25 +181,20 @@ final class Held
         if ($now >= self::$end) {
             return null;
         }
-        $end = min($now + 1, self::$end);
         $words = $this->request->release($this->fences);
-        for ($again = false;; $again = true, $now = Locks::now()) {
-            try {
-                $reply = $this->locks->command($words, $this->request, max(0.01, $end - $now));
-                $gone = is_array($reply) && array_filter($reply, is_int(...)) !== $reply; // nil is false, or null, as the client is set
-                return $gone && !$again ? new LockLost("$this->request: one of the locks was gone when it was released") : null;
-            } catch (LockLost $lost) {
-                return $again ? null : $lost; // the first try may have worked
-            } catch (ConnectionLost | InvalidArgumentException $error) { // or in MULTI, which the work has left open
-                if ($error instanceof InvalidArgumentException || Locks::now() >= min($end, $this->until)) {
-                    if (in_array('FENCE', $words, true)) { // else it could end a later grant of this owner
-                        $this->locks->owe($words, $this->request, $this->until);
-                    }
-                    throw $error;
-                }
-                usleep(50_000);
+        $again = false;
+        try {
+            $reply = $this->locks->insist($words, $this->request, min(1, self::$end - $now, $this->until - $now), $again);
+        } catch (LockLost $lost) {
+            return $again ? null : $lost; // the first try may have worked
+        } catch (ConnectionLost | InvalidArgumentException $error) { // or in MULTI, which the work has left open
+            if (in_array('FENCE', $words, true)) { // else it could end a later grant of this owner
+                $this->locks->owe($words, $this->request, $this->until);
             }
+            throw $error;
         }
+        $gone = is_array($reply) && array_filter($reply, is_int(...)) !== $reply; // nil is false, or null, as the client is set
+        return $gone && !$again ? new LockLost("$this->request: one of the locks was gone when it was released") : null;
     }
 
     /** The server shall know this connection again; the fence tells whether the grant is still the old one. */

@@ -150,6 +150,21 @@ final class Locks
         }
     }
 
+    /** @internal The same for a command that may be sent again, as it is for so many seconds. `$again`: an earlier try may have worked. */
+    public function insist(array $words, Request $request, float $seconds, bool &$again = false): mixed
+    {
+        for ($end = self::now() + $seconds;; $again = true) {
+            try {
+                return $this->command($words, $request, max(0.01, $end - self::now()));
+            } catch (ConnectionLost $lost) {
+                if (self::now() >= $end) {
+                    throw $lost;
+                }
+                usleep(50_000);
+            }
+        }
+    }
+
     /** @internal A release that had no answer is sent again before the next acquire. */
     public function owe(array $release, Request $request, float $until): void
     {
@@ -159,7 +174,7 @@ final class Locks
     /** @internal @return list<string> who holds the lock now, the first one first */
     public function owners(Request $request): array
     {
-        $reply = $this->command(['LOCK.INFO', new Key($request->keys[0]), 'FULL'], $request);
+        $reply = $this->insist(['LOCK.INFO', new Key($request->keys[0]), 'FULL'], $request, 5);
         $pairs = fn(array $row) => array_column(array_chunk($row, 2), 1, 0);
         return $reply === null ? [] : array_map(fn(array $grant) => $pairs($grant)['owner'], $pairs($reply)['grants']);
     }

@@ -72,7 +72,7 @@ final class Request
             $this->sync = ['SYNC', $sync[0], self::ms('sync', (float) $sync[1])];
         }
         $this->named = $owner !== null;
-        $this->owner = $owner ?? bin2hex(random_bytes(16));
+        $this->owner = $owner ?? self::uuid();
         $this->mode = [
             ...$shared ? ['SHARED'] : [],
             ...$limit === null ? [] : ['LIMIT', $limit],
@@ -82,6 +82,15 @@ final class Request
             ...$maxHold === null ? [] : ['MAXHOLD', self::ms('maxHold', $maxHold)],
             ...$label === null ? [] : ['LABEL', $label],
         ];
+    }
+
+    /** A random one, spelled as the server packs it into 16 bytes. */
+    public static function uuid(): string
+    {
+        $bytes = random_bytes(16);
+        $bytes[6] = $bytes[6] & "\x0f" | "\x40";
+        $bytes[8] = $bytes[8] & "\x3f" | "\x80";
+        return vsprintf('%s%s-%s-%s-%s-%s%s%s', str_split(bin2hex($bytes), 4));
     }
 
     /** Seconds as whole milliseconds. */

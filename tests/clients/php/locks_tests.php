@@ -11,6 +11,7 @@ return [
         [$locks, $other] = [new Locks(connect()), connect()];
         $answer = $locks->withLock('door', function (Held $held) use ($other): string {
             same('the fence', info($other, 'door')['fence'], $held->fence());
+            ok("the owner is a UUID: {$held->owner()}", preg_match('/^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/', $held->owner()) === 1);
             same('not lost', $held->lost(), null);
             return 'done';
         });
@@ -151,10 +152,7 @@ return [
     'connections that have ended are made anew' => function (): void {
         $other = connect();
         foreach ([new Locks(connect(...)), new Locks(connect())] as $locks) {
-            $kill = fn() => array_map(
-                fn($line) => preg_match('/^id=(\d+).* cmd=lock/', $line, $found) && $other->rawCommand('CLIENT', 'KILL', 'ID', $found[1]),
-                explode("\n", $other->rawCommand('CLIENT', 'LIST')),
-            );
+            $kill = fn() => cut($other);
             $held = $locks->acquire('door');
             $kill();
             ok('extended', $held->extend(20) > 19);

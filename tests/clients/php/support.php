@@ -78,6 +78,13 @@ function waiters(Redis $redis, string $key): int
     return info($redis, $key)['waiters'] ?? 0;
 }
 
+/** Ends the connections on which locks were asked for last. */
+function cut(Redis $operator): void
+{
+    preg_match_all('/^id=(\d+).* cmd=lock/m', $operator->rawCommand('CLIENT', 'LIST'), $found);
+    array_map(fn(string $id) => $operator->rawCommand('CLIENT', 'KILL', 'ID', $id), $found[1]);
+}
+
 /** The processes that a test has started and not waited for. */
 final class Workers
 {

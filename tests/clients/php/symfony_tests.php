@@ -147,6 +147,18 @@ return [
         $lock->release();
     },
 
+    'Symfony: a connection that was cut is made anew' => function (): void {
+        $other = connect();
+        foreach ([fn() => connect(), connect()] as $source) {
+            $lock = (new LockFactory(new LockStore($source)))->createLock('door', 600);
+            foreach (['acquire', 'isAcquired', 'refresh', 'release'] as $step) {
+                $lock->$step();
+                cut($other);
+            }
+            same('free', info($other, 'door'), []);
+        }
+    },
+
     'Symfony: a child after a fork does not release what its parent holds' => function (): void {
         $lock = (new LockFactory(new LockStore(fn() => connect())))->createLock('door', 30);
         $lock->acquire();

@@ -29,7 +29,7 @@ final class Lock extends CacheLock
      */
     public function __construct($connection, $name, $seconds, $owner = null)
     {
-        parent::__construct($name, $seconds, $owner);
+        parent::__construct($name, $seconds, $owner ?? Request::uuid());
         $this->locks = new Locks($connection->client());
     }
 
@@ -86,10 +86,11 @@ final class Lock extends CacheLock
     private function end(string $owner): bool
     {
         $request = $this->request($owner);
+        $again = false;
         try {
-            $this->locks->command([...$request->release([]), 'ALL'], $request);
+            $this->locks->insist([...$request->release([]), 'ALL'], $request, 1, $again);
         } catch (LockLost) {
-            return false;
+            return $again; // the first try may have worked
         }
         return true;
     }

@@ -72,7 +72,7 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
         }
         $request = $this->request($key, $ttl);
         try {
-            $this->run(fn() => $this->locks->command($request->extend([]), $request));
+            $this->run(fn() => $this->locks->insist($request->extend([]), $request, 5));
         } catch (LockLost $lost) {
             throw new LockConflictedException($lost->getMessage(), previous: $lost);
         }
@@ -86,7 +86,7 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
         }
         $request = $this->request($key);
         try {
-            $this->run(fn() => $this->locks->command([...$request->release([]), 'ALL'], $request, 1.0)); // at exit, too
+            $this->run(fn() => $this->locks->insist([...$request->release([]), 'ALL'], $request, 1)); // at exit, too
         } catch (LockLost) { // it is gone, as it should be
         }
         $key->removeState(self::class . ' writes');
@@ -137,7 +137,7 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
     private function request(Key $key, ?float $ttl = null, ?float $wait = null, bool $shared = false): Request
     {
         if (!$key->hasState(self::class)) {
-            $key->setState(self::class, bin2hex(random_bytes(16)));
+            $key->setState(self::class, Request::uuid());
         }
         $lease = $ttl === null ? null : max(0.001, $ttl);
         $request = new Request([(string) $key], $wait, $lease, $shared, session: $this->session, owner: $key->getState(self::class));
