@@ -22,7 +22,7 @@ final class Connection
     private static ?WeakMap $given = null;
     /** The process that the package was first used in: any other one is its child. */
     private static ?int $first = null;
-    /** @var list<Redis|RedisCluster> of the parent. An object that goes closes a TLS session for both, or lends its connection to the next pconnect */
+    /** @var list<?object> the parent's. One that goes ends a TLS session for both, or lends its connection to the next pconnect. */
     private static array $inherited = [];
 
     private Redis|RedisCluster|null $client = null;
@@ -142,8 +142,8 @@ final class Connection
     }
 
     /**
-     * Connects in a child. A persistent connection may be the parent's, which phpredis keeps for the process in its pool, or without the pool by
-     * address. So it looks where the parent has none, and what it then says stays off the parent's connections; but they are refused all the same.
+     * Connects in a child. A persistent connection may be the parent's, which phpredis finds in its pool, or without the pool by its
+     * address. So it is made to look where the parent has none: AUTH must not go to the parent's connection before it is refused.
      */
     private function apart(Closure $connect): Redis|RedisCluster
     {
@@ -157,7 +157,7 @@ final class Connection
         }
         $made = fn(string $kind) => array_diff_key(get_resources($kind), $before) !== [];
         if ($made('persistent stream') || !$made('stream') && $client instanceof Redis && get_resources('persistent stream') !== []) {
-            self::$inherited[] = $client;
+            $made('persistent stream') ? $client->close() : self::$inherited[] = $client;
             throw new InvalidArgumentException('after a fork, a persistent connection can be the parent\'s: connect with connect, not pconnect');
         }
         return $client;
