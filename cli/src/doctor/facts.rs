@@ -3,50 +3,111 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use redis::{FromRedisValue, RedisResult, Value as Reply, cmd};
+use redis::{FromRedisValue, RedisError, RedisResult, Value as Reply, cmd};
 
 use crate::connect::Node;
+use crate::doctor::rights::{self, ANY, User};
 use crate::failure::Failure;
-use crate::lock::json;
+use crate::lock::info;
 
 #[derive(Default)]
 pub(crate) struct Facts {
-    /// The version of the module as in MODULE LIST, where 100 is 0.1.0; `None` if there is no module.
-    pub(crate) module: Option<u64>,
+    /// `None` if it can't be found out.
+    pub(crate) module: Option<Module>,
     /// The settings, by name; `None` if the user may not read them.
     pub(crate) settings: Option<BTreeMap<String, String>>,
     /// The fields of INFO, by name.
     pub(crate) info: BTreeMap<String, String>,
-    /// A line for each user, as in ACL LIST; `None` if the user may not read it.
-    pub(crate) users: Option<Vec<String>>,
+    /// Those who may log in; `None` if the user may not know.
+    pub(crate) users: Option<Vec<User>>,
     /// The replicas whose clocks could be read: the address, and by how many ms the clock is ahead of this server's.
     pub(crate) clocks: Vec<(String, i64)>,
-    /// What could not be asked, and why.
-    pub(crate) unknown: Vec<(&'static str, String)>,
+    pub(crate) unchecked: Vec<Unchecked>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Module {
+    No,
+    /// Its version as in MODULE LIST, where 100 is 0.1.0; `None` if the user may not read it.
+    Yes(Option<u64>),
+}
+
+/// What could not be asked, why, and how it can.
+pub(crate) struct Unchecked {
+    pub(crate) what: String,
+    pub(crate) why: String,
+    pub(crate) mend: &'static str,
 }
 
 impl Facts {
     pub(crate) fn of(node: &mut Node) -> Result<Self, Failure> {
         let mut facts = Self::default();
-        // If not even PING is allowed, nothing can be found out.
-        node.ask::<Reply>(&cmd("PING"), "looking at the server")?;
-        let info: String = facts.known("INFO", ask(node, cmd("INFO").arg("everything"))).unwrap_or_default();
-        facts.info = fields(&info);
-        facts.settings = facts.known("CONFIG GET", ask(node, cmd("CONFIG").arg("GET").arg("*")));
-        facts.users = facts.known("ACL LIST", ask(node, cmd("ACL").arg("LIST")));
-        facts.module = match ask::<Reply>(node, cmd("MODULE").arg("LIST")) {
-            Ok(list) => version(&json(list)),
-            // COMMAND INFO shows whether the module is there, without the right to list modules.
-            Err(_) => facts
-                .known("COMMAND INFO", ask(node, cmd("COMMAND").arg("INFO").arg("LOCK.ACQUIRE")))
-                .and_then(is_there),
+        let info = ask(node, cmd("INFO").arg("everything"));
+        let info: Option<String> = facts.known(node, "INFO", "+info", info)?;
+        facts.info = fields(info.as_deref().unwrap_or_default());
+        facts.module = match &info {
+            Some(info) => Some(version(info)),
+            None => is_there(node),
         };
-        facts.clocks = clocks(node, &facts.info);
+        let settings = ask(node, cmd("CONFIG").arg("GET").arg("*"));
+        facts.settings = facts.known(node, "CONFIG GET", "+config|get", settings)?;
+        let list = ask(node, cmd("ACL").arg("LIST"));
+        if let Some(list) = facts.known::<Vec<String>>(node, "ACL LIST", "+acl|list", list)? {
+            let users = rights::ask(node, &list);
+            facts.users = facts.known(node, "ACL DRYRUN", "+acl|dryrun", users)?;
+            let beyond = rights::beyond(&list);
+            if beyond > 0 {
+                facts.unchecked.push(Unchecked {
+                    what: format!("the rights of {beyond} users"),
+                    why: "there are too many".to_owned(),
+                    mend: "give many clients one user with one set of rights, or look with ACL DRYRUN",
+                });
+            }
+        }
+        facts.clocks(node);
         Ok(facts)
     }
 
-    fn known<T>(&mut self, what: &'static str, answer: RedisResult<T>) -> Option<T> {
-        answer.map_err(|error| self.unknown.push((what, error.to_string()))).ok()
+    /// The answer, unless the server refuses it.
+    fn known<T>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        mend: &'static str,
+        answer: RedisResult<T>,
+    ) -> Result<Option<T>, Failure> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if error.code().is_some() => {
+                self.unchecked.push(Unchecked { what: what.to_owned(), why: said(&error), mend });
+                Ok(None)
+            }
+            Err(error) => Err(Failure::of(&error, "looking at the server", &node.address)),
+        }
+    }
+
+    /// Reads the clocks of the replicas, with the same user and password as for this server.
+    fn clocks(&mut self, node: &mut Node) {
+        let replicas: Vec<(String, u16)> = self
+            .info
+            .iter()
+            .filter(|(name, _)| name.strip_prefix("slave").is_some_and(|rest| rest.parse::<u32>().is_ok()))
+            .filter_map(|(_, line)| {
+                let part = |name: &str| line.split(',').find_map(|part| part.strip_prefix(name));
+                Some((part("ip=")?.to_owned(), part("port=")?.parse().ok()?))
+            })
+            .collect();
+        for (host, port) in replicas {
+            let address = format!("{host}:{port}");
+            match ahead(node, &host, port) {
+                Ok(ms) => self.clocks.push((address, ms)),
+                Err(error) => self.unchecked.push(Unchecked {
+                    what: format!("the clock of the replica {address}"),
+                    why: said(&error),
+                    mend: "+time at the primary and its replicas, with one password, from a machine that reaches them all",
+                }),
+            }
+        }
     }
 
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
@@ -79,36 +140,33 @@ pub(crate) fn fields(info: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn version(modules: &serde_json::Value) -> Option<u64> {
-    let module =
-        modules.as_array()?.iter().find(|module| module.get("name").is_some_and(|name| name == "lock"))?;
-    module.get("ver")?.as_u64()
+/// Reads a line such as `module:name=lock,ver=100,api=1`.
+fn version(info: &str) -> Module {
+    let mut modules = info.lines().filter_map(|line| line.strip_prefix("module:name=lock,ver="));
+    modules.next().map_or(Module::No, |rest| {
+        Module::Yes(rest.split(',').next().and_then(|version| version.parse().ok()))
+    })
 }
 
-fn is_there(answer: Reply) -> Option<u64> {
-    matches!(json(answer).get(0), Some(serde_json::Value::Array(_))).then_some(u64::MAX)
-}
-
-/// Reads the clocks of the replicas, with the same user and password as for this server. A clock that can't be read stays unknown.
-fn clocks(node: &mut Node, info: &BTreeMap<String, String>) -> Vec<(String, i64)> {
-    let replicas = info
-        .iter()
-        .filter(|(name, _)| name.strip_prefix("slave").is_some_and(|rest| rest.parse::<u32>().is_ok()));
-    let mut clocks = Vec::new();
-    for (_, line) in replicas {
-        let part = |name: &str| line.split(',').find_map(|part| part.strip_prefix(name)).map(str::to_owned);
-        let (Some(host), Some(port)) = (part("ip="), part("port=").and_then(|port| port.parse().ok())) else {
-            continue;
-        };
-        let Ok(mut replica) = node.other(&host, port) else { continue };
-        let ahead = |node: &mut Node| -> RedisResult<i64> {
-            let (seconds, micros): (i64, i64) = ask(node, &cmd("TIME"))?;
-            let here = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-            Ok(seconds * 1_000 + micros / 1_000 - i64::try_from(here).unwrap_or_default())
-        };
-        if let (Ok(theirs), Ok(ours)) = (ahead(&mut replica), ahead(node)) {
-            clocks.push((format!("{host}:{port}"), theirs - ours));
-        }
+/// A server looks for a command before it looks at rights, so any user can find out whether it exists.
+fn is_there(node: &mut Node) -> Option<Module> {
+    match ask::<Reply>(node, &info(ANY, false)) {
+        Err(error) if said(&error).contains("unknown command") => Some(Module::No),
+        Err(error) if error.code() != Some("NOPERM") => None,
+        _ => Some(Module::Yes(None)),
     }
-    clocks
+}
+
+fn said(error: &RedisError) -> String {
+    [error.code(), error.detail()].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// By how many ms the clock of that server is ahead.
+fn ahead(node: &mut Node, host: &str, port: u16) -> RedisResult<i64> {
+    let offset = |node: &mut Node| -> RedisResult<i64> {
+        let (seconds, micros): (i64, i64) = ask(node, &cmd("TIME"))?;
+        let here = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        Ok(seconds * 1_000 + micros / 1_000 - i64::try_from(here).unwrap_or_default())
+    };
+    Ok(offset(&mut node.other(host, port)?)? - offset(node)?)
 }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::doctor::facts::Facts;
+use crate::doctor::facts::{Facts, Module, Unchecked};
+use crate::doctor::rights;
 
 /// The module's version for which this program was made: 0.1.0.
 const VERSION: u64 = 100;
@@ -13,11 +14,11 @@ const CLOCKS_MS: u64 = 500;
 const BUFFER: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Severity {
-    /// The server could not be asked.
-    Unknown,
     Warning,
+    /// The server could not be asked, so there may be a danger.
+    NotChecked,
     Danger,
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct Finding {
     pub(crate) page: &'static str,
 }
 
-use Severity::{Danger, Unknown, Warning};
+use Severity::{Danger, NotChecked, Warning};
 
 /// All findings, the worst first.
 pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
@@ -43,22 +44,25 @@ pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
     replicas(facts, &mut all);
     settings(facts, &mut all);
     connections(facts, &mut all);
-    users(facts, &mut all);
-    for (what, error) in &facts.unknown {
-        all.push(Finding {
-            id: "unknown",
-            severity: Unknown,
-            what: format!("{what} could not be asked: {error}"),
-            why: "what depends on it was not looked at",
-            mend: "run redislock doctor as a user with +info +config|get +acl|list +module|list",
-            page: "docs/operations/secure.md",
-        });
+    rights::findings(facts, &mut all);
+    for Unchecked { what, why, mend } in &facts.unchecked {
+        found(
+            &mut all,
+            "not-checked",
+            NotChecked,
+            format!("{what}: {why}"),
+            [
+                "dangers that it shows were not looked for",
+                mend,
+                "docs/operations/secure.md#rights-of-redislock",
+            ],
+        );
     }
     all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     all
 }
 
-fn found(
+pub(crate) fn found(
     all: &mut Vec<Finding>,
     id: &'static str,
     severity: Severity,
@@ -70,7 +74,7 @@ fn found(
 
 fn module(facts: &Facts, all: &mut Vec<Finding>) {
     match facts.module {
-        None => found(
+        Some(Module::No) => found(
             all,
             "no-module",
             Danger,
@@ -81,7 +85,7 @@ fn module(facts: &Facts, all: &mut Vec<Finding>) {
                 "docs/operations/install.md",
             ],
         ),
-        Some(version) if version < VERSION => {
+        Some(Module::Yes(Some(version))) if version < VERSION => {
             found(
                 all,
                 "old-module",
@@ -94,7 +98,7 @@ fn module(facts: &Facts, all: &mut Vec<Finding>) {
                 ],
             );
         }
-        Some(_) => {}
+        _ => {}
     }
 }
 
@@ -188,6 +192,21 @@ fn replicas(facts: &Facts, all: &mut Vec<Finding>) {
             ],
         );
         return;
+    }
+    // INFO has this field only if writes need replicas, at least one.
+    let asks = facts.number("min-replicas-to-write").unwrap_or(1);
+    if facts.info.contains_key("min_slaves_good_slaves") && facts.count("min_slaves_good_slaves") < asks {
+        found(
+            all,
+            "no-replicas",
+            Danger,
+            "the server refuses all writes with NOREPLICAS: fewer replicas are connected than min-replicas-to-write asks for",
+            [
+                "no lock can be acquired, extended or released",
+                "bring a replica back; without one, CONFIG SET min-replicas-to-write 0",
+                "docs/operations/failover.md#failover",
+            ],
+        );
     }
     let cluster = facts.is("cluster_enabled", "1");
     if facts.count("connected_slaves") > 0 {
@@ -388,73 +407,6 @@ fn connections(facts: &Facts, all: &mut Vec<Finding>) {
             ],
         );
     }
-}
-
-fn users(facts: &Facts, all: &mut Vec<Finding>) {
-    for line in facts.users.iter().flatten() {
-        let mut words = line.split(' ').skip(1);
-        let Some(name) = words.next() else { continue };
-        let rules: Vec<&str> = words.collect();
-        let has = |rule: &str| rules.contains(&rule);
-        if !has("on") {
-            continue;
-        }
-        if name == "default" && has("nopass") && has("+@all") {
-            let local =
-                facts.setting("protected-mode") == Some("yes") || facts.setting("bind").is_some_and(is_local);
-            let severity = if local { Unknown } else { Danger };
-            if severity == Danger {
-                found(
-                    all,
-                    "open",
-                    severity,
-                    "the user default needs no password, and may do everything",
-                    [
-                        "whoever reaches the port can break and delete locks",
-                        "a password for default, and users with the rights that they need",
-                        "docs/operations/secure.md#acl-rules",
-                    ],
-                );
-            }
-            continue;
-        }
-        let all_keys = has("~*") || has("allkeys");
-        let breaks = has("+@all") && !has("-lock.break") && !has("-@dangerous") && !has("-@admin")
-            || has("+lock.break")
-            || has("+@lock") && !has("-lock.break");
-        if breaks && all_keys && name != "default" {
-            found(
-                all,
-                "break",
-                Warning,
-                format!("the user {name} may say LOCK.BREAK on every key"),
-                [
-                    "an application that breaks locks by mistake lets two work at once",
-                    "ACL SETUSER for applications: -lock.break",
-                    "docs/operations/secure.md#commands-to-keep-from-applications",
-                ],
-            );
-        }
-        let writes = has("+@all") || has("+@write") || has("+set") || has("+del");
-        if writes && all_keys && name != "default" {
-            found(
-                all,
-                "writes",
-                Warning,
-                format!("the user {name} may write and delete every key, those of locks too"),
-                [
-                    "a DEL or SET on the key of a lock ends it without a word to its holder",
-                    "give applications the keys of their data, and those of locks with the category @lock alone",
-                    "docs/operations/secure.md#acl-rules",
-                ],
-            );
-        }
-    }
-}
-
-fn is_local(bind: &str) -> bool {
-    bind.split(' ')
-        .all(|address| matches!(address.trim_start_matches('-'), "127.0.0.1" | "::1" | "localhost"))
 }
 
 #[cfg(test)]

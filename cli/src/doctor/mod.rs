@@ -2,6 +2,7 @@
 
 mod facts;
 mod findings;
+mod rights;
 
 use std::io::IsTerminal as _;
 
@@ -36,8 +37,9 @@ pub(crate) fn main(target: &Target, asked: &Doctor) -> Result<u8, Failure> {
     }
     Ok(match worst {
         Some(Severity::Danger) => 2,
+        Some(Severity::NotChecked) => 3,
         Some(Severity::Warning) => 1,
-        _ => 0,
+        None => 0,
     })
 }
 
@@ -47,7 +49,7 @@ fn shown(address: &str, found: &[Finding], colours: bool) -> String {
         let (word, colour) = match finding.severity {
             Severity::Danger => ("DANGER", "\u{1b}[31m"),
             Severity::Warning => ("warning", "\u{1b}[33m"),
-            Severity::Unknown => ("unknown", "\u{1b}[2m"),
+            Severity::NotChecked => ("not checked", "\u{1b}[35m"),
         };
         let word = if colours { format!("{colour}{word}\u{1b}[0m") } else { word.to_owned() };
         text += &format!(
@@ -58,7 +60,7 @@ fn shown(address: &str, found: &[Finding], colours: bool) -> String {
             finding.page
         );
     }
-    if !found.iter().any(|finding| finding.severity > Severity::Unknown) {
+    if found.is_empty() {
         text += "\nnothing endangers locks here, by its settings\n";
     }
     text.push('\n');

@@ -1,13 +1,21 @@
 //! `redislock doctor` on servers that are wrong in one way each, and on one that is right.
 
+use std::fs;
+
 use serde_json::Value;
 
-use super::redislock;
-use crate::support::{Server, Setup};
+use super::{command, ended, redislock, url};
+use crate::support::{Server, Setup, root};
 
 /// The code, and what was found, with how bad it is.
 fn looked_at(server: &Server) -> (Option<i32>, Vec<(String, String)>) {
-    let ran = redislock(server, &["doctor", "--json"]);
+    looked_at_by(server, "default", "")
+}
+
+fn looked_at_by(server: &Server, user: &str, password: &str) -> (Option<i32>, Vec<(String, String)>) {
+    let mut doctor = command(&url(server), &["doctor", "--json"]);
+    doctor.env("REDISLOCK_USER", user).env("REDISLOCK_PASSWORD", password);
+    let ran = ended(doctor);
     let json: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let found = json[0]["findings"].as_array().unwrap().iter();
@@ -49,11 +57,83 @@ fn six_servers_that_are_wrong() {
 }
 
 #[test]
-fn what_a_user_may_not_ask_is_said() {
+fn what_may_not_be_asked_is_not_fine() {
     let (server, mut client) = right().start_and_client();
-    client.ask::<()>("ACL SETUSER default nopass -@all +auth +hello +client +ping +command");
+    client.ask::<()>("ACL SETUSER default nopass -@all +ping");
     let (code, found) = looked_at(&server);
-    assert_eq!(code, Some(0));
-    assert!(found.iter().all(|(id, severity)| id == "unknown" && severity == "unknown"), "{found:?}");
+    assert_eq!(code, Some(3));
+    assert!(found.iter().all(|(id, severity)| id == "not-checked" && severity == "not-checked"), "{found:?}");
     assert!(found.len() >= 3, "{found:?}");
+    let out = redislock(&server, &["doctor"]).out;
+    assert!(out.contains("not checked: ACL LIST: NOPERM") && !out.contains("nothing endangers"), "{out}");
+
+    let server = right().start();
+    let replica = server.replica_with(right());
+    for setting in [
+        "lock.default-lease 30000",
+        "lock.max-lease 30000",
+        "lock.failover-grace 30000",
+        "min-replicas-to-write 1",
+    ] {
+        server.client().ask::<()>(&format!("CONFIG SET {setting}"));
+    }
+    replica.client().ask::<()>("ACL SETUSER default -time");
+    finds(&server, 3, "not-checked", "not-checked");
+}
+
+#[test]
+fn a_server_that_accepts_no_writes() {
+    finds(&right().set("min-replicas-to-write", "1").start(), 2, "no-replicas", "danger");
+}
+
+/// What was found about a user with these rights, besides what is wrong with the others: nothing.
+fn found_about(rules: &str) -> Vec<String> {
+    let (server, mut client) = right().start_and_client();
+    client.ask::<()>(&format!("ACL SETUSER app on {rules}"));
+    looked_at(&server).1.into_iter().map(|(id, _)| id).collect()
+}
+
+#[test]
+fn rights_are_asked_of_the_server() {
+    for (rules, ids) in [
+        (">x ~* +@all", &["break", "writes", "administers"][..]),
+        (">x (~* +@all)", &["break", "writes", "administers"]),
+        ("nopass ~* +flushall +rename +restore", &["writes"]),
+        (">x ~* +@dangerous", &["writes", "administers"]),
+        (">x ~* +@admin", &["administers"]),
+        (">x ~* +@all -lock.break -@dangerous", &["writes"]),
+        (">x ~app:* +lock.acquire +@connection", &["break"]),
+        (">x ~app:* +lock.acquire +@connection -@dangerous", &[]),
+        (">x ~app:* +@read +@write", &["writes"]), // FLUSHALL
+        (">x ~app:* +@read +@write -@dangerous", &[]),
+    ] {
+        assert_eq!(found_about(rules), ids, "{rules}");
+    }
+    // Without the right to acquire, LOCK.BREAK is that of an operator.
+    let without =
+        "-lock.acquire -lock.macquire -lock.release -lock.mrelease -lock.extend -lock.mextend -lock.break";
+    assert_eq!(found_about(&format!(">x ~* +@all -@dangerous {without}")), ["writes"]);
+}
+
+#[test]
+fn the_operator_of_the_page_is_told_what_was_not_checked() {
+    let (server, mut client) = right().start_and_client();
+    let page = fs::read_to_string(root().join("docs/operations/secure.md")).unwrap();
+    let ops = page.lines().find(|line| line.contains("ACL SETUSER ops ")).unwrap();
+    client.ask::<()>(ops.trim());
+    let (code, found) = looked_at_by(&server, "ops", "secret");
+    assert_eq!(code, Some(3), "{found:?}");
+    assert!(found.iter().all(|(id, _)| id == "not-checked"), "{found:?}");
+}
+
+#[test]
+fn of_very_many_users_some_are_asked_about() {
+    let (server, mut client) = right().start_and_client();
+    let lines: Vec<_> =
+        (0..1_100).map(|number| format!("ACL SETUSER app:{number:04} on >x ~* +@all -@dangerous")).collect();
+    client.send_all(&lines);
+    let ran = redislock(&server, &["doctor"]);
+    assert_eq!(ran.code, Some(3), "{}", ran.out);
+    assert!(ran.out.contains("app:0004 (DEL,") && ran.out.contains(" and 99"), "{}", ran.out);
+    assert!(ran.out.contains("not checked: the rights of 10"), "{}", ran.out);
 }

@@ -1,6 +1,7 @@
 //! Reports of servers, and the findings for them.
 
 use super::*;
+use crate::doctor::rights::User;
 
 /// A server without findings, except for these changed settings and fields of INFO.
 fn server(changed: &[(&str, &str)], info: &[(&str, &str)]) -> Facts {
@@ -23,10 +24,10 @@ fn server(changed: &[(&str, &str)], info: &[(&str, &str)]) -> Facts {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     };
     Facts {
-        module: Some(VERSION),
+        module: Some(Module::Yes(Some(VERSION))),
         settings: Some(own(&right).into_iter().chain(own(changed)).collect()),
         info: own(info).into_iter().collect(),
-        users: Some(vec!["user default on nopass ~* &* +@all".to_owned()]),
+        users: Some(vec![User { name: "default".to_owned(), nopass: true, may: vec!["FLUSHALL"] }]),
         ..Facts::default()
     }
 }
@@ -71,6 +72,16 @@ fn replicas_want_a_grace_and_a_number_that_confirms() {
         [("min-replicas-to-write", "1"), ("lock.failover-grace", "30000"), ("lock.max-lease", "30000")];
     assert_eq!(of(&both), []);
     assert_eq!(ids(&server(&[], &[("role", "slave")])), [("replica", Danger)]);
+    let good = |good| {
+        let asks =
+            [("min-replicas-to-write", "2"), ("lock.failover-grace", "30000"), ("lock.max-lease", "30000")];
+        ids(&server(
+            &asks,
+            &[("role", "master"), ("connected_slaves", good), ("min_slaves_good_slaves", good)],
+        ))
+    };
+    assert_eq!(good("1"), [("no-replicas", Danger)]);
+    assert_eq!(good("2"), []);
 }
 
 #[test]
@@ -81,25 +92,27 @@ fn clocks_that_are_apart_are_found() {
 }
 
 #[test]
-fn users_who_may_break_locks_are_found() {
+fn however_many_users_there_are_a_finding_is_short() {
     let mut facts = server(&[], &[]);
-    let of = |line: &str, facts: &mut Facts| {
-        facts.users = Some(vec![line.to_owned()]);
-        ids(facts)
-    };
-    assert_eq!(of("user app on #00 ~app:* resetchannels -@all +@lock -lock.break", &mut facts), []);
-    assert_eq!(of("user app on #00 ~* &* +@all", &mut facts), [("break", Warning), ("writes", Warning)]);
-    assert_eq!(of("user app on #00 ~* &* +@all -@dangerous", &mut facts), [("writes", Warning)]);
-    assert_eq!(of("user app off #00 ~* &* +@all", &mut facts), []);
+    let user =
+        |number| User { name: format!("app:{number}"), nopass: false, may: vec!["DEL KEY", "SET KEY x"] };
+    facts.users = Some((0..7).map(user).collect());
+    assert_eq!(
+        findings(&facts).remove(0).what,
+        "users who may write or delete every key, those of locks too: app:0 (DEL, SET), app:1 (DEL, SET), \
+         app:2 (DEL, SET), app:3 (DEL, SET), app:4 (DEL, SET) and 2 more"
+    );
 }
 
 #[test]
-fn what_may_not_be_asked_is_said_and_nothing_is_made_of_it() {
+fn what_was_not_checked_is_worse_than_a_warning_and_nothing_is_made_of_it() {
+    let unchecked =
+        Unchecked { what: "CONFIG GET".to_owned(), why: "NOPERM".to_owned(), mend: "+config|get" };
     let facts = Facts {
-        module: Some(VERSION),
-        unknown: vec![("CONFIG GET", "NOPERM".to_owned())],
+        users: Some(vec![User { name: "app".to_owned(), nopass: true, may: vec!["FLUSHALL"] }]),
+        unchecked: vec![unchecked],
         ..Facts::default()
     };
-    assert_eq!(ids(&facts), [("unknown", Unknown)]);
-    assert_eq!(ids(&Facts::default()), [("no-module", Danger)]);
+    assert_eq!(ids(&facts), [("not-checked", NotChecked), ("writes", Warning)]);
+    assert_eq!(ids(&Facts { module: Some(Module::No), ..Facts::default() }), [("no-module", Danger)]);
 }
