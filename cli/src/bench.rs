@@ -9,6 +9,7 @@ use redislock::blocking::Locks;
 
 use crate::connect::{Link, Target};
 use crate::failure::{Failure, OTHER};
+use crate::lock;
 use crate::locks::print;
 use crate::options::Bench;
 use crate::text::table;
@@ -30,8 +31,10 @@ impl Drop for Ended {
 }
 
 pub(crate) fn main(target: &Target, asked: &Bench) -> Result<u8, Failure> {
-    let mut link = target.link()?;
     let name = format!("redislock:bench:{}", std::process::id());
+    // The server does not say which right a script lacks.
+    lock::needs(target.link()?, target, &["GET", "DEL"].map(|command| cmd(command).arg(&name).take()))?;
+    let mut link = target.link()?;
     // An interrupted run leaves nothing for longer than a lease, since each key has one.
     let keys: Vec<String> =
         ["own", "own:set", "all", "all:set"].map(|part| format!("{name}:{part}")).to_vec();

@@ -47,7 +47,10 @@ impl Failure {
 
     /// The failure for an error of redis-rs or the server. `tried` says what was tried.
     pub(crate) fn of(error: &RedisError, tried: &str, address: &str) -> Self {
-        let said = error.detail().unwrap_or_default();
+        // Of several commands, the first one that failed has the words.
+        let errors = error.clone().into_server_errors();
+        let first = errors.as_deref().and_then(<[_]>::first).and_then(|(_, error)| error.details());
+        let said = first.or(error.detail()).unwrap_or_default();
         let (code, what) = match (error.kind(), error.code()) {
             (ErrorKind::AuthenticationFailed, _) | (_, Some("NOAUTH" | "WRONGPASS")) => (
                 FORBIDDEN,

@@ -99,3 +99,18 @@ pub(crate) fn ask(
 ) -> Result<Value, Failure> {
     link.ask::<Reply>(command).map(json).map_err(|error| Failure::of(&error, tried, &target.address()))
 }
+
+/// Fails if the user lacks the right to one of these commands or, on one server, to subscribe. What else comes of them does not matter.
+pub(crate) fn needs(mut link: Link, target: &Target, commands: &[redis::Cmd]) -> Result<(), Failure> {
+    let failed = |error: redis::RedisError| match error.code() {
+        Some("NOPERM") => Err(Failure::of(&error, "looking at the user's rights", &target.address())),
+        _ => Ok(()),
+    };
+    for command in commands {
+        link.ask::<Reply>(command).map(drop).or_else(failed)?;
+    }
+    let Link::One(connection) = &mut link else { return Ok(()) };
+    let subscribe = redis::cmd("SUBSCRIBE").arg("redislock:rights").get_packed_command();
+    let answer = connection.send_packed_command(&subscribe).and_then(|()| connection.recv_response());
+    answer.and_then(Reply::extract_error).map(drop).or_else(failed)
+}

@@ -10,6 +10,7 @@ const CODES: &str = "\
 Exit codes:
   0       success; `run` exits with the command's code, or 128 plus the signal that ended the command
   1, 2    `doctor` found warnings, or dangers
+  3       `doctor` found no danger, but could not check everything
   64      wrong options
   65      the key holds another type of value
   69      the server can't be reached

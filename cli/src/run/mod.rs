@@ -37,6 +37,8 @@ pub(crate) enum Event {
 
 /// How long a release may take. It usually takes no time; if the server is gone, the guard goes on with it.
 const GIVING_BACK: Duration = Duration::from_secs(2);
+/// An owner that nobody is: commands for it need rights, and change nothing.
+const NOBODY: &str = "redislock:nobody";
 /// The longest label that the server accepts, in bytes.
 const LABEL: usize = 128;
 
@@ -100,13 +102,21 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
     Ok(code_of(status))
 }
 
-/// Fails at once if the server can't be reached. The package would wait, but a user of the command would rather know.
+/// Fails at once if the server can't be reached, or the user lacks a right. The package would wait, or lose the lock when it can't renew it,
+/// but a user of the command would rather know.
 fn reach(target: &Target, keys: &[String]) -> Result<(), Failure> {
     let mut link = target.link()?;
     for key in keys {
         lock::ask(&mut link, target, &lock::info(key, false), &format!("looking at {key}"))?;
     }
-    Ok(())
+    let of_nobody = |one: &str, several: &str| match keys {
+        [key] => redis::cmd(one).arg(key).arg(NOBODY).take(),
+        _ => redis::cmd(several).arg(keys.len()).arg(keys).arg(NOBODY).take(),
+    };
+    let mut commands =
+        vec![of_nobody("LOCK.EXTEND", "LOCK.MEXTEND"), of_nobody("LOCK.RELEASE", "LOCK.MRELEASE")];
+    commands.extend(keys.first().map(|key| redis::cmd("LOCK.LEAVE").arg(key).arg(NOBODY).take()));
+    lock::needs(link, target, &commands)
 }
 
 /// The keys to acquire: the lock and those held together with it, or the lock of this period.

@@ -6,6 +6,7 @@ mod many;
 mod operators;
 mod picture;
 mod places;
+mod rights;
 mod run;
 mod signals;
 mod top;
