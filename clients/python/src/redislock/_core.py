@@ -25,6 +25,7 @@ ASK_AGAIN = 4.0  # less than lock.claim: a message that is lost costs seconds, n
 TRY_AGAIN = 0.1  # after a lost connection
 PARTING = 1.0  # so long the end waits to see that a place was given up
 LEASE_OVER = "its lease is over, and no renewal came through"
+TOO_OLD = "it has reached its maximum age (max_hold, or the server's lock.max-hold)"
 SILENCE = 4.0  # after it the subscription is pinged, and after another one made anew
 
 # What passes: the connection is lost, or the server is about to be another one.
@@ -91,6 +92,7 @@ class Handle:
         self._lease = 30.0
         self._sent: list[Sent] = []
         self._place = self._asking = self._unsure = self._doubt = False
+        self._aged = False  # the last lease was shorter than asked for, or than the one before: the maximum age ends it
         self._unclaimed = False  # held since the message, and the server has not been asked since
         self._cancelled = ""  # why the wait was given up
         self._unreachable: Exception | None = None  # why the connections could not be made
@@ -133,7 +135,7 @@ class Handle:
     def lost(self) -> LockLost | None:
         """Why the lock was lost, if it was."""
         if self._state == "held" and monotonic() >= self._until:  # the process stood still, and the clock has not looked yet
-            self._core._lose(self, LEASE_OVER)
+            self._core._lose(self, TOO_OLD if self._aged else LEASE_OVER)
         return self._error
 
     def check(self) -> None:
@@ -329,11 +331,13 @@ class Core:
             yield sent
 
     def _renewed(self, handle: Handle, lease: int, sent: Sent) -> None:
-        handle._unclaimed, began = False, sent.began
+        before = ms(handle._lease) if handle._until < math.inf and not handle._unclaimed else 0
+        asked = before if handle._request.lease is None else ms(seconds("lease", handle._request.lease))
+        renewed = handle._request.renew or handle._request.session
+        handle._aged, handle._unclaimed, began = renewed and 0 <= lease < asked, False, sent.began
         handle._lease = lease / 1000 if lease >= 0 else 30.0
         with self.mutex:
             until = handle._until = min(sent.latest, began + lease / 1000 if lease >= 0 else math.inf)
-        renewed = handle._request.renew or handle._request.session
         self._plan(handle, began + min(handle._lease, until - began) / 3 if renewed else math.inf)
         self._shorten(handle, until, began + (until - began) / 3)
 
@@ -396,7 +400,7 @@ class Core:
         handles = [handle for handle in handles if handle._state != "waiting"]
         for handle in handles:
             if now >= handle._until:
-                self._lose(handle, LEASE_OVER)
+                self._lose(handle, TOO_OLD if handle._aged else LEASE_OVER)
             elif now >= handle._due:
                 handle._due = math.inf
                 self.io.spawn(self._renew(handle) if handle._state == "held" else self._part(handle))
