@@ -29,6 +29,7 @@ var (
 
 	errClient = fmt.Errorf("%w: %w", ErrClosed, redis.ErrClosed)
 	errOver   = errors.New("its lease is over, and no renewal came through")
+	errOld    = errors.New("it has reached its maximum age (MaxHold, or the server's lock.max-hold)")
 	errOthers = errors.New("it was free, or someone else's, meanwhile")
 	errTold   = errors.New("the server says that it has ended")
 	errNode   = errors.New("redislock: this server is one node of a cluster: give New a redis.ClusterClient")

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type Held struct {
 	sets          time.Time // when the lease ends that the command on its way sets
 	atMost        time.Time // when it ends whatever the answer that is on its way says: one that shares it has set a shorter lease
 	lease         time.Duration
+	given         time.Duration // by the last answer that did not come out short
+	aged          bool          // it came out shorter than asked for, or than the one before: the maximum age ends it
 	doubted       bool
 	renewing      bool
 	started       bool // at the message: the claim, which gives it its whole lease, is still to come
@@ -86,7 +89,7 @@ func (h *Held) Err() error {
 	h.locks.mutex.Lock()
 	defer h.locks.mutex.Unlock()
 	if h.state == held && !time.Now().Before(h.until) { // a process that stood still finds out here
-		h.locks.lose(h, errOver)
+		h.locks.lose(h, h.expired())
 	}
 	return h.err
 }
@@ -183,19 +186,30 @@ func (h *Held) Release(ctx context.Context) error {
 	}
 }
 
+// expired is why its lease is over.
+func (h *Held) expired() error {
+	if h.aged {
+		return errOld
+	}
+	return errOver
+}
+
 // renewed is to be called with the mutex.
 func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 	if h.state != held {
 		return
 	}
 	left, _ := reply.(int64)
-	h.until, h.due, h.started, h.sets = never(), never(), false, never()
+	h.aged, h.until, h.due, h.started, h.sets = false, never(), never(), false, never()
 	if left < 0 { // somebody said PERSIST: it never ends
 		return
 	}
 	lease := time.Duration(left) * time.Millisecond
 	sure := min(lease, h.atMost.Sub(began))
 	h.until = began.Add(sure)
+	if h.aged = h.request.kept && lease < cmp.Or(h.request.lease, h.given); !h.aged {
+		h.given = lease
+	}
 	if h.lease = h.request.lease; h.lease == 0 { // the first one may have been that of another hold, and longer than the server's own
 		h.lease = lease
 	}

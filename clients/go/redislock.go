@@ -253,7 +253,7 @@ func (l *Locks) clock() {
 				continue
 			}
 			if !now.Before(h.until) {
-				l.lose(h, errOver)
+				l.lose(h, h.expired())
 				continue
 			}
 			if !now.Before(h.due) {

@@ -6,6 +6,8 @@ import { leaseOf, type Request } from "./request.js";
 const numbers = (reply: unknown) => (Array.isArray(reply) ? reply.map(Number) : [Number(reply)]);
 const isGone = (error: unknown) => ["NOTHELD", "WRONGTYPE"].includes(code(error) ?? "");
 
+const AGED = "it has reached its maximum age (maxHold, or the server's lock.max-hold)";
+
 /** To its desk, it is an entry. */
 export class Held {
   readonly keys: readonly string[];
@@ -134,6 +136,11 @@ export class Held {
     return Math.min(this.until, this.renewal);
   }
 
+  /** Of a lock that is kept, no renewal is planned, or under way, once an answer has come out short. */
+  private get aged() {
+    return this.request.kept && this.renewal === Infinity && !this.renewing;
+  }
+
   /** @internal */
   tick() {
     const time = now();
@@ -141,7 +148,8 @@ export class Held {
       this.renewal = Infinity;
       if (time >= this.until) this.expire?.();
     } else if (time >= this.until && (this.renewing || !this.request.options.session)) {
-      this.lose("its lease is over, and no renewal came through", this.trouble);
+      if (this.aged) this.lose(AGED);
+      else this.lose("its lease is over, and no renewal came through", this.trouble);
     } else if (time >= this.due) {
       void this.renew();
     }
@@ -149,7 +157,9 @@ export class Held {
 
   /** @internal */
   hear(word: string, [fence]: readonly number[]) {
-    if (word === "lost" && this.fences.includes(fence!)) this.lose("the server says that it has ended");
+    if (word === "lost" && this.fences.includes(fence!)) {
+      this.lose(this.aged && now() >= this.until ? AGED : "the server says that it has ended");
+    }
     if (word === "gone") this.doubt();
   }
 

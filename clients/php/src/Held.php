@@ -24,6 +24,8 @@ final class Held
     private ?int $slot;
     private float $lease;
     private float $until = INF;
+    private float $given = 0; // by the last answer
+    private bool $aged = false; // it came out shorter than asked for, or than the one before: the maximum age ends it
     private float $due = INF;
     private bool $released = false;
     private ?LockLost $lost = null;
@@ -94,7 +96,7 @@ final class Held
     public function lost(): ?LockLost
     {
         if ($this->lost === null && !$this->released && Locks::now() >= $this->until) {
-            $this->lose('its lease is over');
+            $this->lose($this->aged ? "it has reached its maximum age (maxHold, or the server's lock.max-hold)" : 'its lease is over');
         }
         return $this->lost;
     }
@@ -239,6 +241,9 @@ final class Held
         $lease = $left / 1000;
         // Of a session, only the server knows how long it lasts.
         $this->until = $this->request->session ? INF : $began + $lease;
+        $asked = $this->request->lease ?? $this->given;
+        $this->aged = ($this->request->renew || $this->request->session) && $lease < $asked - 0.001;
+        $this->given = $this->aged ? $this->given : $lease;
         if ($this->request->lease === null) {
             $this->lease = $lease;
         }

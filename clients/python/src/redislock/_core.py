@@ -334,7 +334,7 @@ class Core:
         before = ms(handle._lease) if handle._until < math.inf and not handle._unclaimed else 0
         asked = before if handle._request.lease is None else ms(seconds("lease", handle._request.lease))
         renewed = handle._request.renew or handle._request.session
-        handle._aged, handle._unclaimed, began = renewed and 0 <= lease < asked, False, sent.began
+        handle._aged, handle._unclaimed, began = renewed and 0 <= lease < asked + (handle._aged and asked == before), False, sent.began
         handle._lease = lease / 1000 if lease >= 0 else 30.0
         with self.mutex:
             until = handle._until = min(sent.latest, began + lease / 1000 if lease >= 0 else math.inf)

@@ -85,6 +85,8 @@ module Redislock
       entry.unclaimed = false
       entry.until = entry.due = Entry::NEVER
       lease = left.negative? ? Entry::NEVER : left / 1000.0 # somebody said PERSIST: it never ends
+      entry.aged = entry.request.kept? && lease < (entry.request.lease || entry.given || 0) - 0.001
+      entry.given = lease unless entry.aged
       entry.lease = lease unless entry.request.lease || left.negative?
       sure = [lease, entry.most].min
       return if sure == Entry::NEVER

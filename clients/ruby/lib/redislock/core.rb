@@ -13,6 +13,7 @@ module Redislock
 
     ASK_AGAIN = 4.0 # less than lock.claim: a message that is lost costs seconds, never the lock
     TRY_AGAIN = 0.1 # after a lost connection
+    AGED = "it has reached its maximum age (max_hold, or the server's lock.max-hold)"
     PARTING = 0.04 # how long a wait that is over waits to see that its place was given up
     CANCELLING = 1.0 # and one that was cancelled
     NEVER = Entry::NEVER
@@ -228,7 +229,7 @@ module Redislock
     def expire(entry)
       case entry.state
       when :waiting then fail_wait(entry, not_acquired(entry))
-      when :held then lose(entry, "its lease is over, and no renewal came through")
+      when :held then lose(entry, entry.aged ? AGED : "its lease is over, and no renewal came through")
       when :leaving then finish(entry)
       end
     end

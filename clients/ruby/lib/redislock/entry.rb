@@ -10,6 +10,7 @@ module Redislock
     attr_accessor :state # :waiting, :held, :lost, :leaving, :over
     attr_accessor :fences, :slots, :lease
     attr_accessor :left # the grant of one that released it while this one waited
+    attr_accessor :given, :aged # by the last answer; it came out shorter than asked for, or than the one before
     attr_accessor :until, :due # when the wait or the lease is over, and when there is something to send
     attr_accessor :flight # a command has no answer yet: the lease that it sets. There is one at a time for each entry
     attr_accessor :most # its answer is believed for no longer, since another command may set a shorter lease behind it

@@ -95,6 +95,9 @@ pub(super) struct Entry {
     pub(super) slot: Option<u64>,
     pub(super) lease: Duration,
     pub(super) until: Option<Instant>,
+    /// The lease that the last answer gave, and whether it was shorter than asked for, or than the one before: the maximum age ends it.
+    pub(super) given: Duration,
+    pub(super) aged: bool,
     pub(super) doubted: bool,
     /// Why the lock was lost.
     pub(super) error: Option<Error>,

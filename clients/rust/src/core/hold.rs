@@ -48,6 +48,10 @@ impl Core {
         let Ok(lease) = u64::try_from(lease).map(Duration::from_millis) else { return }; // somebody said PERSIST
         let sure = entry.at_most.map_or(lease, |at_most| lease.min(at_most.saturating_duration_since(began)));
         entry.until = began.checked_add(sure);
+        entry.aged = entry.request.kept && lease < entry.request.lease.unwrap_or(entry.given);
+        if !entry.aged {
+            entry.given = lease;
+        }
         if entry.request.lease.is_none() {
             // The first lease may have been that of another hold, and longer than the server's default.
             entry.lease = lease;
@@ -219,12 +223,22 @@ impl Core {
     /// Fails if the lock was lost. A process that stood still finds that out here.
     pub(crate) fn check(&mut self, id: Id, now: Instant) -> Result<(), Error> {
         if self.entries.get(&id).is_some_and(|entry| entry.until.is_some_and(|until| until <= now)) {
-            self.lose(id, "its lease is over, and no renewal came through", now);
+            self.expire(id, now);
         }
         match self.entries.get(&id) {
             Some(entry) if entry.state == State::Held => Ok(()),
             entry => Err(entry.and_then(|entry| entry.error.clone()).unwrap_or(Error::Closed)),
         }
+    }
+
+    pub(super) fn expire(&mut self, id: Id, now: Instant) {
+        let aged = self.entries.get(&id).is_some_and(|entry| entry.aged);
+        let why = if aged {
+            "it has reached its maximum age (max_hold, or the server's lock.max-hold)"
+        } else {
+            "its lease is over, and no renewal came through"
+        };
+        self.lose(id, why, now);
     }
 
     /// The server knows nothing of the grant: it is lost for all acquires that share it.

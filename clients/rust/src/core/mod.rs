@@ -281,7 +281,7 @@ impl Core {
                     self.not_acquired(id, now)
                 }
                 State::Held if entry.until.is_some_and(|until| until <= now) => {
-                    self.lose(id, "its lease is over, and no renewal came through", now);
+                    self.expire(id, now);
                 }
                 State::Leaving if entry.why.as_ref().is_some_and(|(_, at)| *at <= now) => self.tell_why(id),
                 _ => {}

@@ -85,6 +85,16 @@ def extended_by_hand(stage):
 
 
 @scenario()
+def age_that_the_server_allows_is_named(stage):
+    server = stage.server()
+    server("CONFIG", "SET", "lock.max-hold", 1500)
+    program = stage.program(server)
+    for options in [dict(), dict(lease=900)]:
+        lost = program.acquire("k", **options).acquired().next("lost")
+        assert "maximum age" in lost["reason"], lost
+
+
+@scenario()
 @leases(600, 3000)
 def maximum_age_ends_it(stage, lease):
     server = stage.server()

@@ -264,7 +264,8 @@ final class Core {
     /** A process that stood still finds out here. */
     void checkLease(Held held) {
         if (held.state == Held.State.HELD && System.nanoTime() - held.until >= 0) {
-            lose(held, "its lease is over, and no renewal came through");
+            lose(held, held.aged ? "it has reached its maximum age (maxHold, or the server's lock.max-hold)"
+                : "its lease is over, and no renewal came through");
         }
     }
 

@@ -82,6 +82,9 @@ final class Renewal {
         long sure = Math.min(lease, held.atMost - began);
         held.until = began + sure;
         held.unclaimed = false;
+        long asked = held.request.lease() == 0 ? held.given : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
+        held.aged = held.request.kept && lease < asked;
+        if (!held.aged) held.given = lease;
         // The first one may have been that of another hold, and longer than the server's own.
         held.lease = held.request.lease() == 0 ? lease : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
         // A lease that comes out short has reached the maximum age: no renewal makes it longer.
