@@ -2,6 +2,7 @@
 
 use crate::lock::{Owner, Room};
 use crate::server::Ctx;
+use crate::serving;
 use crate::waiting::WaiterInfo;
 
 pub(super) fn field(ctx: &Ctx<'_>, name: &str, value: &[u8]) {
@@ -15,7 +16,7 @@ pub(super) fn count(ctx: &Ctx<'_>, name: &str, value: i64) {
 }
 
 /// The number of fields that `waiter` writes.
-pub(super) const WAITER: usize = 8;
+pub(super) const WAITER: usize = 9;
 
 /// Writes an owner's name, or an empty text if the user may not write to the key, because whoever knows the name can release the lock.
 pub(super) fn owner(ctx: &Ctx<'_>, name: &str, owner: &Owner<'_>, may_write: bool) {
@@ -25,10 +26,10 @@ pub(super) fn owner(ctx: &Ctx<'_>, name: &str, owner: &Owner<'_>, may_write: boo
 
 pub(super) fn waiter(ctx: &Ctx<'_>, waiter: &WaiterInfo, may_write: bool) {
     owner(ctx, "owner", &waiter.owner, may_write);
-    count(ctx, "client-id", waiter.client_id.cast_signed());
+    client(ctx, Some(waiter.client_id), waiter.address.as_deref(), may_write);
     count(ctx, "waited-ms", waiter.waited);
     count(ctx, "timeout-ms", waiter.timeout);
-    field(ctx, "waits-by", if waiter.notified { b"notify" } else { b"block" });
+    field(ctx, "waits-by", if waiter.address.is_some() { b"notify" } else { b"block" });
     mode(ctx, waiter.room);
     field(ctx, "label", &waiter.label);
 }
@@ -39,7 +40,8 @@ pub(super) fn mode(ctx: &Ctx<'_>, room: Room) {
     count(ctx, "limit", room.most().unwrap_or(0).into());
 }
 
-/// Writes the id of the client whose session keeps a grant alive; 0 if there is no session.
-pub(super) fn session_client(ctx: &Ctx<'_>, client: Option<u64>) {
+/// Writes the id of a client, or 0 if there is none, and what the client says of itself.
+pub(super) fn client(ctx: &Ctx<'_>, client: Option<u64>, address: Option<&[u8]>, may_write: bool) {
     count(ctx, "client-id", client.unwrap_or(0).cast_signed());
+    field(ctx, "client-name", &serving::client_name(ctx, client, address, may_write));
 }

@@ -4,7 +4,7 @@
 //! time without new grants) keeps the lock from its waiters. In all other cases, the reply is null. `FULL` adds the first grants and the
 //! first waiters.
 
-use super::fields::{self, count, field, mode, session_client};
+use super::fields::{self, count, field, mode};
 use super::parse;
 use crate::error::Error;
 use crate::keyspace::LockKey;
@@ -61,7 +61,7 @@ impl Command for Info {
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::view(|table| table.reserved_for(at))) {
             (Some(oldest), _) => {
-                ctx.reply_map(11 + shown().count() + more);
+                ctx.reply_map(12 + shown().count() + more);
                 held(ctx, at, *oldest, may_write, now);
                 // A lock may not have more holders than any of its grants allows, so the limit is the least of these numbers.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
@@ -86,7 +86,7 @@ impl Command for Info {
             ctx.reply_bytes(b"grants");
             ctx.reply_array(grants.len().min(SHOWN));
             for grant in grants.into_iter().take(SHOWN) {
-                ctx.reply_map(9 + shown().count());
+                ctx.reply_map(10 + shown().count());
                 held(ctx, at, grant, may_write, now);
                 mode(ctx, grant.grant.room());
                 special(ctx, grant.grant);
@@ -98,16 +98,17 @@ impl Command for Info {
     }
 }
 
-/// Writes the seven fields that every grant has.
+/// Writes the eight fields that every grant has.
 fn held(ctx: &Ctx<'_>, at: LockRef<'_>, Held { grant, deadline }: Held<'_>, may_write: bool, now: Now) {
-    let client = serving::view(|table| table.session_client(at, grant.fence()));
+    let (client, address) =
+        serving::view(|table| (table.session_client(at, grant.fence()), table.address(at, grant.fence())));
     fields::owner(ctx, "owner", &grant.owner(), may_write);
     count(ctx, "fence", grant.fence().get().cast_signed());
     count(ctx, "holds", grant.holds().into());
     count(ctx, "lease-ms", deadline.left(now.start));
     count(ctx, "held-ms", grant.age(now.millis()));
     count(ctx, "session", client.is_some().into());
-    session_client(ctx, client);
+    fields::client(ctx, client, address.as_deref(), may_write);
 }
 
 /// Returns the name of each field of `FIELDS` that this command shows, and the function that returns the field's value.

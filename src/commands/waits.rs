@@ -7,7 +7,7 @@
 
 use std::num::NonZeroU64;
 
-use super::fields::{self, WAITER, count, field, session_client};
+use super::fields::{self, WAITER, count, field};
 use super::parse;
 use crate::error::Error;
 use crate::lock::Now;
@@ -155,13 +155,13 @@ fn show_waiter(ctx: &Ctx<'_>, waits: &WaitInfo, holders: &Holders, now: Now) {
     count(ctx, "holders-count", holders.count as i64);
     ctx.reply_bytes(b"holders");
     ctx.reply_array(holders.first.len());
-    for HolderInfo { grant, deadline, client } in &holders.first {
-        ctx.reply_map(6);
+    for HolderInfo { grant, deadline, client, address } in &holders.first {
+        ctx.reply_map(7);
         fields::owner(ctx, "owner", &grant.owner(), may_write);
         count(ctx, "fence", grant.fence().get().cast_signed());
         count(ctx, "lease-ms", deadline.left(now.start));
         count(ctx, "held-ms", grant.age(now.millis()));
-        session_client(ctx, *client);
+        fields::client(ctx, *client, address.as_deref(), may_write);
         field(ctx, "label", grant.label());
     }
 }

@@ -252,6 +252,25 @@ impl Ctx<'_> {
     pub(crate) fn user_of(&self, client: u64) -> Option<Vec<u8>> {
         // SAFETY: the context is valid (see `new`). The server returns a string that is ours, or null.
         let name = unsafe { api!(RedisModule_GetClientUserNameById(self.ctx, client)) };
+        // SAFETY: the string is ours, or null.
+        unsafe { self.taken(name) }
+    }
+
+    /// Returns the name that a client has given its connection (`CLIENT SETNAME`), if there is one.
+    pub(crate) fn name_of(&self, client: u64) -> Option<Vec<u8>> {
+        // SAFETY: the server wrote the table of functions when it loaded the module. Redis before 7.0.3 does not have this function.
+        let name_of = unsafe { raw::RedisModule_GetClientNameById }?;
+        // SAFETY: the context is valid (see `new`). The server returns a string that is ours, or null.
+        let name = unsafe { name_of(self.ctx, client) };
+        // SAFETY: the string is ours, or null.
+        unsafe { self.taken(name) }
+    }
+
+    /// Frees a string, and returns its bytes; `None` for null.
+    ///
+    /// # Safety
+    /// The string must be ours, or null.
+    unsafe fn taken(&self, name: *mut raw::RedisModuleString) -> Option<Vec<u8>> {
         if name.is_null() {
             return None;
         }

@@ -1,6 +1,8 @@
 //! Looks up the holders of any lock with waiters, even if the running command does not name the lock's key. The server does not count the
 //! lookup as a use of the key.
 
+use std::sync::Arc;
+
 use super::table::TABLE;
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Grant, Now, Owner};
@@ -22,14 +24,19 @@ pub(crate) struct HolderInfo {
     pub(crate) deadline: Deadline,
     /// The id of the client whose session keeps the grant alive; `None` if the grant has no session.
     pub(crate) client: Option<u64>,
+    /// The address for messages to the holder, if there is one.
+    pub(crate) address: Option<Arc<[u8]>>,
 }
 
 /// Returns the holders of a lock in any database, with at most `most` of them in `first`.
 pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
     let (count, held) = peek(ctx, id, |lock| holders(lock, most, now)).unwrap_or_default();
     TABLE.with(|table| {
-        let client = |grant: &Grant| table.session_client(id.to_ref(), grant.fence());
-        let with_client = |Holder { grant, deadline }| HolderInfo { client: client(&grant), grant, deadline };
+        let with_client = |Holder { grant, deadline }| {
+            let (at, fence) = (id.to_ref(), grant.fence());
+            let (client, address) = (table.session_client(at, fence), table.address(at, fence));
+            HolderInfo { grant, deadline, client, address }
+        };
         let first: Vec<HolderInfo> = held.into_iter().map(with_client).collect();
         let reserved_for = if first.is_empty() { table.reserved_for(id.to_ref()) } else { None };
         Holders { count, first, reserved_for }

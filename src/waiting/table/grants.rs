@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use super::grant_record::{Counts, Expired, GrantRecord, Synced};
 use super::outgoing::{Message, MessageKind};
@@ -61,6 +62,10 @@ impl GrantRecords {
             return None;
         }
         self.get(fence)?.session.as_ref()
+    }
+
+    pub(super) fn address(&self, fence: Fence) -> Option<&Arc<[u8]>> {
+        Some(&self.get(fence)?.listener.as_ref()?.channel.address)
     }
 
     pub(super) fn sessions(&self) -> impl Iterator<Item = &Session> {

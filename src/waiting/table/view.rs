@@ -3,6 +3,7 @@
 //! in `ahead_of` these places keep nobody waiting. But an unclaimed grant of such a place still holds its lock.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::WaitTable;
 use super::lock_id::{LockId, LockRef};
@@ -99,6 +100,11 @@ impl<C: Copy> WaitTable<C> {
     /// Returns the connection that keeps the grant with this fence alive.
     pub(crate) fn session_client(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
         self.session(at, fence).filter(|session| !session.over).map(|session| session.client)
+    }
+
+    /// Returns the address for messages to the holder of the grant with this fence, if there is one.
+    pub(crate) fn address(&self, at: LockRef<'_>, fence: Fence) -> Option<Arc<[u8]>> {
+        self.locks.lock(at).grants.address(fence).cloned()
     }
 
     /// Whether a connection that kept a grant of this lock alive has closed.

@@ -293,8 +293,8 @@ pub(crate) struct WaiterInfo {
     pub(crate) waited: Millis,
     /// How long the waiter wants to wait, in ms; 0: without limit.
     pub(crate) timeout: Millis,
-    /// Whether the waiter is not blocked, and gets a message.
-    pub(crate) notified: bool,
+    /// The address for the waiter's answer, if the answer is a message; `None` if the waiter is blocked.
+    pub(crate) address: Option<Arc<[u8]>>,
     pub(crate) room: Room,
     /// The label, which says in words who waits; empty if there is none.
     pub(crate) label: Box<[u8]>,
@@ -307,7 +307,7 @@ impl WaiterInfo {
             client_id: waiter.client_id,
             waited: waiter.waited(now.micros),
             timeout: waiter.timeout,
-            notified: waiter.channel().is_some(),
+            address: waiter.channel().map(|channel| channel.address.clone()),
             room: waiter.ask.room,
             label: waiter.ask.label().unwrap_or_default().into(),
         }

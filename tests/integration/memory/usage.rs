@@ -2,6 +2,23 @@
 
 use crate::support::{Server, wait_for};
 
+/// A process has one channel for all that it holds.
+#[test]
+fn grants_of_one_process_share_the_name_of_its_channel() {
+    let [short, long] = [20, 500].map(|length| {
+        let (_server, mut client) = Server::and_client();
+        let used = |client: &mut crate::support::Client| {
+            client.info("memory", "used_memory").parse::<i64>().unwrap()
+        };
+        let (channel, before) = ("c".repeat(length), used(&mut client));
+        for number in 0..1_000 {
+            client.acquire(&format!("k{number}"), &format!("OWNER alice NOTIFY {channel}")).unwrap();
+        }
+        (used(&mut client) - before) / 1_000
+    });
+    assert!(long < short + 100, "{short} and {long} bytes a grant");
+}
+
 #[test]
 fn memory_usage_counts_the_value_and_a_long_owner() {
     let (_server, mut client) = Server::and_client();

@@ -1,6 +1,7 @@
 //! What operators set, look at and do.
 
 mod break_;
+mod client_name;
 mod command_stats;
 mod config;
 mod gauges;

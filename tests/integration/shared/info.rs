@@ -7,7 +7,7 @@ use redis::Value;
 use super::{count, holds, readers, release, waits};
 use crate::support::{Client, Server, convert};
 
-const OF_A_GRANT: [&str; 11] = [
+const OF_A_GRANT: [&str; 12] = [
     "owner",
     "fence",
     "holds",
@@ -15,13 +15,14 @@ const OF_A_GRANT: [&str; 11] = [
     "held-ms",
     "session",
     "client-id",
+    "client-name",
     "mode",
     "limit",
     "slot",
     "label",
 ];
-const OF_A_WAITER: [&str; 8] =
-    ["owner", "client-id", "waited-ms", "timeout-ms", "waits-by", "mode", "limit", "label"];
+const OF_A_WAITER: [&str; 9] =
+    ["owner", "client-id", "client-name", "waited-ms", "timeout-ms", "waits-by", "mode", "limit", "label"];
 
 /// The names in a map of RESP3, or in a flat array of pairs, in their order.
 #[track_caller]
@@ -50,8 +51,8 @@ fn the_fields_have_their_order_in_both_protocols() {
         let short: Value = client.ask("LOCK.INFO k");
         assert_eq!(names(&short), fields);
         let full: Value = client.ask("LOCK.INFO k FULL");
-        assert_eq!(names(&full)[..13], fields);
-        assert_eq!(names(&full)[13..], ["grants", "queue"]);
+        assert_eq!(names(&full)[..14], fields);
+        assert_eq!(names(&full)[14..], ["grants", "queue"]);
         for (part, expected, many) in [("grants", &OF_A_GRANT[..], 2), ("queue", &OF_A_WAITER, 1)] {
             let all = parts(&full, part);
             assert_eq!(all.len(), many, "{part}");
