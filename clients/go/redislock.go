@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -47,11 +49,20 @@ type Locks struct {
 	entries map[string][]*Held // by owner
 }
 
+var odd = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+
+// newChannel is a name of its own. Operators are shown host and process.
+func newChannel() string {
+	host, _ := os.Hostname()
+	host = odd.ReplaceAllString(host, "_")
+	return fmt.Sprintf("redislock:%s:%d:%s", host[:min(len(host), 64)], os.Getpid(), newUUID())
+}
+
 // New uses the settings of the client (a Client, of Sentinel too, or a ClusterClient) for connections of its own: the client may
 // have a pool of one, or be busy. Another UniversalClient is used itself. When the client is closed, so are the locks.
 func New(client redis.UniversalClient) *Locks {
 	l := &Locks{
-		client: client, commands: client, sessions: client, channel: "redislock:" + newUUID(), wake: make(chan struct{}, 1),
+		client: client, commands: client, sessions: client, channel: newChannel(), wake: make(chan struct{}, 1),
 		more: make(chan struct{}, commands),
 		done: make(chan struct{}), entries: map[string][]*Held{}, next: never(),
 	}

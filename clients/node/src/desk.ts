@@ -1,4 +1,5 @@
 // What all locks of a client share: the connection, the subscription, the timer.
+import { hostname } from "node:os";
 import { LockError, passes } from "./errors.js";
 import type { Connection } from "./connection.js";
 import type { Request } from "./request.js";
@@ -47,7 +48,8 @@ export interface Entry {
 }
 
 export class Desk {
-  readonly channel = `redislock:${crypto.randomUUID()}`;
+  /** Operators are shown host and process. */
+  readonly channel = `redislock:${hostname().replace(/[^\w.-]/g, "_").slice(0, 64)}:${process.pid}:${crypto.randomUUID()}`;
   /** How often an answer may have been lost. */
   upsets = 0;
   closed = false;

@@ -80,7 +80,8 @@ final class Request
             ...$session ? ['SESSION'] : [],
             ...$detect ? ['DETECT'] : [],
             ...$maxHold === null ? [] : ['MAXHOLD', self::ms('maxHold', $maxHold)],
-            ...$label === null ? [] : ['LABEL', $label],
+            // Re-entry keeps the label of a grant, unless there is another one, so an owner that has a name has none by itself.
+            ...$label === null && $this->named ? [] : ['LABEL', $label ?? self::process()],
         ];
     }
 
@@ -91,6 +92,12 @@ final class Request
         $bytes[6] = $bytes[6] & "\x0f" | "\x40";
         $bytes[8] = $bytes[8] & "\x3f" | "\x80";
         return vsprintf('%s%s-%s-%s-%s-%s%s%s', str_split(bin2hex($bytes), 4));
+    }
+
+    /** Host and process, for operators. */
+    public static function process(): string
+    {
+        return substr(preg_replace('/[^A-Za-z0-9._-]/', '_', (string) gethostname()), 0, 64) . ':' . getmypid();
     }
 
     /** Seconds as whole milliseconds. */

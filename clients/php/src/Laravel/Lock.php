@@ -97,6 +97,6 @@ final class Lock extends CacheLock
 
     private function request(string $owner, ?float $wait = null): Request
     {
-        return new Request([$this->name], $wait, $this->seconds > 0 ? (float) $this->seconds : self::NO_END, owner: $owner);
+        return new Request([$this->name], $wait, $this->seconds > 0 ? (float) $this->seconds : self::NO_END, label: Request::process(), owner: $owner);
     }
 }

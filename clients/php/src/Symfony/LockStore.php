@@ -140,7 +140,7 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
             $key->setState(self::class, Request::uuid());
         }
         $lease = $ttl === null ? null : max(0.001, $ttl);
-        $request = new Request([(string) $key], $wait, $lease, $shared, session: $this->session, owner: $key->getState(self::class));
+        $request = new Request([(string) $key], $wait, $lease, $shared, label: Request::process(), session: $this->session, owner: $key->getState(self::class));
         $request->database = $key->hasState(self::class . ' database') ? $key->getState(self::class . ' database') : null;
         return $request;
     }

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import logging
 import math
+import os
+import re
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -168,7 +171,8 @@ class Core:
         self.reset()
 
     def reset(self) -> None:
-        self.channel = f"redislock:{uuid4()}"
+        host = re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname())[:64]
+        self.channel = f"redislock:{host}:{os.getpid()}:{uuid4()}"  # operators are shown host and process
         self.handles: dict[bytes, list[Handle]] = {}
         self.mutex = threading.Lock()
         self.next_look = math.inf

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "securerandom"
+require "socket"
 require_relative "answers"
 require_relative "entry"
 require_relative "subscription"
@@ -24,7 +25,9 @@ module Redislock
     def current? = @pid == Process.pid && !@client_closed
 
     def initialize(connect)
-      @pid, @channel = Process.pid, "redislock:#{SecureRandom.uuid}"
+      @pid = Process.pid
+      host = Socket.gethostname.scrub("_").gsub(/[^A-Za-z0-9._-]/, "_")[0, 64]
+      @channel = "redislock:#{host}:#{@pid}:#{SecureRandom.uuid}" # operators are shown host and process
       @mutex, @tick = Mutex.new, ConditionVariable.new
       @entries, @waiting, @next_look = {}, 0, NEVER
       @connect, @wires = connect, Wires.new(connect)

@@ -84,7 +84,11 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new() -> Self {
-        Self { channel: format!("redislock:{}", Uuid::new_v4()), ..Self::default() }
+        let odd = |char: char| !char.is_ascii_alphanumeric() && !"._-".contains(char);
+        let host = gethostname::gethostname().to_string_lossy().replace(odd, "_");
+        let (host, pid) = (host.get(..64).unwrap_or(&host), std::process::id());
+        // Operators are shown host and process.
+        Self { channel: format!("redislock:{host}:{pid}:{}", Uuid::new_v4()), ..Self::default() }
     }
 
     fn insert(&mut self, entry: Entry) -> Id {

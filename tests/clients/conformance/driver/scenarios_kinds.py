@@ -1,6 +1,9 @@
 """Kinds of locks, options, and what is refused."""
 
+import re
+import socket
 import time
+from pathlib import Path
 
 from program import Watch
 from scenarios_waits import free, hold, queued
@@ -71,6 +74,35 @@ def label_is_passed_on(stage):
         raise Skip("this server does not know LABEL yet")
     stage.program(server).acquire("k", label="host 7").acquired()
     assert "host 7" in repr(server("LOCK.INFO", "k", "FULL"))
+
+
+def process(fields):
+    """What says who holds or waits: the label, or else what the package says of itself."""
+    return fields["label"] or fields["client-name"]
+
+
+def named(program):
+    """What that has to be: host and process. In PHP, each task is a process, which the program has started."""
+    host = re.sub("[^A-Za-z0-9._-]", "_", socket.gethostname())[:64]
+    children = Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children").read_text().split()
+    return [f"{host}:{pid}" for pid in [program.process.pid, *children]]
+
+
+@scenario()
+def who_holds_and_who_waits_can_be_found(stage):
+    server = stage.server()
+    first, second = stage.program(server), stage.program(server)
+    holder = first.acquire("k", lease=3000).acquired()
+    waiter = second.acquire("k")
+    queued(server, "k", 1)
+    assert process(server.lock("k")) in named(first)
+    [waits] = server("LOCK.WAITS", "KEY", "k")[1]
+    assert process(dict(zip(waits[::2], waits[1::2]))) in named(second)
+    holder.release()
+    waiter.acquired()
+    assert process(server.lock("k")) in named(second)
+    until(lambda: server.calls("lock.extend"), "a renewal, or the claim")
+    assert process(server.lock("k")) in named(second)
 
 
 @scenario()

@@ -1,6 +1,10 @@
 package redislock;
 
 import io.lettuce.core.AbstractRedisClient;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -25,7 +29,7 @@ final class Core {
     private static final long CLOSING = TimeUnit.SECONDS.toNanos(4);
 
     final ReentrantLock mutex = new ReentrantLock();
-    final String channel = "redislock:" + UUID.randomUUID();
+    final String channel = "redislock:" + process() + ":" + UUID.randomUUID();
     final Connections connections;
     final Renewal renewal = new Renewal(this);
     final Leaving leaving = new Leaving(this);
@@ -43,6 +47,18 @@ final class Core {
         connections = new Connections(client, channel, this::hear, this::doubtAll, this::endWithClient);
         timer.setRemoveOnCancelPolicy(true);
         timer.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
+    }
+
+    /** Host and process, which operators are shown. The kernel tells the host's name without a look-up, which can take seconds. */
+    private static String process() {
+        String host = "";
+        try {
+            Path kernel = Path.of("/proc/sys/kernel/hostname");
+            host = Files.exists(kernel) ? Files.readString(kernel).strip() : InetAddress.getLocalHost().getHostName();
+        } catch (IOException unknown) { // then the process has to do
+        }
+        host = host.replaceAll("[^A-Za-z0-9._-]", "_");
+        return host.substring(0, Math.min(host.length(), 64)) + ":" + ProcessHandle.current().pid();
     }
 
     static long never() {
