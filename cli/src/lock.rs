@@ -39,14 +39,10 @@ pub(crate) fn info(key: &str, full: bool) -> redis::Cmd {
     command
 }
 
-/// Who has the grant, in words: the label, or else the owner.
+/// Who has the grant, in words: the label, or else what the client says of itself, or else the owner.
 pub(crate) fn who(grant: &Value) -> String {
-    let (label, owner) = (text::word(grant, "label"), text::word(grant, "owner"));
-    match (label.is_empty(), owner.is_empty()) {
-        (false, _) => label,
-        (true, false) => owner,
-        (true, true) => "?".to_owned(),
-    }
+    let names = ["label", "client_name", "owner"].map(|name| text::word(grant, name));
+    names.into_iter().find(|name| !name.is_empty()).unwrap_or_else(|| "?".to_owned())
 }
 
 /// The address of a connection; `None` if there is no such connection, or the user may not know.

@@ -132,7 +132,9 @@ pub(crate) fn shown(lock: &Value) -> String {
     }
     text += &format!("\n\nheld by {}\n", number(lock, "holders"));
     let mut rows = vec![
-        ["HOLDER", "OWNER", "FENCE", "SLOT", "MODE", "HELD", "LEASE", "ADDRESS"].map(str::to_owned).to_vec(),
+        ["HOLDER", "OWNER", "FENCE", "SLOT", "MODE", "HELD", "LEASE", "CLIENT", "ADDRESS"]
+            .map(str::to_owned)
+            .to_vec(),
     ];
     for grant in &grants {
         let slot = number(grant, "slot");
@@ -144,6 +146,7 @@ pub(crate) fn shown(lock: &Value) -> String {
             word(grant, "mode"),
             time(number(grant, "held_ms")),
             lease(grant),
+            word(grant, "client_name"),
             word(grant, "address"),
         ]);
     }
@@ -151,8 +154,9 @@ pub(crate) fn shown(lock: &Value) -> String {
         text += &table(&rows);
     }
     text += &format!("\nwaited for by {}\n", number(lock, "waiters"));
-    let mut rows =
-        vec![["WAITER", "OWNER", "MODE", "WAITED", "AT MOST", "ADDRESS"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["WAITER", "OWNER", "MODE", "WAITED", "AT MOST", "CLIENT", "ADDRESS"].map(str::to_owned).to_vec(),
+    ];
     for waiter in &queue {
         let most = number(waiter, "timeout_ms");
         rows.push(vec![
@@ -161,6 +165,7 @@ pub(crate) fn shown(lock: &Value) -> String {
             word(waiter, "mode"),
             time(number(waiter, "waited_ms")),
             if most == 0 { "for ever".to_owned() } else { time(most) },
+            word(waiter, "client_name"),
             word(waiter, "address"),
         ]);
     }

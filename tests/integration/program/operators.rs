@@ -80,6 +80,28 @@ fn a_lock_is_broken_only_by_who_says_so() {
     assert_eq!(redislock(&server, &["break", "free", "--yes"]).out, "free: nothing to end: it is free\n");
 }
 
+/// Without a label, only the channel of the package that waits and holds says which process this is.
+#[test]
+fn a_stuck_process_is_found_and_its_lock_broken() {
+    let (server, mut client) = super::with_client();
+    let stuck = Running::holding(&server, "k", &["--label", ""], "sleep 60");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let name = |running: &Running| format!("{}:{}", host.trim(), running.pid().as_raw_nonzero());
+    let waiting = Running::start(&server, &["run", "k", "--label", "", "--", "sleep", "60"]);
+    wait_for("the other one to wait", || client.lock_info("k").is_some_and(|lock| lock["waiters"] == "1"));
+    let fence = client.holders("k").remove(0).fence.to_string();
+    let says = |words: &[&str], who: &str| {
+        let ran = redislock(&server, words);
+        assert!(format!("{}{}", ran.out, ran.err).contains(who), "{words:?}: {ran:?}");
+    };
+    says(&["ls"], &name(&stuck));
+    says(&["show", "k"], &name(&stuck));
+    says(&["show", "k"], &name(&waiting));
+    says(&["run", "k", "--no-wait", "--", "true"], &format!("held by {}", name(&stuck)));
+    says(&["break", "k", "--fence", &fence, "--yes"], &name(&stuck));
+    wait_for("the next one to hold", || redislock(&server, &["ls"]).out.contains(&name(&waiting)));
+}
+
 #[test]
 fn a_benchmark_says_ratios_and_leaves_nothing() {
     let (server, mut client) = super::with_client();
