@@ -1,20 +1,20 @@
 //! A lock as the server shows it: replies such as that of LOCK.INFO as JSON, in which `lease-ms` becomes `lease_ms`.
 
-use redis::Value as Reply;
+use redis::{ToSingleRedisArg, Value as Reply};
 use serde_json::{Map, Value};
 
 use crate::connect::{Link, Target};
 use crate::failure::Failure;
-use crate::text;
+use crate::text::{self, Name};
 
-/// Turns a RESP3 reply into JSON. Bytes that are not UTF-8 are replaced.
+/// Turns a RESP3 reply into JSON. Bytes that are not UTF-8 become `\xff`.
 pub(crate) fn json(reply: Reply) -> Value {
     match reply {
         Reply::Nil => Value::Null,
         Reply::Int(number) => number.into(),
         Reply::Double(number) => number.into(),
         Reply::Boolean(truth) => truth.into(),
-        Reply::BulkString(bytes) => String::from_utf8_lossy(&bytes).into(),
+        Reply::BulkString(bytes) => text::text(&bytes).into(),
         Reply::SimpleString(text) => text.into(),
         Reply::VerbatimString { text, .. } => text.into(),
         Reply::Okay => "OK".into(),
@@ -30,7 +30,7 @@ pub(crate) fn json(reply: Reply) -> Value {
     }
 }
 
-pub(crate) fn info(key: &str, full: bool) -> redis::Cmd {
+pub(crate) fn info(key: impl ToSingleRedisArg, full: bool) -> redis::Cmd {
     let mut command = redis::cmd("LOCK.INFO");
     command.arg(key);
     if full {
@@ -56,9 +56,9 @@ pub(crate) fn address(link: &mut Link, client: u64) -> Option<String> {
 }
 
 /// For example "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) since 3m 20s ago".
-pub(crate) fn who_holds(target: &Target, keys: &[String]) -> String {
+pub(crate) fn who_holds(target: &Target, keys: &[Name]) -> String {
     let Ok(mut link) = target.link() else {
-        return format!("{} is held by somebody else", keys.join(", "));
+        return format!("{} is held by somebody else", names(keys));
     };
     for key in keys {
         let Some(lock) = link.ask::<Reply>(&info(key, false)).ok().map(json).filter(Value::is_object) else {
@@ -66,10 +66,15 @@ pub(crate) fn who_holds(target: &Target, keys: &[String]) -> String {
         };
         return held_by(key, &lock, address(&mut link, text::number(&lock, "client_id")));
     }
-    format!("{} was held by somebody else", keys.join(", "))
+    format!("{} was held by somebody else", names(keys))
 }
 
-fn held_by(key: &str, lock: &Value, address: Option<String>) -> String {
+/// The names of locks, for a message.
+pub(crate) fn names(keys: &[Name]) -> String {
+    keys.iter().map(Name::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn held_by(key: &Name, lock: &Value, address: Option<String>) -> String {
     if let Some(grace) = lock.get("grace_ms").and_then(Value::as_u64) {
         return format!("{key} is not granted to anybody for {} more, after a failover", text::time(grace));
     }

@@ -76,7 +76,7 @@ fn of_node(node: &mut Node, pattern: &str) -> Result<Vec<Value>, Failure> {
             let mut lock = lock::json(reply);
             // The reply is null if the lock has ended meanwhile.
             if let Some(fields) = lock.as_object_mut() {
-                fields.insert("key".to_owned(), String::from_utf8_lossy(key).into());
+                fields.insert("key".to_owned(), text::text(key).into());
                 locks.push(lock);
             }
         }
@@ -97,7 +97,7 @@ pub(crate) fn show(target: &Target, asked: &Show) -> Result<u8, Failure> {
     let mut link = target.link()?;
     let mut lock = lock::ask(&mut link, target, &lock::info(&asked.key, true), "looking at the lock")?;
     if let Some(fields) = lock.as_object_mut() {
-        fields.insert("key".to_owned(), asked.key.clone().into());
+        fields.insert("key".to_owned(), text::text(asked.key.as_ref()).into());
         for list in ["grants", "queue"] {
             let entries = fields.get_mut(list).and_then(Value::as_array_mut);
             for entry in entries.into_iter().flatten() {
@@ -112,7 +112,7 @@ pub(crate) fn show(target: &Target, asked: &Show) -> Result<u8, Failure> {
     if asked.json {
         print_json(&lock)?;
     } else if lock.is_null() {
-        print(&format!("{} is free\n", text::printable(&asked.key)))?;
+        print(&format!("{} is free\n", asked.key))?;
     } else {
         print(&shown(&lock))?;
     }
@@ -178,7 +178,7 @@ pub(crate) fn shown(lock: &Value) -> String {
 pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> {
     let mut link = target.link()?;
     let lock = lock::ask(&mut link, target, &lock::info(&asked.key, true), "looking at the lock")?;
-    let key = text::printable(&asked.key);
+    let key = asked.key.to_string();
     let none = Vec::new();
     let grants = lock.get("grants").and_then(Value::as_array).unwrap_or(&none);
     let meant: Vec<&Value> = grants

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::text::Name;
+
 const CODES: &str = "\
 Exit codes:
   0       success; `run` exits with the command's code, or 128 plus the signal that ended the command
@@ -93,11 +95,11 @@ pub(crate) enum Command {
 /// also REDISLOCK_SLOT. Signals are passed on to the command.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    /// Name of the lock
-    pub(crate) key: String,
+    /// Name of the lock; \xff is a byte
+    pub(crate) key: Name,
     /// Hold these locks together with KEY: all of them or none
     #[arg(long, value_name = "KEY", num_args = 1..)]
-    pub(crate) all: Vec<String>,
+    pub(crate) all: Vec<Name>,
     /// Wait at most this long, such as 500ms, 10s or 1h [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) wait: Option<Duration>,
@@ -140,8 +142,8 @@ pub(crate) struct Ls {
 
 #[derive(Args, Debug)]
 pub(crate) struct Show {
-    /// Name of the lock
-    pub(crate) key: String,
+    /// Name of the lock; \xff is a byte
+    pub(crate) key: Name,
     /// Print JSON (see docs/clients/shell.md)
     #[arg(long)]
     pub(crate) json: bool,
@@ -153,8 +155,8 @@ pub(crate) struct Show {
 /// learns of the loss if it listens for messages.
 #[derive(Args, Debug)]
 pub(crate) struct Break {
-    /// Name of the lock
-    pub(crate) key: String,
+    /// Name of the lock; \xff is a byte
+    pub(crate) key: Name,
     /// End only the grant with this fence
     #[arg(long)]
     pub(crate) fence: Option<u64>,

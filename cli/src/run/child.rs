@@ -26,7 +26,7 @@ impl Child {
     pub(crate) fn start(asked: &Run, held: &Held, tell: &Tell) -> io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("redislock").arg(WORD).arg(std::process::id().to_string()).args(&asked.command);
-        command.env("REDISLOCK_KEY", &asked.key);
+        command.env("REDISLOCK_KEY", asked.key.to_string());
         command.env("REDISLOCK_FENCE", held.fence().to_string());
         command.env("REDISLOCK_OWNER", String::from_utf8_lossy(held.owner()).as_ref());
         if let Some(slot) = held.slot().filter(|_| asked.limit.is_some()) {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::connect::Target;
 use crate::failure::{Failure, OTHER};
+use crate::text::Name;
 
 /// The argument with which this program becomes a guard.
 pub(crate) const WORD: &str = "__guard";
@@ -26,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize, Serialize)]
 enum Message {
-    Holds { keys: Vec<String>, owner: String, fences: Vec<u64> },
+    Holds { keys: Vec<Name>, owner: String, fences: Vec<u64> },
     Runs(u32),
     Done,
 }
@@ -66,7 +67,7 @@ impl Guard {
         drop(self.write(message));
     }
 
-    pub(crate) fn holds(&mut self, keys: &[String], held: &Held) {
+    pub(crate) fn holds(&mut self, keys: &[Name], held: &Held) {
         let owner = String::from_utf8_lossy(held.owner()).into_owned();
         self.tell(&Message::Holds { keys: keys.to_vec(), owner, fences: held.fences().to_vec() });
     }
@@ -123,7 +124,7 @@ fn is_there(id: u32) -> bool {
     !status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-fn release(keys: &[String], owner: &str, fences: &[u64]) -> redis::Cmd {
+fn release(keys: &[Name], owner: &str, fences: &[u64]) -> redis::Cmd {
     let mut command = match keys {
         [key] => redis::cmd("LOCK.RELEASE").arg(key).take(),
         _ => redis::cmd("LOCK.MRELEASE").arg(keys.len()).arg(keys).take(),

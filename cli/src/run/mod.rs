@@ -8,6 +8,7 @@ pub(crate) mod child;
 pub(crate) mod guard;
 mod signals;
 
+use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -22,7 +23,7 @@ use crate::lock;
 use crate::options::Run;
 use crate::run::child::Child;
 use crate::run::guard::Guard;
-use crate::text;
+use crate::text::Name;
 
 /// What happens while `run` waits for the lock, or while the command runs.
 pub(crate) enum Event {
@@ -62,12 +63,12 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
         // Another host has run the command in this period, or is running it.
         Err(redislock::Error::NotAcquired(_, None)) if asked.once_per.is_some() => return Ok(0),
         Err(redislock::Error::NotAcquired(_, None)) => {
-            return Err(Failure::new(NOT_ACQUIRED, text::printable(&lock::who_holds(target, &keys))));
+            return Err(Failure::new(NOT_ACQUIRED, lock::who_holds(target, &keys)));
         }
         Err(error) => {
             return Err(Failure::of_lock(
                 &error,
-                &format!("acquiring {}", keys.join(", ")),
+                &format!("acquiring {}", lock::names(&keys)),
                 &target.address(),
             ));
         }
@@ -104,7 +105,7 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
 
 /// Fails at once if the server can't be reached, or the user lacks a right. The package would wait, or lose the lock when it can't renew it,
 /// but a user of the command would rather know.
-fn reach(target: &Target, keys: &[String]) -> Result<(), Failure> {
+fn reach(target: &Target, keys: &[Name]) -> Result<(), Failure> {
     let mut link = target.link()?;
     for key in keys {
         lock::ask(&mut link, target, &lock::info(key, false), &format!("looking at {key}"))?;
@@ -120,17 +121,17 @@ fn reach(target: &Target, keys: &[String]) -> Result<(), Failure> {
 }
 
 /// The keys to acquire: the lock and those held together with it, or the lock of this period.
-fn keys(asked: &Run) -> Result<Vec<String>, Failure> {
+fn keys(asked: &Run) -> Result<Vec<Name>, Failure> {
     let Some(period) = asked.once_per else {
         return Ok(std::iter::once(&asked.key).chain(&asked.all).cloned().collect());
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let number = now.as_millis().checked_div(period.as_millis());
     let number = number.ok_or_else(|| Failure::new(USAGE, "--once-per wants at least 1 ms"))?;
-    Ok(vec![format!("{}:{number}", asked.key)])
+    Ok(vec![OsString::from(format!("{}:{number}", asked.key)).into()])
 }
 
-fn wanted<'a>(locks: &'a Locks, keys: &[String], asked: &Run) -> Result<Acquire<'a, Locks>, Failure> {
+fn wanted<'a>(locks: &'a Locks, keys: &[Name], asked: &Run) -> Result<Acquire<'a, Locks>, Failure> {
     let mut wanted = locks.acquire_all(keys).label(label(asked));
     if let Some(time) = asked.lease {
         wanted = wanted.lease(time);

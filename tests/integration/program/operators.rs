@@ -1,5 +1,7 @@
 //! `redislock ls`, `show`, `break` and `bench`.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Stdio;
 
 use super::{Running, command, redislock, url};
@@ -57,6 +59,33 @@ fn what_clients_name_can_not_steer_the_terminal() {
         let ran = redislock(&server, words);
         assert!(!ran.out.contains('\u{1b}') && !ran.err.contains('\u{1b}'), "{ran:?}");
     }
+}
+
+#[test]
+fn a_name_that_is_no_text_is_shown_as_it_can_be_given() {
+    let (server, mut client) = super::with_client();
+    client.ask_words::<(), _>([b"LOCK.ACQUIRE" as &[u8], b"k\xff\n", b"OWNER", b"\xfe", b"PX", b"600000"]);
+    let listed = redislock(&server, &["ls"]).out;
+    assert_eq!(
+        listed.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>()[..2],
+        [r"k\xff\x0a", r"\xfe"]
+    );
+    for name in [OsStr::new(r"k\xff\x0a"), OsStr::from_bytes(b"k\xff\n")] {
+        let with = |words: &[&str]| {
+            let mut command = command(&url(&server), &words[..1]);
+            command.arg(name).args(&words[1..]);
+            super::ended(command)
+        };
+        assert!(with(&["show"]).out.starts_with("k\\xff\\x0a\n\nheld by 1\n"), "{name:?}");
+        let ran = with(&["run", "--no-wait", "--", "true"]);
+        assert_eq!(ran.code, Some(75));
+        assert!(ran.err.starts_with(r"redislock: k\xff\x0a is held by \xfe (fence "), "{}", ran.err);
+    }
+    let json: serde_json::Value = serde_json::from_str(&redislock(&server, &["ls", "--json"]).out).unwrap();
+    let key = json[0]["key"].as_str().unwrap();
+    assert!(redislock(&server, &["break", key, "--yes"]).out.starts_with(r"k\xff\x0a: ended 1 of 1:"));
+    let ran = redislock(&server, &["run", r"k\x00", "--", "sh", "-c", "echo $REDISLOCK_KEY"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "k\\x00\n"), "{}", ran.err);
 }
 
 #[test]
