@@ -55,7 +55,7 @@ pub(crate) fn main(target: &Target, asked: &Bench) -> Result<u8, Failure> {
     ];
     print(&format!(
         "{}\nSET NX PX asks every {} ms, as redis-py does, and releases by Lua. Each number is of {:?} on {}.\n",
-        table(&rows),
+        table(&rows, None),
         POLL.as_millis(),
         asked.time,
         target.address()

@@ -1,5 +1,6 @@
 //! The address of the server, and connections to it: one server, the primary that sentinels name, or the nodes of a cluster.
 
+use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
@@ -129,6 +130,10 @@ impl Target {
             Some(name) => format!("{name} of {}", urls.join(", ")),
             None => urls.join(", "),
         }
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.cluster
     }
 
     fn failed(&self, error: &RedisError) -> Failure {
@@ -268,6 +273,14 @@ impl Node {
     /// Connects to another server, with the settings of this connection.
     pub(crate) fn other(&self, host: &str, port: u16) -> RedisResult<Self> {
         Self::of(&self.info, host, port)
+    }
+
+    /// Whether it is a node of a cluster, by the reply to HELLO, which needs no right that a user may lack.
+    pub(crate) fn is_of_cluster(&mut self) -> bool {
+        let reply: RedisResult<HashMap<String, redis::Value>> =
+            redis::cmd("HELLO").query(&mut self.connection);
+        let is = |mode: &redis::Value| matches!(mode, redis::Value::BulkString(mode) if mode == b"cluster");
+        reply.is_ok_and(|reply| reply.get("mode").is_some_and(is))
     }
 
     /// Sends a command. `tried` says in a failure what was tried.

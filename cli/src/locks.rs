@@ -1,28 +1,40 @@
 //! `redislock ls`, `show` and `break`.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::thread;
 
 use redis::Value as Reply;
+use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
-use crate::connect::{Link, Node, Target};
-use crate::failure::{Failure, USAGE};
+use crate::connect::{Node, Target};
+use crate::failure::{Failure, NO_MODULE, USAGE};
 use crate::lock::{self, address, who};
 use crate::options::{Break, Ls, Show};
-use crate::text::{self, number, table, time, word};
+use crate::text::{self, Name, count, number, table, time, word};
 
 /// How many names one SCAN command looks at.
 const SCAN_COUNT: usize = 1_000;
 /// The server's name for the type of a lock.
 pub(crate) const TYPE: &str = "lockstate";
 
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+/// Writes to the standard output. Returns whether the reader still reads: `head`, for example, ends when it has read enough.
+fn write(text: &str) -> Result<bool, Failure> {
     let done = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
     match done {
-        // The reader has read enough, as `head` does.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done.map_err(Failure::output),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        done => done.map(|()| true).map_err(Failure::output),
     }
+}
+
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    write(text).map(drop)
+}
+
+/// The columns and rows of the terminal to which the output goes, if it goes to one.
+fn terminal() -> Option<(usize, usize)> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    Some((size.ws_col.into(), size.ws_row.into())).filter(|(columns, rows)| *columns > 0 && *rows > 0)
 }
 
 pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
@@ -30,17 +42,51 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
 }
 
 pub(crate) fn ls(target: &Target, asked: &Ls) -> Result<u8, Failure> {
-    let mut locks = Vec::new();
-    for mut node in target.nodes()? {
-        locks.extend(of_node(&mut node, &asked.pattern)?);
-    }
-    locks.sort_by_key(|lock| word(lock, "key"));
+    let (mut locks, mut hint) = listed(target, asked)?;
     if asked.json {
         print_json(&Value::Array(locks))?;
+    } else if let Some(every) = asked.watch {
+        while write(&screenful(&format!("{}{}", list(&locks), hint.unwrap_or_default())))? {
+            thread::sleep(every);
+            (locks, hint) = match listed(target, asked) {
+                Ok(listed) => listed,
+                // After a failover, for example, the list goes on when the server is back.
+                Err(failure) => (locks, Some(format!("{failure}\n"))),
+            };
+        }
         return Ok(0);
+    } else {
+        print(&list(&locks))?;
     }
+    if let Some(hint) = hint {
+        eprint!("redislock: {hint}");
+    }
+    Ok(0)
+}
+
+/// The locks that are asked for, sorted by name, and a hint if there may be more.
+fn listed(target: &Target, asked: &Ls) -> Result<(Vec<Value>, Option<String>), Failure> {
+    let (mut locks, mut hint) = (Vec::new(), None);
+    for mut node in target.nodes()? {
+        if !target.is_cluster() && node.is_of_cluster() {
+            hint = Some(
+                "this server is one node of a cluster: for the locks of all, say --cluster\n".to_owned(),
+            );
+        }
+        locks.extend(of_node(&mut node, &asked.pattern)?);
+    }
+    let older = asked.older.unwrap_or_default();
+    locks.retain(|lock| {
+        (!asked.waiting || number(lock, "waiters") > 0)
+            && u128::from(number(lock, "held_ms")) >= older.as_millis()
+    });
+    locks.sort_by_cached_key(|lock| word(lock, "key"));
+    Ok((locks, hint))
+}
+
+fn list(locks: &[Value]) -> String {
     let mut rows = vec![["KEY", "HOLDER", "HELD", "LEASE", "HOLDERS", "WAITERS"].map(str::to_owned).to_vec()];
-    for lock in &locks {
+    for lock in locks {
         rows.push(vec![
             word(lock, "key"),
             if number(lock, "holders") == 0 { "-".to_owned() } else { who(lock) },
@@ -50,12 +96,30 @@ pub(crate) fn ls(target: &Target, asked: &Ls) -> Result<u8, Failure> {
             number(lock, "waiters").to_string(),
         ]);
     }
-    print(&if locks.is_empty() { "no locks\n".to_owned() } else { table(&rows) })?;
-    Ok(0)
+    if locks.is_empty() { "no locks\n".to_owned() } else { table(&rows, terminal().map(|(wide, _)| wide)) }
+}
+
+/// What one look of `--watch` writes: on a terminal, the screen is cleared, and gets what fits.
+fn screenful(text: &str) -> String {
+    let Some((_, high)) = terminal() else { return format!("{text}\n") };
+    let (fits, lines) = (high.saturating_sub(2), text.lines().count());
+    let shown: String = text.split_inclusive('\n').take(fits).collect();
+    let rest = match lines.saturating_sub(fits) {
+        0 => String::new(),
+        rest => format!("and {} more\n", count(u64::try_from(rest).unwrap_or_default())),
+    };
+    format!("\u{1b}[H\u{1b}[2J{shown}{rest}")
 }
 
 /// All locks of a server. No command looks at more than `SCAN_COUNT` names.
-fn of_node(node: &mut Node, pattern: &str) -> Result<Vec<Value>, Failure> {
+fn of_node(node: &mut Node, pattern: &Name) -> Result<Vec<Value>, Failure> {
+    // SCAN does not tell whether the server knows the type. That this name is free, no lock or another node's is no failure.
+    if let Err(error) = lock::info(pattern, false).query::<Reply>(&mut node.connection) {
+        let failure = Failure::of(&error, "listing", &node.address);
+        if failure.code == NO_MODULE.0 {
+            return Err(failure);
+        }
+    }
     let mut locks = Vec::new();
     let mut cursor = "0".to_owned();
     loop {
@@ -114,12 +178,13 @@ pub(crate) fn show(target: &Target, asked: &Show) -> Result<u8, Failure> {
     } else if lock.is_null() {
         print(&format!("{} is free\n", asked.key))?;
     } else {
-        print(&shown(&lock))?;
+        print(&shown(&lock, None))?;
     }
     Ok(0)
 }
 
-pub(crate) fn shown(lock: &Value) -> String {
+/// A lock in detail, `wide` columns at most.
+pub(crate) fn shown(lock: &Value, wide: Option<usize>) -> String {
     let none = Vec::new();
     let list = |name: &str| lock.get(name).and_then(Value::as_array).unwrap_or(&none).clone();
     let (grants, queue) = (list("grants"), list("queue"));
@@ -151,7 +216,7 @@ pub(crate) fn shown(lock: &Value) -> String {
         ]);
     }
     if !grants.is_empty() {
-        text += &table(&rows);
+        text += &table(&rows, wide);
     }
     text += &format!("\nwaited for by {}\n", number(lock, "waiters"));
     let mut rows = vec![
@@ -170,7 +235,7 @@ pub(crate) fn shown(lock: &Value) -> String {
         ]);
     }
     if !queue.is_empty() {
-        text += &table(&rows);
+        text += &table(&rows, wide);
     }
     text
 }
@@ -212,17 +277,13 @@ pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> 
     for fence in meant.iter().map(|grant| number(grant, "fence")) {
         let mut command = redis::cmd("LOCK.BREAK");
         command.arg(&asked.key).arg("FENCE").arg(fence);
-        ended += count(&mut link, target, &command)?;
+        ended += lock::ask(&mut link, target, &command, "breaking the lock")?.as_u64().unwrap_or_default();
     }
     print(&match ended {
         0 => format!("{key}: it had ended by itself\n"),
         _ => format!("{key}: ended {ended} of {}:\n{}\n", meant.len(), list.join("\n")),
     })?;
     Ok(0)
-}
-
-fn count(link: &mut Link, target: &Target, command: &redis::Cmd) -> Result<u64, Failure> {
-    Ok(lock::ask(link, target, command, "breaking the lock")?.as_u64().unwrap_or_default())
 }
 
 /// Asks the user on the terminal. Without a terminal, `--yes` is required.

@@ -132,11 +132,21 @@ pub(crate) struct Run {
 
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// Glob pattern, as for SCAN MATCH
+    /// Glob pattern, as for SCAN MATCH; \xff is a byte
     #[arg(default_value = "*")]
-    pub(crate) pattern: String,
-    /// Print JSON (see docs/clients/shell.md)
+    pub(crate) pattern: Name,
+    /// List only locks that somebody waits for
     #[arg(long)]
+    pub(crate) waiting: bool,
+    /// List only locks that have been held for at least TIME, such as 5m
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) older: Option<Duration>,
+    /// List again every TIME, until Ctrl-C [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration,
+        num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
+    pub(crate) watch: Option<Duration>,
+    /// Print JSON (see docs/clients/shell.md)
+    #[arg(long, conflicts_with = "watch")]
     pub(crate) json: bool,
 }
 

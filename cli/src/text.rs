@@ -1,5 +1,6 @@
 //! Text for people: tables, times, and names that may contain anything.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::OsStringExt as _;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The name of a lock: any bytes. Options may spell a byte as `\xff`, and `Display` spells those so that are no text.
 #[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -104,29 +106,72 @@ pub(crate) fn word(value: &Value, name: &str) -> String {
     printable(value.get(name).and_then(Value::as_str).unwrap_or_default())
 }
 
-/// A table whose columns are as wide as their widest cells.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
+/// A cell of a table that is wider than this does not widen the other rows, unless all are cut.
+const PADDED: usize = 40;
+/// The fewest columns of a terminal that a long cell is cut to.
+const LEAST: usize = 12;
+
+/// A table whose columns are as wide as their widest cells. If it is `cut` to so many columns of a terminal, the widest cells end in `…`.
+pub(crate) fn table(rows: &[Vec<String>], cut: Option<usize>) -> String {
+    let mut widths = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.width().max(*width);
+        }
+    }
+    let room = cut.map_or(usize::MAX, |cut| cut.saturating_sub(2 * widths.len().saturating_sub(1)));
+    let fits = |most: &usize| widths.iter().map(|width| width.min(most)).sum::<usize>() <= room;
+    let widest = widths.iter().copied().max().unwrap_or_default().min(cut.unwrap_or(PADDED));
+    let most = if cut.is_some() { (LEAST..=widest).rev().find(fits).unwrap_or(LEAST) } else { widest };
     let mut text = String::new();
     for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            line += cell;
-            if column + 1 < row.len() {
-                let room = width(column) + 2 - cell.chars().count();
-                line.extend(std::iter::repeat_n(' ', room));
-            }
+        let begin = text.len();
+        for (cell, width) in row.iter().zip(&widths) {
+            let cell = if cut.is_some() { shortened(cell, most) } else { Cow::Borrowed(cell.as_str()) };
+            text += &cell;
+            text.extend(std::iter::repeat_n(' ', width.min(&most).saturating_sub(cell.width()) + 2));
         }
-        text += line.trim_end();
+        let line = text.split_off(begin);
+        text += &shortened(line.trim_end(), cut.unwrap_or(usize::MAX));
         text.push('\n');
+    }
+    text
+}
+
+/// A text that takes at most so many columns of a terminal.
+fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    if text.width() <= most {
+        return text.into();
+    }
+    let mut left = most.saturating_sub(1);
+    let fits = |char: &char| {
+        let rest = left.checked_sub(char.width().unwrap_or_default());
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    let mut short: String = text.chars().take_while(fits).collect();
+    short.push('…');
+    short.into()
+}
+
+/// A number as people read it: 10,004.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -145,8 +190,24 @@ mod tests {
 
     #[test]
     fn a_table_lines_up() {
-        let rows = [["KEY", "HOLDER"], ["invoice:42", "alice"]].map(|row| row.map(str::to_owned).to_vec());
-        assert_eq!(table(&rows), "KEY         HOLDER\ninvoice:42  alice\n");
+        let rows =
+            [["KEY", "HOLDER"], ["invoice:42:of:us", "alice"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&rows, None), "KEY               HOLDER\ninvoice:42:of:us  alice\n");
+        assert_eq!(table(&rows, Some(23)), "KEY              HOLDER\ninvoice:42:of:…  alice\n");
+        assert_eq!(table(&rows, Some(8)), "KEY    …\ninvoice…\n");
+        // One long name widens no other row.
+        let rows = ["a".repeat(1_000), "日本".to_owned()].map(|name| vec![name, "b".to_owned()]);
+        let lengths = |cut| table(&rows, cut).lines().map(|line| line.width()).collect::<Vec<_>>();
+        assert_eq!(lengths(None), [1_003, 43]);
+        assert_eq!(lengths(Some(80)), [80, 80]);
+        let (many, begin) = (vec![vec!["x".to_owned(); 6]; 50_000], Instant::now());
+        assert_eq!(table(&many, None).len(), 50_000 * 17);
+        assert!(begin.elapsed() < Duration::from_secs(10), "it looks at each row once");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!([0, 999, 10_004, 1_234_567].map(count), ["0", "999", "10,004", "1,234,567"]);
     }
 
     #[test]

@@ -29,7 +29,9 @@ fn a_server_that_is_not_there() {
 #[test]
 fn a_server_without_the_module() {
     let server = Setup::new().without_module().start();
-    for words in [&["run", "k", "--", "true"] as &[_], &["show", "k"], &["break", "k", "--yes"], &["bench"]] {
+    for words in
+        [&["run", "k", "--", "true"] as &[_], &["ls"], &["show", "k"], &["break", "k", "--yes"], &["bench"]]
+    {
         fails(&redislock(&server, words), 78, &["no Redislock module", "loadmodule"]);
     }
     assert_eq!(redislock(&server, &["doctor"]).code, Some(2));

@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::Stdio;
 
+use super::top::Screen;
 use super::{Running, command, redislock, url};
-use crate::support::{Client, Server, Waiter, wait_for};
+use crate::support::{Client, Server, Waiter, server_time, wait_for, wait_until};
 
 /// Alice holds `a` with a label, two readers hold `r`, and Bob waits for `a`; beside them is other data.
 fn some() -> (Server, Client, Waiter) {
@@ -32,6 +33,32 @@ fn locks_are_listed_with_who_holds_them() {
         serde_json::from_str(&redislock(&server, &["ls", "r", "--json"]).out).unwrap();
     assert_eq!((json[0]["key"].as_str(), json[0]["holders"].as_u64()), (Some("r"), Some(2)));
     assert!(json[0]["lease_ms"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_list_is_narrowed_repeated_and_cut_to_the_terminal() {
+    let (server, mut client, waiter) = some();
+    let keys = |words: &[&str]| {
+        let ran = redislock(&server, &[&["ls", "--json"], words].concat());
+        let locks: Vec<serde_json::Value> =
+            serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
+        locks.iter().map(|lock| lock["key"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&["--waiting"]), ["a"]);
+    let held = server_time(&mut client);
+    wait_until(&mut client, held + 1_000);
+    client.ask::<()>("LOCK.ACQUIRE new OWNER alice");
+    assert_eq!(keys(&["--older", "1s"]), ["a", "r"]);
+    assert_eq!(keys(&["--older", "1h"]), [""; 0]);
+    let screen = Screen::sized(&url(&server), &["ls", "--watch=100ms"], (60, 5));
+    screen.shows("new");
+    drop(waiter);
+    wait_for("the waiter to go", || {
+        screen.text().contains("a    nightly") && !screen.text().contains("1        1")
+    });
+    client.ask::<()>(&format!("LOCK.ACQUIRE {} OWNER alice", "k".repeat(1_000)));
+    wait_for("what fits", || screen.text().contains("kkk…  alice") && screen.text().contains("and 2 more"));
+    assert_eq!(redislock(&server, &["ls"]).out.lines().map(str::len).filter(|wide| *wide > 100).count(), 1);
 }
 
 #[test]

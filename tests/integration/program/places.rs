@@ -19,6 +19,9 @@ fn a_cluster_of_three() {
         .collect();
     let list = || ended(command(&nodes[0], &["ls", "--cluster"]));
     wait_for("three holders", || list().out.lines().count() == 4);
+    assert_eq!(list().err, "");
+    let one = ended(command(&nodes[0], &["ls"]));
+    assert!(one.out.lines().count() < 4 && one.err.contains("say --cluster"), "{one:?}");
     let shown = ended(command(&url, &["show", "b", "--cluster"]));
     assert!(shown.out.contains("sleep 60"), "{shown:?}");
     let screen = Screen::start(&url, &["top", "--cluster", "--every", "100ms"]);

@@ -13,9 +13,6 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use super::{redislock, url};
 use crate::support::{Server, Waiter, program_path, server_time, wait_for, wait_until};
 
-const HEIGHT: NonZeroU16 = NonZeroU16::new(24).unwrap();
-const WIDTH: NonZeroU16 = NonZeroU16::new(120).unwrap();
-
 pub(super) struct Screen {
     process: std::process::Child,
     keys: File,
@@ -31,11 +28,16 @@ impl Drop for Screen {
 
 impl Screen {
     pub(super) fn start(url: &str, words: &[&str]) -> Self {
+        Self::sized(url, words, (120, 24))
+    }
+
+    /// On a terminal with so many columns and rows.
+    pub(super) fn sized(url: &str, words: &[&str], (columns, rows): (u16, u16)) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap();
-        let size = Winsize { ws_row: HEIGHT.get(), ws_col: WIDTH.get(), ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).unwrap();
         let other = || {
             let path = name.to_str().unwrap();
@@ -46,7 +48,8 @@ impl Screen {
         let process = command.stdin(other()).stdout(other()).stderr(other()).spawn().unwrap();
         let keys = File::from(terminal);
         let mut said = keys.try_clone().unwrap();
-        let parser = Arc::new(Mutex::new(vt100::Parser::new(HEIGHT, WIDTH, 0)));
+        let (rows, columns) = (NonZeroU16::new(rows).unwrap(), NonZeroU16::new(columns).unwrap());
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
         let screen = Arc::clone(&parser);
         thread::spawn(move || {
             let mut bytes = [0; 4096];
