@@ -8,6 +8,7 @@ mod lock;
 mod locks;
 mod options;
 mod run;
+mod server;
 mod text;
 mod top;
 
@@ -52,6 +53,7 @@ fn act(options: Options) -> Result<u8, Failure> {
         Command::Break(asked) => locks::break_lock(&target()?, &asked),
         Command::Top(asked) => top::main(&target()?, &asked),
         Command::Doctor(asked) => doctor::main(&target()?, &asked),
+        Command::Server(asked) => server::main(&asked),
         Command::Bench(asked) => bench::main(&target()?, &asked),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Options::command(), "redislock", &mut std::io::stdout());

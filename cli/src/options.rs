@@ -15,12 +15,12 @@ Exit codes:
   3       `doctor` found no danger, but could not check everything
   64      wrong options
   65      the key holds another type of value
-  69      the server can't be reached
+  69      the server can't be reached, or did not start
   70      the server replied with another error
   74      the lock was lost while the command ran
   75      not acquired: somebody else has the lock
   77      no permission, or wrong password
-  78      the server does not have the module, or has an older version
+  78      the server does not have the module, or has an older version; or none was found
   126     the command can't be run
   127     the command was not found
 
@@ -79,6 +79,8 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Compare handovers on your server with SET NX and polling
     Bench(Bench),
+    /// Start a throwaway server with the module
+    Server(Server),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// Write the man pages to a folder
@@ -207,4 +209,24 @@ pub(crate) struct Bench {
     /// Number of clients that contend
     #[arg(long, value_name = "N", default_value = "8")]
     pub(crate) clients: u16,
+}
+
+/// Start a throwaway server with the module.
+///
+/// The server listens on a port of 127.0.0.1, and keeps nothing. Without COMMAND, its URL is printed, and it runs until Ctrl-C or SIGTERM.
+/// With COMMAND, such as a test suite, that runs with REDIS_URL set, gets the signals, and its exit code is that of redislock.
+#[derive(Args, Debug)]
+pub(crate) struct Server {
+    /// Port to listen on [default: a free one]
+    #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
+    pub(crate) port: u16,
+    /// The module [default: libredislock.so beside this program, or in /usr/lib/redis/modules]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) module: Option<PathBuf>,
+    /// The server [default: redis-server or valkey-server in the PATH]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) server: Option<PathBuf>,
+    /// Command to run, and its arguments; no shell interprets them
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }

@@ -20,12 +20,13 @@ use crate::run::{Event, Tell};
 /// The argument with which this program becomes the command.
 pub(crate) const WORD: &str = "__become";
 
+/// A process that the kernel kills if this one ends first.
 pub(crate) struct Child(std::process::Child);
 
 impl Child {
     pub(crate) fn start(asked: &Run, held: &Held, tell: &Tell) -> io::Result<Self> {
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("redislock").arg(WORD).arg(std::process::id().to_string()).args(&asked.command);
+        let mut command = tied();
+        command.args(&asked.command);
         command.env("REDISLOCK_KEY", asked.key.to_string());
         command.env("REDISLOCK_FENCE", held.fence().to_string());
         command.env("REDISLOCK_OWNER", String::from_utf8_lossy(held.owner()).as_ref());
@@ -34,6 +35,11 @@ impl Child {
         }
         // Whoever runs the command does not need the password, which the command might show.
         command.env_remove("REDISLOCK_PASSWORD");
+        Self::spawn(command, tell, Event::Ended)
+    }
+
+    /// Starts a command made by `tied`. `ended` is told when it has ended.
+    pub(crate) fn spawn(mut command: Command, tell: &Tell, ended: Event) -> io::Result<Self> {
         let child = command.spawn()?;
         let (id, tell) = (pid(child.id()), tell.clone());
         thread::spawn(move || {
@@ -41,7 +47,7 @@ impl Child {
             while let Err(rustix::io::Errno::INTR) =
                 waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
             {}
-            tell.send(Event::Ended)
+            tell.send(ended)
         });
         Ok(Self(child))
     }
@@ -59,6 +65,13 @@ impl Child {
     pub(crate) fn status(&mut self) -> io::Result<ExitStatus> {
         self.0.wait()
     }
+}
+
+/// This program, to which a command and its arguments are still to be added: it becomes that command.
+pub(crate) fn tied() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("redislock").arg(WORD).arg(std::process::id().to_string());
+    command
 }
 
 /// The id of a process that has been started is valid.

@@ -6,7 +6,7 @@
 
 pub(crate) mod child;
 pub(crate) mod guard;
-mod signals;
+pub(crate) mod signals;
 
 use std::ffi::OsString;
 use std::process::ExitStatus;
@@ -169,7 +169,7 @@ fn label(asked: &Run) -> String {
 }
 
 /// Waits until the command has ended. Meanwhile it passes signals on, and ends the command if the lock is lost.
-fn watch(
+pub(crate) fn watch(
     mut child: Child,
     events: &Receiver<Event>,
     kill_after: Duration,
@@ -233,11 +233,11 @@ fn give_back(held: Held, guard: Guard) -> Result<(), String> {
     }
 }
 
-fn code_of_signal(number: i32) -> u8 {
+pub(crate) fn code_of_signal(number: i32) -> u8 {
     u8::try_from(128 + number).unwrap_or(255)
 }
 
-fn code_of(status: ExitStatus) -> u8 {
+pub(crate) fn code_of(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(255),

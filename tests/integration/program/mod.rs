@@ -8,6 +8,7 @@ mod picture;
 mod places;
 mod rights;
 mod run;
+mod server;
 mod signals;
 mod top;
 
@@ -110,6 +111,16 @@ impl Running {
         let status = self.0.wait().unwrap();
         Ran { code: status.code(), out: text, err: read.join().unwrap() }
     }
+}
+
+/// Reads a line.
+fn line(running: &mut Running) -> String {
+    let mut text = String::new();
+    let mut byte = [0];
+    while running.0.stdout.as_mut().unwrap().read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        text.push(char::from(byte[0]));
+    }
+    text
 }
 
 /// Whether that process is there, and more than a zombie.

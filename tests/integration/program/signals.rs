@@ -2,22 +2,11 @@
 
 use rustix::process::{Signal, kill_process};
 
-use super::{Running, children, is_alive};
+use super::{Running, children, is_alive, line};
 use crate::support::{Server, queue, wait_for};
 
 /// A process of the shell that tells its number, and what it was sent.
 const TELLS: &str = "trap 'echo term; exit 5' TERM; trap 'echo usr1' USR1; trap 'echo int' INT; echo $$; while :; do sleep 0.05; done";
-
-/// Reads a line.
-fn line(running: &mut Running) -> String {
-    use std::io::Read as _;
-    let mut text = String::new();
-    let mut byte = [0];
-    while running.0.stdout.as_mut().unwrap().read(&mut byte).unwrap() == 1 && byte != *b"\n" {
-        text.push(char::from(byte[0]));
-    }
-    text
-}
 
 #[test]
 fn signals_reach_the_command_which_says_how_it_ends() {

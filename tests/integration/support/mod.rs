@@ -38,7 +38,9 @@ pub(crate) use link::{Link, Outcome};
 pub(crate) use listener::Listener;
 pub(crate) use load::{Load, Route};
 pub(crate) use mailbox::{Mailbox, heard};
-pub(crate) use module::{cli_program, meddler_path, module_path, path_in, program_path, root};
+pub(crate) use module::{
+    cli_program, meddler_path, module_path, path_in, program_path, root, server_program,
+};
 pub(crate) use network::{Network, Way};
 pub(crate) use pace::{SOON, Stopwatch, halted_lately};
 pub(crate) use payload::{Item, Part, Payload, reader, restore_from_primary, seal};
