@@ -186,7 +186,7 @@ pub(crate) struct Top {
     /// Time between updates
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1s")]
     pub(crate) every: Duration,
-    /// Show only locks whose names contain this text
+    /// Show only locks whose names contain this text, or match it if it has *, ? or [, as for SCAN MATCH
     #[arg(default_value = "")]
     pub(crate) filter: String,
 }

@@ -1,37 +1,41 @@
 //! Looks at the servers with a few commands, each of which does a bounded amount of work, however many locks and waiters there are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Instant;
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
 
 use redis::{Value as Reply, cmd};
 use serde_json::Value;
 
-use crate::connect::{Link, Node, Target};
+use crate::connect::{Node, Target};
 use crate::doctor::fields;
 use crate::failure::Failure;
 use crate::lock::{info, json};
-use crate::text::number;
+use crate::locks::TYPE;
+use crate::text::{Name, number, text};
 
-/// How many names one SCAN command looks at, and how many SCAN commands one look sends. If there are more locks, a pass through all of them
+/// How many names one SCAN command looks at, and how long one look sends SCAN commands. If there are more names, a pass through all of them
 /// takes several looks.
 const SCAN_COUNT: usize = 500;
-const SCANS: usize = 4;
+const SCANNING: Duration = Duration::from_millis(100);
 /// How many of the locks that are waited for most often, and how many of the longest waits, one look asks for.
 const MOST: usize = 100;
-/// The most locks that are shown.
+/// The most locks of a server that are shown, and the most names that are kept of a pass.
 const LOCKS: usize = 500;
+const NAMES: usize = 100_000;
 
 pub(crate) struct Looks {
     target: Target,
+    filter: String,
     nodes: Vec<(Node, Pass)>,
 }
 
-/// The cursor of SCAN, and the locks that this pass and the one before have found.
+/// The cursor of SCAN, and the locks that this pass and the one before have found, by name.
 #[derive(Default)]
 struct Pass {
-    cursor: String,
-    now: BTreeSet<Vec<u8>>,
-    before: BTreeSet<Vec<u8>>,
+    cursor: u64,
+    now: BTreeSet<String>,
+    before: BTreeSet<String>,
 }
 
 /// The result of one look.
@@ -40,6 +44,8 @@ pub(crate) struct Seen {
     /// The fields of INFO lock: sums over all servers, or the greatest value of a field that is a maximum.
     pub(crate) counters: BTreeMap<String, u64>,
     pub(crate) locks: Vec<Lock>,
+    /// How many locks there are that pass the filter, as far as is known.
+    pub(crate) found: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -54,20 +60,31 @@ pub(crate) struct Lock {
 }
 
 impl Looks {
-    pub(crate) fn new(target: &Target) -> Result<Self, Failure> {
-        let nodes = target
-            .nodes()?
-            .into_iter()
-            .map(|node| (node, Pass { cursor: "0".to_owned(), ..Pass::default() }));
-        Ok(Self { target: target.clone(), nodes: nodes.collect() })
+    pub(crate) fn new(target: &Target, filter: &str) -> Result<Self, Failure> {
+        let nodes = target.nodes()?.into_iter().map(|node| (node, Pass::default()));
+        Ok(Self { target: target.clone(), filter: filter.to_owned(), nodes: nodes.collect() })
     }
 
     pub(crate) fn again(&self) -> Result<Self, Failure> {
-        Self::new(&self.target)
+        Self::new(&self.target, &self.filter)
+    }
+
+    /// From now on, looks only for locks that pass the filter.
+    pub(crate) fn filter(&mut self, filter: String) {
+        if self.filter != filter {
+            self.filter = filter;
+            self.nodes.iter_mut().for_each(|(_, pass)| *pass = Pass::default());
+        }
+    }
+
+    /// Whether this is one node of a cluster, whose other nodes are not asked.
+    pub(crate) fn is_partial(&mut self) -> bool {
+        !self.target.is_cluster() && self.nodes.iter_mut().any(|(node, _)| node.is_of_cluster())
     }
 
     pub(crate) fn look(&mut self) -> Result<Seen, Failure> {
-        let mut seen = Seen { at: Instant::now(), counters: BTreeMap::new(), locks: Vec::new() };
+        let mut seen = Seen { at: Instant::now(), counters: BTreeMap::new(), locks: Vec::new(), found: 0 };
+        let pattern = pattern(&self.filter);
         for (node, pass) in &mut self.nodes {
             let text: String = node.ask(cmd("INFO").arg("lock"), "looking")?;
             for (name, value) in fields(&text) {
@@ -79,40 +96,40 @@ impl Looks {
             let waits = longest_waits(node)?;
             let mut keys = waited_for(node)?;
             keys.extend(waits.keys().cloned());
-            pass.go_on(node)?;
-            let held = pass
-                .now
-                .iter()
-                .chain(&pass.before)
-                .filter(|key| !keys.contains(*key))
-                .cloned()
-                .collect::<BTreeSet<_>>();
-            let keys: Vec<Vec<u8>> = keys.iter().cloned().chain(held).take(LOCKS).collect();
+            pass.go_on(node, &pattern)?;
+            let found: BTreeSet<&String> = pass.now.iter().chain(&pass.before).collect();
+            // The server has applied the filter to what SCAN finds. A free lock that is waited for is no key, and not found.
+            keys.retain(|key| self.filter.is_empty() || found.contains(key));
+            seen.found += found.union(&keys.iter().collect()).count();
+            let held = found.into_iter().filter(|key| !keys.contains(*key));
+            let keys: Vec<String> = keys.iter().chain(held).take(LOCKS).cloned().collect();
             seen.locks.extend(infos(node, &keys, &waits)?);
         }
         Ok(seen)
     }
 
     /// One lock with all holders and waiters; null if it is free.
-    pub(crate) fn detail(&self, key: String) -> Value {
-        let reply = |link: &mut Link| link.ask::<Reply>(&info(&key, true)).ok();
-        let mut lock = self.target.link().ok().as_mut().and_then(reply).map(json).unwrap_or_default();
+    pub(crate) fn detail(&self, key: &str) -> Result<Value, Failure> {
+        let command = info(named(key), true);
+        let mut lock = crate::lock::ask(&mut self.target.link()?, &self.target, &command, "looking")?;
         if let Some(fields) = lock.as_object_mut() {
             fields.insert("key".to_owned(), key.into());
         }
-        lock
+        Ok(lock)
     }
 }
 
 impl Pass {
-    fn go_on(&mut self, node: &mut Node) -> Result<(), Failure> {
-        for _ in 0..SCANS {
+    fn go_on(&mut self, node: &mut Node, pattern: &Name) -> Result<(), Failure> {
+        let begin = Instant::now();
+        while begin.elapsed() < SCANNING {
             let mut scan = cmd("SCAN");
-            scan.arg(&self.cursor).arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(crate::locks::TYPE);
-            let (cursor, keys): (String, Vec<Vec<u8>>) = node.ask(&scan, "looking")?;
-            self.now.extend(keys.into_iter().take(LOCKS));
+            scan.arg(self.cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT);
+            let (cursor, keys): (u64, Vec<Vec<u8>>) = node.ask(scan.arg("TYPE").arg(TYPE), "looking")?;
+            let room = NAMES.saturating_sub(self.now.len());
+            self.now.extend(keys.into_iter().take(room).map(|key| text(&key)));
             self.cursor = cursor;
-            if self.cursor == "0" {
+            if self.cursor == 0 {
                 self.before = std::mem::take(&mut self.now);
                 break;
             }
@@ -121,12 +138,21 @@ impl Pass {
     }
 }
 
+fn named(name: &str) -> Name {
+    OsString::from(name).into()
+}
+
+/// The glob pattern of a filter: a text without `*`, `?` and `[` may be anywhere in a name.
+fn pattern(filter: &str) -> Name {
+    named(&if filter.contains(['*', '?', '[']) { filter.to_owned() } else { format!("*{filter}*") })
+}
+
 /// The longest wait for each lock, from `LOCK.WAITS`: how long it has lasted, and who waits.
-fn longest_waits(node: &mut Node) -> Result<HashMap<Vec<u8>, (u64, String)>, Failure> {
+fn longest_waits(node: &mut Node) -> Result<HashMap<String, (u64, String)>, Failure> {
     let reply: Reply = node.ask(cmd("LOCK.WAITS").arg("COUNT").arg(MOST), "looking")?;
-    let mut waits: HashMap<Vec<u8>, (u64, String)> = HashMap::new();
+    let mut waits: HashMap<String, (u64, String)> = HashMap::new();
     for waiter in json(reply).get(1).and_then(Value::as_array).into_iter().flatten() {
-        let key = waiter.get("key").and_then(Value::as_str).unwrap_or_default().as_bytes().to_vec();
+        let key = waiter.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
         // The longest waits come first.
         waits.entry(key).or_insert_with(|| (number(waiter, "waited_ms"), crate::lock::who(waiter)));
     }
@@ -134,34 +160,34 @@ fn longest_waits(node: &mut Node) -> Result<HashMap<Vec<u8>, (u64, String)>, Fai
 }
 
 /// The locks that are waited for most often, from `LOCK.WAITS TOP`.
-fn waited_for(node: &mut Node) -> Result<BTreeSet<Vec<u8>>, Failure> {
+fn waited_for(node: &mut Node) -> Result<BTreeSet<String>, Failure> {
     let reply: Reply = node.ask(cmd("LOCK.WAITS").arg("TOP").arg("COUNT").arg(MOST), "looking")?;
     let locks = json(reply);
     let keys = locks.get(1).and_then(Value::as_array).into_iter().flatten();
-    Ok(keys.filter_map(|lock| lock.get("key")?.as_str()).map(|key| key.as_bytes().to_vec()).collect())
+    Ok(keys.filter_map(|lock| lock.get("key")?.as_str()).map(str::to_owned).collect())
 }
 
 fn infos(
     node: &mut Node,
-    keys: &[Vec<u8>],
-    waits: &HashMap<Vec<u8>, (u64, String)>,
+    keys: &[String],
+    waits: &HashMap<String, (u64, String)>,
 ) -> Result<Vec<Lock>, Failure> {
     if keys.is_empty() {
         return Ok(Vec::new());
     }
     let mut asks = redis::pipe();
     for key in keys {
-        asks.cmd("LOCK.INFO").arg(key);
+        asks.cmd("LOCK.INFO").arg(named(key));
     }
     let replies: Vec<Reply> =
         asks.query(&mut node.connection).map_err(|error| Failure::of(&error, "looking", &node.address))?;
-    let lock = |(key, reply): (&Vec<u8>, Reply)| {
+    let lock = |(key, reply): (&String, Reply)| {
         let lock = json(reply);
         lock.as_object()?;
         let (wait_ms, waiter) = waits.get(key).cloned().unwrap_or_default();
         let holders = number(&lock, "holders");
         Some(Lock {
-            key: String::from_utf8_lossy(key).into_owned(),
+            key: key.clone(),
             holder: if holders == 0 { "-".to_owned() } else { crate::lock::who(&lock) },
             held_ms: number(&lock, "held_ms"),
             holders,

@@ -1,7 +1,7 @@
 //! Draws a view.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Table, TableState};
@@ -12,29 +12,47 @@ use crate::top::view::{Order, View};
 
 const KEYS: &str = "q quit  w waiters  h held  a wait  / filter  up down Enter look into  Esc back";
 
+/// The fewest columns of a text in the list.
+const LEAST: u16 = 10;
+/// The fewest rows and columns of a frame around the list, with the whole summary and the keys.
+const ROOMY: (u16, u16) = (9, 60);
+
 pub(crate) fn draw(frame: &mut Frame<'_>, view: &View) {
-    let [head, body, foot] =
-        Layout::vertical([Constraint::Length(4), Constraint::Min(3), Constraint::Length(1)])
-            .areas(frame.area());
-    frame.render_widget(Paragraph::new(summary(view)), head);
-    match view.detail() {
-        Some(lock) if lock.is_object() => {
-            frame.render_widget(
-                Paragraph::new(shown(lock, Some(body.width.saturating_sub(2).into())))
-                    .block(Block::bordered().title(" a lock ")),
-                body,
-            );
-        }
-        Some(_) => frame
-            .render_widget(Paragraph::new("it is free now").block(Block::bordered().title(" a lock ")), body),
-        None => locks(frame, view, body),
-    }
+    let roomy = frame.area().height >= ROOMY.0 && frame.area().width >= ROOMY.1;
     let last = match (&view.trouble, view.types) {
-        (Some(trouble), _) => Line::styled(printable(trouble), colour(Color::Red)),
-        (None, true) => Line::raw(format!("filter: {}_", printable(&view.filter))),
-        (None, false) => Line::styled(KEYS, Style::new().add_modifier(Modifier::DIM)),
+        (Some(trouble), _) => Some(Line::styled(printable(trouble), colour(Color::Red))),
+        (None, true) => Some(Line::raw(format!("filter: {}_", printable(&view.filter)))),
+        (None, false) => roomy.then(|| Line::styled(KEYS, Style::new().add_modifier(Modifier::DIM))),
     };
-    frame.render_widget(Paragraph::new(last), foot);
+    let [head, body, foot] = Layout::vertical([
+        Constraint::Length(if roomy { 4 } else { 1 }),
+        Constraint::Fill(1),
+        Constraint::Length(last.is_some().into()),
+    ])
+    .areas(frame.area());
+    let title = match view.filter.as_str() {
+        "" => format!("{} locks", view.shown()),
+        filter => format!("{} locks with {}", view.shown(), printable(filter)),
+    };
+    if roomy {
+        frame.render_widget(Paragraph::new(summary(view)), head);
+    } else {
+        frame.render_widget(Line::raw(title.as_str()), head);
+    }
+    let block =
+        |title: &str| if roomy { Block::bordered().title(format!(" {title} ")) } else { Block::new() };
+    match view.detail() {
+        Some(lock) => {
+            let wide = block("").inner(body).width;
+            let text =
+                if lock.is_object() { shown(lock, Some(wide.into())) } else { "it is free now".to_owned() };
+            frame.render_widget(Paragraph::new(text).block(block("a lock")), body);
+        }
+        None => locks(frame, view, body, block(&title)),
+    }
+    if let Some(last) = last {
+        frame.render_widget(Paragraph::new(last), foot);
+    }
 }
 
 fn colour(colour: Color) -> Style {
@@ -57,7 +75,7 @@ fn summary(view: &View) -> Vec<Line<'static>> {
             count("lock_keys"),
             count("lock_waiters"),
             count("lock_sessions"),
-            time(count("lock_longest_held_ms")),
+            time(view.longest_held()),
             time(count("lock_oldest_wait_ms")),
         )),
         Line::raw(format!(
@@ -72,51 +90,50 @@ fn summary(view: &View) -> Vec<Line<'static>> {
     ]
 }
 
-fn locks(frame: &mut Frame<'_>, view: &View, area: ratatui::layout::Rect) {
-    let mark =
-        |order: Order, name: &str| if view.order == order { format!("{name} v") } else { name.to_owned() };
-    let heading = Row::new([
-        "LOCK".to_owned(),
-        "HOLDER".to_owned(),
-        mark(Order::Held, "HELD"),
-        "HOLDERS".to_owned(),
-        mark(Order::Waiters, "WAITERS"),
-        mark(Order::Wait, "LONGEST WAIT"),
-        "WHO".to_owned(),
-    ])
-    .style(Style::new().add_modifier(Modifier::BOLD));
+fn locks(frame: &mut Frame<'_>, view: &View, area: Rect, block: Block<'_>) {
+    // The place in the row, the heading, the width, or the least one if the column grows. The first columns are the last to go.
+    let columns = [
+        (0, "LOCK", None, Constraint::Fill(3)),
+        (4, "WAITERS", Some(Order::Waiters), Constraint::Length(9)),
+        (2, "HELD", Some(Order::Held), Constraint::Length(9)),
+        (1, "HOLDER", None, Constraint::Fill(3)),
+        (5, "LONGEST WAIT", Some(Order::Wait), Constraint::Length(14)),
+        (6, "WHO", None, Constraint::Fill(2)),
+        (3, "HOLDERS", None, Constraint::Length(8)),
+    ];
+    let mut left = block.inner(area).width;
+    let mut columns: Vec<_> = columns
+        .into_iter()
+        .take_while(|(place, .., width)| {
+            let wide = if let Constraint::Length(wide) = width { *wide } else { LEAST };
+            let rest = left.checked_sub(wide);
+            left = rest.unwrap_or_default().saturating_sub(1);
+            rest.is_some() || *place == 0
+        })
+        .collect();
+    columns.sort_by_key(|(place, ..)| *place);
+    let heading = columns.iter().map(|(_, name, order, _)| match order {
+        Some(order) if *order == view.order => format!("{name} v"),
+        _ => (*name).to_owned(),
+    });
     let rows = view.locks.iter().map(|lock| {
         let style = if lock.waiters > 0 { colour(Color::Yellow) } else { Style::new() };
-        let wait = if lock.wait_ms == 0 { String::new() } else { time(lock.wait_ms) };
-        let (key, holder, waiter) = (printable(&lock.key), lock.holder.clone(), lock.waiter.clone());
-        Row::new([
-            key,
-            holder,
-            time(lock.held_ms),
-            lock.holders.to_string(),
-            lock.waiters.to_string(),
-            wait,
-            waiter,
-        ])
+        Row::new(columns.iter().map(|(_, name, ..)| match *name {
+            "LOCK" => printable(&lock.key),
+            "HOLDER" => lock.holder.clone(),
+            "HELD" => time(lock.held_ms),
+            "HOLDERS" => lock.holders.to_string(),
+            "WAITERS" => lock.waiters.to_string(),
+            "LONGEST WAIT" if lock.wait_ms == 0 => String::new(),
+            "LONGEST WAIT" => time(lock.wait_ms),
+            _ => lock.waiter.clone(),
+        }))
         .style(style)
     });
-    let widths = [
-        Constraint::Fill(3),
-        Constraint::Fill(3),
-        Constraint::Length(9),
-        Constraint::Length(8),
-        Constraint::Length(9),
-        Constraint::Length(14),
-        Constraint::Fill(2),
-    ];
-    let title = match view.filter.as_str() {
-        "" => " locks ".to_owned(),
-        filter => format!(" locks with {} ", printable(filter)),
-    };
-    let table = Table::new(rows, widths)
-        .header(heading)
+    let table = Table::new(rows, columns.iter().map(|(.., width)| *width))
+        .header(Row::new(heading).style(Style::new().add_modifier(Modifier::BOLD)))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
-        .block(Block::bordered().title(title));
+        .block(block);
     let mut state = TableState::new().with_selected((!view.locks.is_empty()).then_some(view.at));
     frame.render_stateful_widget(table, area, &mut state);
 }
@@ -147,6 +164,7 @@ mod tests {
         view.seen(Seen {
             at: Instant::now(),
             counters: BTreeMap::from([("lock_keys".to_owned(), 1)]),
+            found: 1,
             locks: vec![lock],
         });
         let mut terminal = Terminal::new(TestBackend::new(100, 9)).unwrap();

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::text::count;
 use crate::top::look::{Lock, Seen};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,7 +20,7 @@ pub(crate) struct View {
     pub(crate) order: Order,
     /// The error of the last look, if it failed.
     pub(crate) trouble: Option<String>,
-    /// The locks that are shown: those that pass the filter, in order.
+    /// The locks that are shown, in order. The server has applied the filter.
     pub(crate) locks: Vec<Lock>,
     pub(crate) at: usize,
     /// The lock whose details are shown, and its state at the last look.
@@ -59,8 +60,7 @@ impl View {
 
     pub(crate) fn sort(&mut self) {
         let all = self.last.as_ref().map(|seen| seen.locks.as_slice()).unwrap_or_default();
-        let mut locks: Vec<Lock> =
-            all.iter().filter(|lock| lock.key.contains(&self.filter)).cloned().collect();
+        let mut locks = all.to_vec();
         let rank = |lock: &Lock| match self.order {
             Order::Waiters => lock.waiters,
             Order::Held => lock.held_ms,
@@ -108,6 +108,21 @@ impl View {
         self.last.as_ref().and_then(|seen| seen.counters.get(name)).copied().unwrap_or_default()
     }
 
+    /// "500 of 10,004": how many locks are shown, and how many pass the filter.
+    pub(crate) fn shown(&self) -> String {
+        let number = |number: usize| count(u64::try_from(number).unwrap_or_default());
+        match self.last.as_ref().map(|seen| seen.found).filter(|found| *found > self.locks.len()) {
+            Some(found) => format!("{} of {}", number(self.locks.len()), number(found)),
+            None => number(self.locks.len()),
+        }
+    }
+
+    /// How long the lock has been held that is held longest: of those shown, and of all that somebody waits for.
+    pub(crate) fn longest_held(&self) -> u64 {
+        let shown = self.locks.iter().map(|lock| lock.held_ms).max().unwrap_or_default();
+        shown.max(self.count("lock_longest_held_ms"))
+    }
+
     /// How often this happened per second, between the last two looks.
     pub(crate) fn rate(&self, name: &str) -> u64 {
         let (Some(last), Some(before)) = (&self.last, &self.before) else { return 0 };
@@ -132,7 +147,7 @@ mod tests {
 
     fn seen(at: Instant, grants: u64) -> Seen {
         let locks = vec![lock("a", 1, 30, 7), lock("b", 3, 10, 9), lock("ab", 2, 20, 8)];
-        Seen { at, counters: BTreeMap::from([("lock_grants".to_owned(), grants)]), locks }
+        Seen { at, counters: BTreeMap::from([("lock_grants".to_owned(), grants)]), found: 10_004, locks }
     }
 
     fn keys(view: &View) -> Vec<&str> {
@@ -140,15 +155,15 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_sorted_and_filtered() {
+    fn locks_are_sorted_and_counted() {
         let mut view = View::new(String::new(), String::new());
         view.seen(seen(Instant::now(), 0));
         assert_eq!(keys(&view), ["b", "ab", "a"]);
         view.order(Order::Held);
         assert_eq!(keys(&view), ["a", "ab", "b"]);
-        view.filter = "b".to_owned();
         view.order(Order::Wait);
-        assert_eq!(keys(&view), ["b", "ab"]);
+        assert_eq!(keys(&view), ["b", "ab", "a"]);
+        assert_eq!((view.shown().as_str(), view.longest_held()), ("3 of 10,004", 30));
     }
 
     #[test]
@@ -162,8 +177,7 @@ mod tests {
         assert_eq!(view.chosen().as_deref(), Some("ab"));
         view.order(Order::Held);
         assert_eq!(view.chosen().as_deref(), Some("ab"));
-        view.filter = "x".to_owned();
-        view.sort();
+        view.seen(Seen { locks: Vec::new(), ..seen(Instant::now(), 0) });
         assert_eq!(view.chosen(), None);
     }
 

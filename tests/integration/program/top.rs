@@ -6,7 +6,9 @@ use std::num::NonZeroU16;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -111,4 +113,49 @@ fn without_a_terminal_it_says_what_programs_have() {
     let ran = redislock(&server, &["top"]);
     assert_eq!(ran.code, Some(64));
     assert!(ran.err.contains("ls --json"), "{}", ran.err);
+}
+
+#[test]
+fn of_thousands_it_shows_some_and_says_so_and_the_server_applies_the_filter() {
+    let (server, mut client) = super::with_client();
+    let locks: Vec<String> =
+        (0..3_000).map(|number| format!("LOCK.ACQUIRE job:{number} OWNER o{number}")).collect();
+    client.ask_all::<(), _>(&locks);
+    client.ask::<()>("LOCK.ACQUIRE zebra OWNER mary");
+    let screen = Screen::start(&url(&server), &["top", "--every", "100ms"]);
+    screen.shows("500 of 3,001 locks");
+    wait_for("a hold", || !screen.text().contains("longest held 0ms"));
+    for (filter, shown) in [("zeb", "1 locks with zeb"), ("job:299[89]", "2 locks with job:299[89]")] {
+        let screen = Screen::start(&url(&server), &["top", filter]);
+        screen.shows(shown);
+        assert_eq!(screen.text().contains("mary"), filter == "zeb", "{}", screen.text());
+    }
+    let small = Screen::sized(&url(&server), &["top", "zeb"], (20, 5));
+    small.shows("zebra");
+    assert!(small.text().contains("WAITERS"), "{}", small.text());
+}
+
+#[test]
+fn a_frozen_server_holds_it_up_no_more_than_a_signal_leaves_its_frame() {
+    let (server, mut client) = super::with_client();
+    client.ask::<()>("LOCK.ACQUIRE k OWNER alice PX 600000");
+    let open = || {
+        let screen = Screen::start(&url(&server), &["top", "--every", "100ms"]);
+        screen.shows("alice");
+        screen
+    };
+    let mut screen = open();
+    kill_process(Pid::from_child(&screen.process), Signal::TERM).unwrap();
+    assert_eq!(screen.process.wait().unwrap().code(), Some(143));
+    wait_for("the screen as it was", || !screen.with(vt100::Screen::alternate_screen));
+    let mut screen = open();
+    let id = Pid::from_raw(server.pid().try_into().unwrap()).unwrap();
+    kill_process(id, Signal::STOP).unwrap();
+    screen.shows("can't reach the server");
+    let begin = Instant::now();
+    screen.press("q");
+    assert_eq!(screen.process.wait().unwrap().code(), Some(0));
+    let took = begin.elapsed();
+    kill_process(id, Signal::CONT).unwrap();
+    assert!(took < Duration::from_secs(3), "{took:?}");
 }
