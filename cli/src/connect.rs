@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 use redis::cluster::{ClusterClient, ClusterConnection};
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
-    Client, Connection, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo, ProtocolVersion,
-    RedisError, RedisResult,
+    Client, ClientTlsConfig, Connection, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
+    ProtocolVersion, RedisError, RedisResult, TlsCertificates, TlsMode,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +21,8 @@ use crate::options::Place;
 const DEFAULT: &str = "redis://localhost:6379";
 /// How long to wait for a server's answer before it counts as unreachable.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for one answer of a node while connecting to a cluster: while one stands still, the others are asked.
+const NODE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The address of the server, and the user. It contains the password, so it must not be printed.
 #[derive(Clone, Deserialize, Serialize)]
@@ -27,6 +32,59 @@ pub(crate) struct Target {
     sentinel: Option<String>,
     user: Option<String>,
     password: Option<String>,
+    tls: Option<Tls>,
+}
+
+/// How to speak TLS, in PEM. The files are read once, since the guard needs them even if they have been replaced.
+#[derive(Clone, Deserialize, Serialize)]
+struct Tls {
+    ca: Option<String>,
+    /// The certificate, and its key.
+    client: Option<(String, String)>,
+    insecure: bool,
+}
+
+impl Tls {
+    /// As in redis-cli; but whoever gives one of the options means TLS.
+    fn new(place: &Place) -> Result<Option<Self>, Failure> {
+        let read = |file: &Path| {
+            fs::read_to_string(file)
+                .map_err(|error| Failure::new(USAGE, format!("can't read {}: {error}", file.display())))
+        };
+        let client = match (&place.cert, &place.key) {
+            (Some(cert), Some(key)) => Some((read(cert)?, read(key)?)),
+            _ => None,
+        };
+        let ca = place.cacert.as_deref().map(read).transpose()?;
+        let wanted = place.tls || place.insecure || ca.is_some() || client.is_some();
+        Ok(wanted.then_some(Self { ca, client, insecure: place.insecure }))
+    }
+
+    fn certificates(&self) -> TlsCertificates {
+        TlsCertificates {
+            client_tls: self.client.clone().map(|(cert, key)| ClientTlsConfig {
+                client_cert: cert.into_bytes(),
+                client_key: key.into_bytes(),
+            }),
+            root_cert: self.ca.clone().map(String::into_bytes),
+        }
+    }
+
+    fn mode(&self) -> TlsMode {
+        if self.insecure { TlsMode::Insecure } else { TlsMode::Secure }
+    }
+
+    /// The same address, with TLS.
+    fn over(&self, info: ConnectionInfo) -> RedisResult<ConnectionInfo> {
+        let (host, port, insecure) = match info.addr() {
+            ConnectionAddr::Tcp(host, port) => (host.clone(), *port, false),
+            ConnectionAddr::TcpTls { host, port, insecure, .. } => (host.clone(), *port, *insecure),
+            _ => return Err((redis::ErrorKind::InvalidClientConfig, "TLS needs a host, not a socket").into()),
+        };
+        let insecure = insecure || self.insecure;
+        let info = info.set_addr(ConnectionAddr::TcpTls { host, port, insecure, tls_params: None });
+        Ok(Client::build_with_tls(info, self.certificates())?.get_connection_info().clone())
+    }
 }
 
 /// One server, and a connection to it.
@@ -70,6 +128,7 @@ impl Target {
             sentinel: place.sentinel.clone(),
             user: None,
             password: None,
+            tls: Tls::new(place)?,
         };
         for info in target.infos()? {
             if place.url.is_some() && info.redis_settings().password().is_some() {
@@ -91,6 +150,11 @@ impl Target {
                 "several URLs are nodes of a cluster or sentinels: say --cluster, or --sentinel NAME"
                     .to_owned(),
             ));
+        }
+        if target.sentinel.is_some()
+            && target.tls.as_ref().is_some_and(|tls| tls.insecure && tls.client.is_some())
+        {
+            return Err(wrong("--insecure with --cert is not possible with --sentinel".to_owned()));
         }
         // TLS needs a provider, but another part of the process may have installed one.
         drop(rustls::crypto::ring::default_provider().install_default());
@@ -120,7 +184,13 @@ impl Target {
         {
             settings = settings.set_password(password);
         }
-        Ok(info.set_redis_settings(settings))
+        let info = info.set_redis_settings(settings);
+        match &self.tls {
+            Some(tls) => {
+                tls.over(info).map_err(|error| Failure::new(USAGE, format!("can't use TLS: {error}")))
+            }
+            None => Ok(info),
+        }
     }
 
     /// The address for messages, without the password.
@@ -156,7 +226,14 @@ impl Target {
         let infos = self.infos()?;
         let settings = self.first()?.redis_settings().clone();
         let addresses: Vec<ConnectionAddr> = infos.iter().map(|info| info.addr().clone()).collect();
-        let with_tls = addresses.iter().any(|address| matches!(address, ConnectionAddr::TcpTls { .. }));
+        let mode = match &self.tls {
+            Some(tls) => Some(tls.mode()),
+            None => addresses.iter().find_map(|address| match address {
+                ConnectionAddr::TcpTls { insecure: true, .. } => Some(TlsMode::Insecure),
+                ConnectionAddr::TcpTls { .. } => Some(TlsMode::Secure),
+                _ => None,
+            }),
+        };
         let build = || {
             let mut builder = SentinelClientBuilder::new(addresses, name, SentinelServerType::Master)?
                 .set_client_to_redis_db(settings.db());
@@ -166,8 +243,11 @@ impl Target {
             if let Some(password) = settings.password() {
                 builder = builder.set_client_to_redis_password(password);
             }
-            if with_tls {
-                builder = builder.set_client_to_redis_tls_mode(redis::TlsMode::Secure);
+            if let Some(mode) = mode {
+                builder = builder.set_client_to_redis_tls_mode(mode);
+            }
+            if let Some(tls) = &self.tls {
+                builder = builder.set_client_to_redis_certificates(tls.certificates());
             }
             builder.set_client_to_redis_protocol(ProtocolVersion::RESP3).build()
         };
@@ -175,11 +255,13 @@ impl Target {
     }
 
     fn cluster(&self) -> Result<ClusterClient, Failure> {
-        ClusterClient::builder(self.infos()?)
+        let mut builder = ClusterClient::builder(self.infos()?)
             .use_protocol(ProtocolVersion::RESP3)
-            .connection_timeout(PATIENCE)
-            .build()
-            .map_err(|error| self.failed(&error))
+            .connection_timeout(NODE_PATIENCE);
+        if let Some(tls) = &self.tls {
+            builder = builder.tls(tls.mode()).certs(tls.certificates());
+        }
+        builder.build().map_err(|error| self.failed(&error))
     }
 
     /// The servers, for the package `redislock`.
@@ -200,23 +282,26 @@ impl Target {
     /// A connection for any key.
     pub(crate) fn link(&self) -> Result<Link, Failure> {
         if self.cluster {
-            let connection = self.cluster()?.get_connection().map_err(|error| self.failed(&error))?;
-            return Ok(Link::Cluster(Box::new(connection)));
+            let cluster = self.cluster()?;
+            let connection = in_time(move || {
+                let connection = cluster.get_connection()?;
+                connection.set_read_timeout(Some(PATIENCE))?;
+                Ok(connection)
+            });
+            return Ok(Link::Cluster(Box::new(connection.map_err(|error| self.failed(&error))?)));
         }
         Ok(Link::One(Box::new(self.primary()?)))
     }
 
     fn primary(&self) -> Result<Connection, Failure> {
-        let client = match &self.sentinel {
-            Some(name) => self.sentinels(name)?.get_client(),
-            None => Self::client(self.first()?),
+        let connected = match &self.sentinel {
+            Some(name) => {
+                let mut sentinels = self.sentinels(name)?;
+                in_time(move || open(&sentinels.get_client()?))
+            }
+            None => connect(self.first()?),
         };
-        let connect = |client: Client| {
-            let connection = client.get_connection_with_timeout(PATIENCE)?;
-            connection.set_read_timeout(Some(PATIENCE))?;
-            Ok(connection)
-        };
-        client.and_then(connect).map_err(|error| self.failed(&error))
+        connected.map_err(|error| self.failed(&error))
     }
 
     /// All servers that have locks: the primaries of a cluster, or the one server.
@@ -246,7 +331,7 @@ impl Target {
         }
         let mut failed = None;
         for info in self.infos()? {
-            match Self::client(info).and_then(|client| client.get_connection_with_timeout(PATIENCE)) {
+            match connect(info) {
                 Ok(connection) => return Ok(connection),
                 Err(error) => failed = Some(self.failed(&error)),
             }
@@ -265,8 +350,7 @@ impl Node {
             _ => ConnectionAddr::Tcp(host.to_owned(), port),
         };
         let info = seed.clone().set_addr(address);
-        let connection = Client::open(info.clone())?.get_connection_with_timeout(PATIENCE)?;
-        connection.set_read_timeout(Some(PATIENCE))?;
+        let connection = connect(info.clone())?;
         Ok(Self { info, address: format!("{host}:{port}"), connection })
     }
 
@@ -289,6 +373,24 @@ impl Node {
     }
 }
 
+fn connect(info: ConnectionInfo) -> RedisResult<Connection> {
+    in_time(move || open(&Client::open(info)?))
+}
+
+fn open(client: &Client) -> RedisResult<Connection> {
+    let connection = client.get_connection_with_timeout(PATIENCE)?;
+    connection.set_read_timeout(Some(PATIENCE))?;
+    Ok(connection)
+}
+
+/// Connects, or gives up after `PATIENCE`. redis-rs has that limit for each address of the host and each answer of the server.
+fn in_time<C: Send + 'static>(connect: impl FnOnce() -> RedisResult<C> + Send + 'static) -> RedisResult<C> {
+    let (tell, connected) = channel();
+    thread::spawn(move || tell.send(connect()));
+    let late = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
+    connected.recv_timeout(PATIENCE).map_err(late)?
+}
+
 /// Reads a line of CLUSTER NODES: `ID HOST:PORT@BUS[,NAME] FLAGS ...`. Returns the host and the port if the node is a primary that is
 /// reachable.
 fn primary_address(line: &str) -> Option<(String, u16)> {
@@ -309,8 +411,13 @@ fn host_of(info: &ConnectionInfo) -> String {
     }
 }
 
-/// Turns `redis://user:password@host` into `redis://user@host`.
+/// Turns `redis://user:password@host` into `redis://user@host`, and removes `pass=` from the query of `unix://`.
 fn without_password(url: &str) -> String {
+    if url.starts_with("unix:") || url.starts_with("redis+unix:") {
+        let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
+        let kept: Vec<&str> = query.split('&').filter(|part| !part.starts_with("pass=")).collect();
+        return [path, &kept.join("&")].join("?").trim_end_matches('?').to_owned();
+    }
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, rest)), Some((_, host))) => {
             let user = rest.split(['@', ':']).next().unwrap_or_default();
@@ -332,6 +439,8 @@ mod tests {
             ("rediss://me:secret@host:1/2", "rediss://me@host:1/2"),
             ("redis://me:se@cret@host:1", "redis://me@host:1"),
             ("unix:///run/redis.sock", "unix:///run/redis.sock"),
+            ("unix:///run/redis.sock?pass=se@cret", "unix:///run/redis.sock"),
+            ("unix:///run/redis.sock?db=1&pass=secret&user=me", "unix:///run/redis.sock?db=1&user=me"),
         ] {
             assert_eq!(without_password(url), shown);
         }

@@ -1,7 +1,9 @@
 //! Failures, each in one line: what was tried, where, and what to do. Each kind has an exit code of its own, as in `sysexits.h`.
 
+use std::error::Error as _;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError};
 
@@ -64,6 +66,11 @@ impl Failure {
             (_, Some("MOVED" | "ASK")) => {
                 (UNREACHABLE, "the server is one node of a cluster: say --cluster".to_owned())
             }
+            (_, Some("CROSSSLOT")) | (ErrorKind::Server(redis::ServerErrorKind::CrossSlot), _) => (
+                USAGE,
+                "the locks are in different hash slots of the cluster: give their names the same hash tag, such as {order}:1 and {order}:2"
+                    .to_owned(),
+            ),
             _ if said.to_lowercase().contains("unknown command") => (
                 NO_MODULE,
                 "the server has no Redislock module: load libredislock.so into it (loadmodule)".to_owned(),
@@ -74,11 +81,21 @@ impl Failure {
             ),
             (ErrorKind::InvalidClientConfig, _) => (USAGE, format!("{error}")),
             (ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::UnexpectedReturnType, _) => {
-                (OTHER, format!("the server says: {error}"))
+                (OTHER, match error.code() {
+                    Some(code) => format!("the server says: {code} {said}"),
+                    None => format!("the server says: {error}"),
+                })
             }
+            _ if error.is_timeout() => (
+                UNREACHABLE,
+                "can't reach the server: it does not answer; it stands still, is busy, or speaks no TLS at this port".to_owned(),
+            ),
             _ => (
                 UNREACHABLE,
-                format!("can't reach the server: {error}; is it there, and is --url or REDIS_URL right?"),
+                format!(
+                    "can't reach the server: {error}; {}",
+                    tls_advice(error).unwrap_or("is it there, and is --url or REDIS_URL right?")
+                ),
             ),
         };
         Self::new(code, format!("{tried} at {address}: {what}"))
@@ -107,4 +124,31 @@ impl Failure {
             other => Self::new(OTHER, format!("{tried} at {address}: {other}")),
         }
     }
+}
+
+/// What to do about a connection that failed because of TLS.
+fn tls_advice(error: &RedisError) -> Option<&'static str> {
+    use rustls::{CertificateError, Error};
+    // redis-rs gives the `Arc`.
+    let error = error.source()?.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>()?;
+    let error = error.downcast_ref::<io::Error>()?;
+    if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) {
+        return Some("if the server speaks TLS, say rediss:// or --tls");
+    }
+    Some(match error.get_ref()?.downcast_ref::<Error>()? {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "the CA of the server's certificate is not trusted: name its file with --cacert"
+        }
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "name the host in --url as its certificate does",
+        Error::InvalidCertificate(_) => "the server's certificate is not valid",
+        Error::AlertReceived(
+            rustls::AlertDescription::CertificateRequired | rustls::AlertDescription::HandshakeFailure,
+        ) => "the server wants a certificate of its clients: say --cert and --key",
+        Error::AlertReceived(_) => {
+            "the server refuses this client's certificate: are --cert and --key of a CA that it trusts?"
+        }
+        _ => return None,
+    })
 }

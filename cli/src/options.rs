@@ -55,6 +55,21 @@ pub(crate) struct Place {
     /// Ask the sentinels in the URL for the primary with this name
     #[arg(long, global = true, value_name = "NAME", conflicts_with = "cluster")]
     pub(crate) sentinel: Option<String>,
+    /// Connect with TLS, as rediss:// and each of the following options do
+    #[arg(long, global = true)]
+    pub(crate) tls: bool,
+    /// Trust servers with certificates of these CAs [default: those of the system]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Certificate of this client
+    #[arg(long, global = true, value_name = "FILE", requires = "key_file")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of --cert
+    #[arg(long = "key", id = "key_file", global = true, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+    /// Do not check the server's certificate, nor that it is for this host (which redis-cli never checks)
+    #[arg(long, global = true)]
+    pub(crate) insecure: bool,
     /// ACL user to connect as
     #[arg(long, global = true)]
     pub(crate) user: Option<String>,

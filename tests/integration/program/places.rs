@@ -3,7 +3,7 @@
 use super::top::Screen;
 use super::{Running, command, ended};
 use crate::cluster::Cluster;
-use crate::support::{Setup, wait_for};
+use crate::support::{Port, Setup, wait_for};
 
 #[test]
 fn a_cluster_of_three() {
@@ -30,6 +30,9 @@ fn a_cluster_of_three() {
     drop(screen);
     let refused = ended(command(&url, &["run", "c", "--cluster", "--no-wait", "--", "true"]));
     assert_eq!(refused.code, Some(75), "{}", refused.err);
+    let apart = ended(command(&url, &["run", "d", "--all", "e", "f", "--cluster", "--", "true"]));
+    assert_eq!(apart.code, Some(64), "{}", apart.err);
+    assert!(apart.err.contains("hash tag"), "{}", apart.err);
     let doctor = ended(command(&url, &["doctor", "--cluster"]));
     assert_eq!(doctor.out.matches("no replica").count(), 3, "{}", doctor.out);
     for run in running {
@@ -51,6 +54,71 @@ fn a_socket() {
     let ran = ended(command(&url, &["run", "k", "--", "echo", "held"]));
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "held\n"), "{}", ran.err);
     drop(server);
+}
+
+/// A server with the default `tls-auth-clients yes`, and a CA of its own.
+#[test]
+fn tls_with_certificates_on_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let script = "
+        cd \"$1\"
+        new='openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2'
+        for ca in ca other; do $new -x509 -keyout $ca.key -out $ca.crt -subj /CN=$ca; done
+        for name in server client; do
+            $new -keyout $name.key -subj /CN=$name -addext subjectAltName=IP:127.0.0.1 |
+                openssl x509 -req -CA ca.crt -CAkey ca.key -copy_extensions copyall -days 2 -out $name.crt
+        done";
+    let made = std::process::Command::new("sh").args(["-ec", script, "-", &file("")]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let tls = Port::free();
+    let server = Setup::new()
+        .set("tls-port", &tls.number().to_string())
+        .set("tls-cert-file", &file("server.crt"))
+        .set("tls-key-file", &file("server.key"))
+        .set("tls-ca-cert-file", &file("ca.crt"))
+        .start();
+    let with = |url: String, words: &[&str]| {
+        let run = ["run", "k", "--no-wait"].iter().chain(words).chain(&["--", "echo", "held"]);
+        ended(command(&url, &run.copied().collect::<Vec<_>>()))
+    };
+    let (ca, other, cert, key) = (file("ca.crt"), file("other.crt"), file("client.crt"), file("client.key"));
+    let trusted = ["--cert", &cert, "--key", &key, "--cacert", &ca];
+    for (scheme, words) in [
+        ("rediss", &trusted as &[_]),
+        ("redis", &trusted),
+        ("redis", &["--insecure", "--cert", &cert, "--key", &key]),
+    ] {
+        let ran = with(format!("{scheme}://127.0.0.1:{}", tls.number()), words);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), "held\n"), "{}", ran.err);
+    }
+    for (host, words, advice) in [
+        ("127.0.0.1", &["--cacert", &other as &str] as &[_], "not trusted: name its file with --cacert"),
+        ("127.0.0.1", &["--cacert", &ca], "say --cert and --key"),
+        ("localhost", &trusted, "name the host in --url as its certificate does"),
+        ("127.0.0.1", &[], "say rediss:// or --tls"),
+    ] {
+        let ran = with(format!("redis://{host}:{}", tls.number()), words);
+        assert_eq!(ran.code, Some(69), "{}", ran.err);
+        assert!(ran.err.contains(advice), "{advice} is not in {}", ran.err);
+    }
+    let empty =
+        ended(command(&format!("rediss://127.0.0.1:{}", tls.number()), &["ls", "--cacert", "/nowhere"]));
+    assert_eq!(empty.code, Some(64), "{}", empty.err);
+    // The guard, too, reaches the server.
+    let words = ["run", "k", "--lease", "1h"].iter().chain(&trusted).chain(&[
+        "--",
+        "sh",
+        "-c",
+        "echo up; exec sleep 60",
+    ]);
+    let run =
+        command(&format!("rediss://127.0.0.1:{}", tls.number()), &words.copied().collect::<Vec<_>>()).spawn();
+    let mut running = Running(run.unwrap());
+    running.says("up\n");
+    running.signal(rustix::process::Signal::KILL);
+    let mut client = server.client();
+    wait_for("the guard to release", || client.holders("k").is_empty());
 }
 
 #[test]

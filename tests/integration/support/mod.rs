@@ -44,6 +44,7 @@ pub(crate) use module::{
 pub(crate) use network::{Network, Way};
 pub(crate) use pace::{SOON, Stopwatch, halted_lately};
 pub(crate) use payload::{Item, Part, Payload, reader, restore_from_primary, seal};
+pub(crate) use port::Port;
 pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};
 pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_stopped};

@@ -12,14 +12,14 @@ const OTHER_PORT: u16 = 10_000;
 /// the system gives the port to nobody, but a server may listen on it, since Linux lets several sockets with `SO_REUSEADDR`
 /// have one port while no more than one of them listens (socket(7)).
 #[derive(Debug)]
-pub(super) struct Port {
+pub(crate) struct Port {
     number: u16,
     _held: [Socket; 2],
 }
 
 impl Port {
     /// A port that nobody has; nor has anybody the one on which a cluster node would listen beside it.
-    pub(super) fn free() -> Self {
+    pub(crate) fn free() -> Self {
         loop {
             let (held, number) = hold(0).expect("a free port");
             let Some(other) = number.checked_add(OTHER_PORT) else { continue };
@@ -29,7 +29,7 @@ impl Port {
         }
     }
 
-    pub(super) fn number(&self) -> u16 {
+    pub(crate) fn number(&self) -> u16 {
         self.number
     }
 }
