@@ -14,7 +14,11 @@ pub(crate) const TERM: i32 = SIGTERM;
 pub(crate) const KILL: i32 = SIGKILL;
 
 pub(crate) fn listen(tell: &Tell, cancel: &Cancel) -> Result<(), Failure> {
-    let mut signals = SignalsInfo::<WithOrigin>::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
+    // `nohup` ignores SIGHUP, and a script's `&` SIGINT and SIGQUIT. The command inherits that, unless there is a handler here.
+    let ignored = ignored();
+    let heard = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+    let heard = heard.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0);
+    let mut signals = SignalsInfo::<WithOrigin>::new(heard)
         .map_err(|error| Failure::new(OTHER, format!("listening to signals: {error}")))?;
     let (tell, cancel) = (tell.clone(), cancel.clone());
     thread::spawn(move || {
@@ -26,4 +30,11 @@ pub(crate) fn listen(tell: &Tell, cancel: &Cancel) -> Result<(), Failure> {
         }
     });
     Ok(())
+}
+
+/// The signals that this process ignores, one bit each.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }

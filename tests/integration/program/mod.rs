@@ -45,8 +45,14 @@ fn with_client() -> (Server, Client) {
 }
 
 fn command(url: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(program_path());
-    command.args(words).env("REDIS_URL", url).env_remove("NO_COLOR");
+    // Whoever runs the tests may ignore some signals, and so would the program.
+    let mut command = Command::new("env");
+    command
+        .arg("--default-signal=HUP,INT,QUIT")
+        .arg(program_path())
+        .args(words)
+        .env("REDIS_URL", url)
+        .env_remove("NO_COLOR");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -123,3 +123,30 @@ fn a_redislock_that_was_stopped_for_too_long_ends_its_command() {
     let ran = running.end();
     assert_eq!((ran.code, ran.out.as_str()), (Some(74), "term\n"));
 }
+
+/// As under `nohup`, and for `&` in a script.
+#[test]
+fn what_was_ignored_stays_ignored_for_the_command_too() {
+    let (server, mut client) = super::with_client();
+    let program = crate::support::program_path().display().to_string();
+    let script = format!("trap '' HUP INT QUIT; exec {program} run k -- sh -c 'echo $$; exec sleep 60'");
+    let mut shell = super::command(&super::url(&server), &[]);
+    let variables: Vec<_> =
+        shell.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
+    shell = std::process::Command::new("sh");
+    shell.args(["-c", &script]).envs(variables).stdout(std::process::Stdio::piped());
+    let mut running = Running(shell.spawn().unwrap());
+    let command = line(&mut running);
+    let ignored = |process: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() & 0b111
+    };
+    assert_eq!((ignored(&running.0.id().to_string()), ignored(&command)), (0b111, 0b111));
+    for signal in [Signal::HUP, Signal::INT, Signal::QUIT] {
+        running.signal(signal);
+    }
+    assert!(is_alive(&command) && !client.holders("k").is_empty());
+    running.signal(Signal::TERM);
+    assert_eq!(running.0.wait().unwrap().code(), Some(143));
+}
