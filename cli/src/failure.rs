@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError};
 
+/// There was nothing to do.
+pub(crate) const NOTHING: Code = Code(1);
 pub(crate) const USAGE: Code = Code(64);
 pub(crate) const WRONG_TYPE: Code = Code(65);
 pub(crate) const UNREACHABLE: Code = Code(69);

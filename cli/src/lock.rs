@@ -55,7 +55,7 @@ pub(crate) fn address(link: &mut Link, client: u64) -> Option<String> {
     line.split(' ').find_map(|word| word.strip_prefix("addr=")).map(str::to_owned)
 }
 
-/// For example "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) since 3m 20s ago".
+/// For example "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) for 3m 20s".
 pub(crate) fn who_holds(target: &Target, keys: &[Name]) -> String {
     let Ok(mut link) = target.link() else {
         return format!("{} is held by somebody else", names(keys));
@@ -83,12 +83,13 @@ fn held_by(key: &Name, lock: &Value, address: Option<String>) -> String {
     }
     let others = match text::number(lock, "holders") {
         0 | 1 => String::new(),
+        2 => " and 1 other".to_owned(),
         holders => format!(" and {} others", holders - 1),
     };
     let address = address.map(|address| format!(", {address}")).unwrap_or_default();
     let (who, fence) = (who(lock), text::number(lock, "fence"));
-    let since = text::time(text::number(lock, "held_ms"));
-    format!("{key} is held by {who}{others} (fence {fence}{address}) since {since} ago")
+    let time = text::time(text::number(lock, "held_ms"));
+    format!("{key} is held by {who}{others} (fence {fence}{address}) for {time}")
 }
 
 /// The reply to a command about a lock.

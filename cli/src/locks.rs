@@ -8,7 +8,7 @@ use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
 use crate::connect::{Node, Target};
-use crate::failure::{Failure, NO_MODULE, USAGE};
+use crate::failure::{Failure, NO_MODULE, NOTHING, USAGE};
 use crate::lock::{self, address, who};
 use crate::options::{Break, Ls, Show};
 use crate::text::{self, Name, count, number, table, time, word};
@@ -255,13 +255,13 @@ pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> 
             "{key}: nothing to end: {}\n",
             if grants.is_empty() { "it is free" } else { "no grant has that fence" }
         ))?;
-        return Ok(0);
+        return Ok(NOTHING.0);
     }
     let list: Vec<String> = meant
         .iter()
         .map(|grant| {
             format!(
-                "  {} (fence {}), since {} ago",
+                "  {} (fence {}), for {}",
                 who(grant),
                 number(grant, "fence"),
                 time(number(grant, "held_ms"))
@@ -270,7 +270,7 @@ pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> 
         .collect();
     if !asked.yes && !agreed(&key, &list)? {
         print("nothing was ended\n")?;
-        return Ok(0);
+        return Ok(NOTHING.0);
     }
     // Only grants that were shown are ended, one by one: a newer grant has another fence.
     let mut ended = 0;
@@ -283,7 +283,7 @@ pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> 
         0 => format!("{key}: it had ended by itself\n"),
         _ => format!("{key}: ended {ended} of {}:\n{}\n", meant.len(), list.join("\n")),
     })?;
-    Ok(0)
+    Ok(if ended == 0 { NOTHING.0 } else { 0 })
 }
 
 /// Asks the user on the terminal. Without a terminal, `--yes` is required.

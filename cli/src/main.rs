@@ -30,7 +30,12 @@ fn main() -> ExitCode {
     }
     let options = match Options::try_parse() {
         Ok(options) => options,
-        Err(error) => {
+        Err(mut error) => {
+            // The tip says to put `--` before an option's name to have it as a value. In `run`, `--` begins the command.
+            let of_run = std::env::args_os().any(|word| word == "run");
+            if of_run && error.kind() == clap::error::ErrorKind::UnknownArgument {
+                error.remove(clap::error::ContextKind::Suggested);
+            }
             drop(error.print());
             return if error.use_stderr() { USAGE.into() } else { ExitCode::SUCCESS };
         }

@@ -11,6 +11,7 @@ use crate::text::Name;
 const CODES: &str = "\
 Exit codes:
   0       success; `run` exits with the command's code, or 128 plus the signal that ended the command
+  1       `break` had nothing to end
   1, 2    `doctor` found warnings, or dangers
   3       `doctor` found no danger, but could not check everything
   64      wrong options
@@ -80,24 +81,18 @@ pub(crate) struct Place {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a command under a lock
     Run(Run),
-    /// List locks, their holders and the number of waiters
     Ls(Ls),
-    /// Show one lock with all its holders and waiters
     Show(Show),
-    /// Take a lock away from its holders
     Break(Break),
-    /// Show held and contended locks live
     Top(Top),
-    /// Check a server for dangers to its locks
     Doctor(Doctor),
-    /// Compare handovers on your server with SET NX and polling
     Bench(Bench),
-    /// Start a throwaway server with the module
     Server(Server),
     /// Print a completion script for a shell
-    Completions { shell: clap_complete::Shell },
+    Completions {
+        shell: clap_complete::Shell,
+    },
     /// Write the man pages to a folder
     Man {
         /// Folder to write to
@@ -111,6 +106,7 @@ pub(crate) enum Command {
 /// the lock is released at once. The environment of the command has REDISLOCK_KEY, REDISLOCK_FENCE and REDISLOCK_OWNER, and with --limit
 /// also REDISLOCK_SLOT. Signals are passed on to the command.
 #[derive(Args, Debug)]
+#[command(after_long_help = CODES)]
 pub(crate) struct Run {
     /// Name of the lock; \xff is a byte
     pub(crate) key: Name,
@@ -147,6 +143,7 @@ pub(crate) struct Run {
     pub(crate) command: Vec<OsString>,
 }
 
+/// List locks, their holders and the number of waiters
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
     /// Glob pattern, as for SCAN MATCH; \xff is a byte
@@ -167,6 +164,7 @@ pub(crate) struct Ls {
     pub(crate) json: bool,
 }
 
+/// Show one lock with all its holders and waiters
 #[derive(Args, Debug)]
 pub(crate) struct Show {
     /// Name of the lock; \xff is a byte
@@ -206,6 +204,7 @@ pub(crate) struct Top {
     pub(crate) filter: String,
 }
 
+/// Check a server for dangers to its locks
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
     /// Print JSON (see docs/clients/shell.md)
@@ -219,10 +218,10 @@ pub(crate) struct Doctor {
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
     /// Duration of each of the four measurements
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "2500ms")]
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "2500ms")]
     pub(crate) time: Duration,
     /// Number of clients that contend
-    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) clients: u16,
 }
 
@@ -244,4 +243,10 @@ pub(crate) struct Server {
     /// Command to run, and its arguments; no shell interprets them
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Parses a time of at least a millisecond.
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time < Duration::from_millis(1) { Err("at least 1ms is needed".to_owned()) } else { Ok(time) }
 }

@@ -124,16 +124,21 @@ fn a_lock_is_broken_only_by_who_says_so() {
 
     let fence = client.holders("a").remove(0).fence;
     let ran = redislock(&server, &["break", "a", "--yes", "--fence", &(fence + 1).to_string()]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "a: nothing to end: no grant has that fence\n"));
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), "a: nothing to end: no grant has that fence\n"));
 
     let ran = redislock(&server, &["break", "a", "--yes"]);
-    assert!(ran.out.starts_with(&format!("a: ended 1 of 1:\n  nightly (fence {fence})")), "{}", ran.out);
+    assert!(
+        ran.out.starts_with(&format!("a: ended 1 of 1:\n  nightly (fence {fence}), for ")),
+        "{}",
+        ran.out
+    );
     assert_eq!(client.holders("a").remove(0).owner, "bob");
     drop(waiter);
     let ran = redislock(&server, &["break", "r", "--yes"]);
     assert!(ran.out.starts_with("r: ended 2 of 2:\n  one (fence "), "{}", ran.out);
     assert!(client.holders("r").is_empty());
-    assert_eq!(redislock(&server, &["break", "free", "--yes"]).out, "free: nothing to end: it is free\n");
+    let ran = redislock(&server, &["break", "free", "--yes"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), "free: nothing to end: it is free\n"));
 }
 
 /// Without a label, only the channel of the package that waits and holds says which process this is.
@@ -175,9 +180,20 @@ fn completions_and_a_man_page_come_from_the_program_itself() {
     let folder = server.folder().join("man");
     std::fs::create_dir(&folder).unwrap();
     assert_eq!(redislock(&server, &["man", folder.to_str().unwrap()]).code, Some(0));
-    for (name, part) in [("redislock.1", "REDIS_URL"), ("redislock.1", "75"), ("redislock-run.1", "once")] {
-        let page = std::fs::read_to_string(folder.join(name)).unwrap();
+    for (name, part) in [
+        ("redislock", "REDIS_URL"),
+        ("redislock", "75"),
+        ("redislock-run", "once"),
+        ("redislock-run", "REDISLOCK_FENCE"),
+        ("redislock-run", "the lock was lost while the command ran"),
+        ("redislock-top", "Up and Down select a lock"),
+        ("redislock-break", "A holder is not stopped"),
+        ("redislock-bench", "removed afterwards"),
+    ] {
+        let page = std::fs::read_to_string(folder.join(format!("{name}.1"))).unwrap();
         assert!(page.contains(part), "{part} is not in {name}");
+        let words: Vec<&str> = name.split('-').skip(1).chain(["--help"]).collect();
+        assert!(redislock(&server, &words).out.contains(part), "{part} is not in the help of {name}");
     }
 }
 
