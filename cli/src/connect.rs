@@ -33,6 +33,8 @@ pub(crate) struct Target {
     user: Option<String>,
     password: Option<String>,
     tls: Option<Tls>,
+    /// `urls` are those of REDIS_URL.
+    of_environment: bool,
 }
 
 /// How to speak TLS, in PEM. The files are read once, since the guard needs them even if they have been replaced.
@@ -129,6 +131,7 @@ impl Target {
             user: None,
             password: None,
             tls: Tls::new(place)?,
+            of_environment: place.url.is_none(),
         };
         for info in target.infos()? {
             if place.url.is_some() && info.redis_settings().password().is_some() {
@@ -191,6 +194,12 @@ impl Target {
             }
             None => Ok(info),
         }
+    }
+
+    /// REDIS_URL without passwords, for the command, if the URLs come from there.
+    pub(crate) fn environment_without_password(&self) -> Option<String> {
+        let url = || self.urls.iter().map(|url| without_password(url)).collect::<Vec<_>>().join(",");
+        (self.of_environment && std::env::var_os("REDIS_URL").is_some()).then(url)
     }
 
     /// The address for messages, without the password.

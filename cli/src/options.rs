@@ -19,7 +19,7 @@ Exit codes:
   69      the server can't be reached, or did not start
   70      the server replied with another error
   74      the lock was lost while the command ran
-  75      not acquired: somebody else has the lock
+  75      not acquired: somebody else has the lock (or the code of --conflict-exit-code)
   77      no permission, or wrong password
   78      the server does not have the module, or has an older version; or none was found
   126     the command can't be run
@@ -104,7 +104,8 @@ pub(crate) enum Command {
 ///
 /// The lock is renewed while the command runs, and released when the command ends. If redislock is killed, the command is killed too, and
 /// the lock is released at once. The environment of the command has REDISLOCK_KEY, REDISLOCK_FENCE and REDISLOCK_OWNER, and with --limit
-/// also REDISLOCK_SLOT. Signals are passed on to the command.
+/// also REDISLOCK_SLOT, but neither REDISLOCK_PASSWORD nor a password in REDIS_URL (unless --url is given). Signals are passed on to the
+/// command.
 #[derive(Args, Debug)]
 #[command(after_long_help = CODES)]
 pub(crate) struct Run {
@@ -131,10 +132,12 @@ pub(crate) struct Run {
     /// Describe the holder to others with TEXT [default: host, process and command]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Run at most once per TIME, on the first host that asks; other hosts exit with 0 at once. A failed run may be repeated
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration,
-        conflicts_with_all = ["wait", "no_wait", "shared", "limit", "lease", "all"])]
+    /// Run only if no run that began within TIME has succeeded. A success is noted in the key KEY:ran; a run that failed may be repeated
+    #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with_all = ["shared", "limit"])]
     pub(crate) once_per: Option<Duration>,
+    /// Exit with N if somebody else has the lock, or has run the command [default: 75, or 0 with --once-per]
+    #[arg(long, short = 'E', value_name = "N")]
+    pub(crate) conflict_exit_code: Option<u8>,
     /// If the lock is lost, send SIGTERM to the command, and SIGKILL after TIME
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "10s")]
     pub(crate) kill_after: Duration,

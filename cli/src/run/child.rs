@@ -14,6 +14,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal, waitid,
 };
 
+use crate::connect::Target;
 use crate::options::Run;
 use crate::run::{Event, Tell};
 
@@ -24,7 +25,7 @@ pub(crate) const WORD: &str = "__become";
 pub(crate) struct Child(std::process::Child);
 
 impl Child {
-    pub(crate) fn start(asked: &Run, held: &Held, tell: &Tell) -> io::Result<Self> {
+    pub(crate) fn start(target: &Target, asked: &Run, held: &Held, tell: &Tell) -> io::Result<Self> {
         let mut command = tied();
         command.args(&asked.command);
         command.env("REDISLOCK_KEY", asked.key.to_string());
@@ -35,6 +36,9 @@ impl Child {
         }
         // Whoever runs the command does not need the password, which the command might show.
         command.env_remove("REDISLOCK_PASSWORD");
+        if let Some(url) = target.environment_without_password() {
+            command.env("REDIS_URL", url);
+        }
         Self::spawn(command, tell, Event::Ended)
     }
 

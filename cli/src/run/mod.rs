@@ -6,13 +6,13 @@
 
 pub(crate) mod child;
 pub(crate) mod guard;
+mod once;
 pub(crate) mod signals;
 
-use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use redislock::Acquire;
 use redislock::blocking::{Cancel, Held, Locks};
@@ -44,14 +44,18 @@ const NOBODY: &str = "redislock:nobody";
 const LABEL: usize = 128;
 
 pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
+    let keys: Vec<Name> = std::iter::once(&asked.key).chain(&asked.all).cloned().collect();
+    let label = label(asked)?;
+    if keys.iter().any(|key| key.as_ref().is_empty()) {
+        return Err(Failure::new(USAGE, "the name of the lock is empty"));
+    }
     let (tell, events) = channel();
     let cancel = Cancel::default();
     signals::listen(&tell, &cancel)?;
     let mut guard = Guard::start(target)?;
-    let keys = keys(asked)?;
-    reach(target, &keys)?;
+    reach(target, &keys, asked)?;
     let locks = Locks::new(target.servers()?);
-    let held = match wanted(&locks, &keys, asked)?.cancelled_by(&cancel) {
+    let held = match wanted(&locks, &keys, &label, asked).cancelled_by(&cancel) {
         Ok(held) => held,
         Err(redislock::Error::Cancelled) => {
             let signal = events.try_iter().find_map(|event| match event {
@@ -60,10 +64,8 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
             });
             return Ok(code_of_signal(signal.unwrap_or_default()));
         }
-        // Another host has run the command in this period, or is running it.
-        Err(redislock::Error::NotAcquired(_, None)) if asked.once_per.is_some() => return Ok(0),
         Err(redislock::Error::NotAcquired(_, None)) => {
-            return Err(Failure::new(NOT_ACQUIRED, lock::who_holds(target, &keys)));
+            return Ok(skipped(asked, || lock::who_holds(target, &keys)));
         }
         Err(error) => {
             return Err(Failure::of_lock(
@@ -76,7 +78,21 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
     let lost = tell.clone();
     held.on_lost(move |why| drop(lost.send(Event::Lost(why.to_string()))));
     guard.holds(&keys, &held);
-    let child = match Child::start(asked, &held, &tell) {
+    if asked.once_per.is_some() {
+        match once::ran(target, &asked.key) {
+            Ok(None) => {}
+            Ok(Some(who)) => {
+                drop(give_back(held, guard));
+                return Ok(skipped(asked, || who));
+            }
+            Err(failure) => {
+                drop(give_back(held, guard));
+                return Err(failure);
+            }
+        }
+    }
+    let begin = Instant::now();
+    let child = match Child::start(target, asked, &held, &tell) {
         Ok(child) => child,
         Err(error) => {
             drop(give_back(held, guard));
@@ -90,22 +106,30 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
         eprintln!("redislock: {why}");
         return Ok(LOST.0);
     }
-    if asked.once_per.is_some() && status.success() {
-        guard.done();
-        // The lock is kept, since by their clocks, other hosts may be in this period for some time yet.
-        std::mem::forget(held);
-        return Ok(0);
-    }
+    let noted = match asked.once_per.filter(|_| status.success()) {
+        Some(period) => once::note(target, &asked.key, &label, period.saturating_sub(begin.elapsed())),
+        None => Ok(()),
+    };
     if let Err(why) = give_back(held, guard) {
         eprintln!("redislock: {why}");
         return Ok(LOST.0);
     }
-    Ok(code_of(status))
+    noted.map(|()| code_of(status))
+}
+
+/// The code if the command does not run, because somebody else has the lock or has run the command. With `--once-per` that is as it should
+/// be: nothing is said, and so cron sends no mail, unless a code is asked for.
+fn skipped(asked: &Run, why: impl FnOnce() -> String) -> u8 {
+    let code = asked.conflict_exit_code.unwrap_or(if asked.once_per.is_some() { 0 } else { NOT_ACQUIRED.0 });
+    if asked.once_per.is_none() || code != 0 {
+        eprintln!("redislock: {}", why());
+    }
+    code
 }
 
 /// Fails at once if the server can't be reached, or the user lacks a right. The package would wait, or lose the lock when it can't renew it,
 /// but a user of the command would rather know.
-fn reach(target: &Target, keys: &[Name]) -> Result<(), Failure> {
+fn reach(target: &Target, keys: &[Name], asked: &Run) -> Result<(), Failure> {
     let mut link = target.link()?;
     for key in keys {
         lock::ask(&mut link, target, &lock::info(key, false), &format!("looking at {key}"))?;
@@ -117,28 +141,14 @@ fn reach(target: &Target, keys: &[Name]) -> Result<(), Failure> {
     let mut commands =
         vec![of_nobody("LOCK.EXTEND", "LOCK.MEXTEND"), of_nobody("LOCK.RELEASE", "LOCK.MRELEASE")];
     commands.extend(keys.first().map(|key| redis::cmd("LOCK.LEAVE").arg(key).arg(NOBODY).take()));
+    commands.extend(asked.once_per.map(|_| once::right(&asked.key)));
     lock::needs(link, target, &commands)
 }
 
-/// The keys to acquire: the lock and those held together with it, or the lock of this period.
-fn keys(asked: &Run) -> Result<Vec<Name>, Failure> {
-    let Some(period) = asked.once_per else {
-        return Ok(std::iter::once(&asked.key).chain(&asked.all).cloned().collect());
-    };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let number = now.as_millis().checked_div(period.as_millis());
-    let number = number.ok_or_else(|| Failure::new(USAGE, "--once-per wants at least 1 ms"))?;
-    Ok(vec![OsString::from(format!("{}:{number}", asked.key)).into()])
-}
-
-fn wanted<'a>(locks: &'a Locks, keys: &[Name], asked: &Run) -> Result<Acquire<'a, Locks>, Failure> {
-    let mut wanted = locks.acquire_all(keys).label(label(asked));
+fn wanted<'a>(locks: &'a Locks, keys: &[Name], label: &str, asked: &Run) -> Acquire<'a, Locks> {
+    let mut wanted = locks.acquire_all(keys).label(label);
     if let Some(time) = asked.lease {
         wanted = wanted.lease(time);
-    }
-    if let Some(period) = asked.once_per {
-        // Clocks may differ by up to a period. The lock still exists when the slowest host's clock leaves this period.
-        return Ok(wanted.wait(Duration::ZERO).lease(period * 2).no_renewal());
     }
     if asked.no_wait {
         wanted = wanted.wait(Duration::ZERO);
@@ -151,21 +161,24 @@ fn wanted<'a>(locks: &'a Locks, keys: &[Name], asked: &Run) -> Result<Acquire<'a
     if let Some(holders) = asked.limit {
         wanted = wanted.limit(holders);
     }
-    Ok(wanted)
+    wanted
 }
 
 /// A label for people: "web-1 pid 4242: ./deploy --all".
-fn label(asked: &Run) -> String {
+fn label(asked: &Run) -> Result<String, Failure> {
     let words = || {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let command: Vec<_> = asked.command.iter().map(|word| word.to_string_lossy()).collect();
         format!("{host} pid {}: {}", std::process::id(), command.join(" "))
     };
     let mut label = asked.label.clone().unwrap_or_else(words);
-    while asked.label.is_none() && label.len() > LABEL {
+    if asked.label.is_some() && label.len() > LABEL {
+        return Err(Failure::new(USAGE, format!("a label has at most {LABEL} bytes: {}", label.len())));
+    }
+    while label.len() > LABEL {
         label.pop();
     }
-    label
+    Ok(label)
 }
 
 /// Waits until the command has ended. Meanwhile it passes signals on, and ends the command if the lock is lost.

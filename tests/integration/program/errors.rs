@@ -1,7 +1,7 @@
 //! What goes wrong: one line each, and a code of its own.
 
 use super::{command, ended, redislock, url};
-use crate::support::{Server, Setup};
+use crate::support::{Server, Setup, Stopwatch, freeze, wake};
 
 /// The code, and the one line.
 fn fails(ran: &super::Ran, code: i32, parts: &[&str]) {
@@ -79,6 +79,12 @@ fn options_that_are_wrong() {
         &["run", "k", "--all", "k", "--", "true"],
         &["run", "k", "--lease", "0s", "--", "true"],
         &["run", "k", "--once-per", "0s", "--", "true"],
+        &["run", "", "--", "true"],
+        &["run", "k", "--all", "", "--", "true"],
+        &["run", "k", "--label", &"x".repeat(129), "--", "true"],
+        &["run", "k", "--cert", "/nowhere", "--", "true"],
+        &["bench", "--time", "0s"],
+        &["bench", "--clients", "0"],
         &["ls", "--url", "http://127.0.0.1"],
         &["ls", "--url", "redis://a,redis://b"],
         &["ls", "--password-file", "/nowhere/nothing"],
@@ -96,4 +102,27 @@ fn a_password_on_the_command_line_is_refused() {
     let ran = redislock(&server, &["ls", "--url", &format!("redis://:secret@127.0.0.1:{}", server.port())]);
     fails(&ran, 64, &["ps", "REDIS_URL"]);
     assert!(!ran.err.contains("secret"));
+}
+
+/// In `run`, what follows `--` is the command.
+#[test]
+fn no_tip_that_can_not_work() {
+    let server = Server::start();
+    for words in [&["run", "-x", "k", "--", "true"] as &[_], &["run", "k", "-x", "--", "true"]] {
+        let ran = redislock(&server, words);
+        assert_eq!(ran.code, Some(64));
+        assert!(ran.err.contains("'-x'") && !ran.err.contains("tip:"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_server_that_stands_still() {
+    let server = Server::start();
+    freeze(&server);
+    for words in [&["run", "k", "--no-wait", "--", "true"] as &[_], &["show", "k"]] {
+        let begin = Stopwatch::start();
+        fails(&redislock(&server, words), 69, &["does not answer"]);
+        assert!(begin.elapsed() < std::time::Duration::from_secs(9), "{:?}", begin.elapsed());
+    }
+    wake(&server);
 }

@@ -60,6 +60,11 @@ fn of_run_with_several_locks() {
 }
 
 #[test]
+fn of_run_once_in_a_period() {
+    each_right_is_needed("run --once-per", &["run", "free", "--once-per", "1h", "--", "true"]);
+}
+
+#[test]
 fn of_ls_show_and_break() {
     each_right_is_needed("ls", &["ls"]);
     each_right_is_needed("show", &["show", "k"]);

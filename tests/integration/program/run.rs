@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use super::{Running, command, ended, redislock, url};
-use crate::support::{Server, queue, wait_for};
+use crate::support::{Server, Setup, queue, wait_for};
 
 #[test]
 fn a_command_runs_under_the_lock() {
@@ -52,11 +52,13 @@ fn the_label_says_who_runs_what_unless_it_is_given() {
 #[test]
 fn who_does_not_get_the_lock_is_told_who_holds_it() {
     let (server, mut client) = super::with_client();
-    client.ask::<()>("LOCK.ACQUIRE k OWNER alice LABEL nightly");
+    client.ask::<()>("LOCK.ACQUIRE k OWNER alice LABEL nightly SHARED");
+    client.ask::<()>("LOCK.ACQUIRE k OWNER bob LABEL daily SHARED");
     for words in [&["--no-wait"] as &[_], &["--wait", "3s"]] {
         let ran = redislock(&server, &[&["run", "k"], words, &["--", "echo", "ran"]].concat());
         assert_eq!((ran.code, ran.out.as_str()), (Some(75), ""), "{}", ran.err);
-        assert!(ran.err.starts_with("redislock: k is held by nightly (fence "), "{}", ran.err);
+        assert!(ran.err.starts_with("redislock: k is held by nightly and 1 other (fence "), "{}", ran.err);
+        assert!(ran.err.contains(") for "), "{}", ran.err);
         assert_eq!(ran.err.lines().count(), 1);
     }
     assert_eq!(queue(&mut client, "k").len(), 0);
@@ -103,17 +105,67 @@ fn several_locks_are_held_together() {
 
 #[test]
 fn once_in_a_period_it_runs_unless_it_fails() {
+    // The longest lease is much shorter than the period.
+    let (server, mut client) = Setup::new().module_args("max-lease 30000").start_and_client();
+    let run = |words: &[&str], script: &str| {
+        let words = [&["run", "job", "--once-per", "1000d"], words, &["--", "sh", "-c", script]].concat();
+        redislock(&server, &words)
+    };
+    assert_eq!(run(&[], "echo fails; exit 3").code, Some(3));
+    // Whoever waits makes up for a host that dies, and whoever waits for one that succeeds runs nothing.
+    let script = "echo $0; exec sleep 60";
+    let mut died = Running::holding(&server, "job", &["--once-per", "1000d"], script);
+    died.says("sh\n");
+    let words = ["run", "job", "--once-per", "1000d", "--label", "me", "--", "echo", "ran"];
+    let waiting: Vec<Running> = (0..3).map(|_| Running::start(&server, &words)).collect();
+    wait_for("three waiters", || queue(&mut client, "job").len() == 3);
+    let now = run(&["--no-wait"], "echo again");
+    assert_eq!((now.code, now.out.as_str(), now.err.as_str()), (Some(0), "", ""));
+    died.signal(rustix::process::Signal::KILL);
+    let ran: Vec<_> = waiting.into_iter().map(Running::end).collect();
+    assert!(ran.iter().all(|ran| ran.code == Some(0) && ran.err.is_empty()), "{ran:?}");
+    assert_eq!(ran.iter().map(|ran| ran.out.as_str()).collect::<String>(), "ran\n");
+
+    let ran = run(&["--conflict-exit-code", "9"], "echo again");
+    assert_eq!((ran.code, ran.out.as_str()), (Some(9), ""));
+    assert_eq!(ran.err, "redislock: job was run by me in this period\n");
+    assert_eq!(client.ask::<Vec<String>>("KEYS *"), ["job:ran"]);
+    let left: u64 = client.ask("PTTL job:ran");
+    assert!((1..=86_400_000_000).contains(&left), "{left}");
+}
+
+#[test]
+fn a_period_begins_with_the_run() {
     let (server, mut client) = super::with_client();
-    let run =
-        |script: &str| redislock(&server, &["run", "job", "--once-per", "1000d", "--", "sh", "-c", script]);
-    assert_eq!(run("echo fails; exit 3").code, Some(3));
-    let ran = run("echo ran");
-    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ran\n"));
-    let ran = run("echo again");
-    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (Some(0), "", ""));
-    let keys: Vec<String> = client.ask("KEYS *");
-    assert_eq!(keys.len(), 1);
-    assert!(keys[0].starts_with("job:"), "{keys:?}");
+    let ran = redislock(&server, &["run", "job", "--once-per", "1m", "--", "sleep", "1"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(client.ask::<u64>("PTTL job:ran") <= 59_000);
+    // A run that takes longer than its period leaves no note.
+    assert_eq!(redislock(&server, &["run", "long", "--once-per", "1ms", "--", "sleep", "0.1"]).code, Some(0));
+    assert_eq!(client.ask::<i64>("EXISTS long:ran"), 0);
+}
+
+/// The command has run, so a note that can't be made is no reason to be silent.
+#[test]
+fn a_run_that_can_not_be_noted_is_told() {
+    let (server, mut client) = super::with_client();
+    let go = server.folder().join("go");
+    let script = format!("while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    let running = Running::holding(&server, "job", &["--once-per", "1h"], &script);
+    client.ask::<()>("ACL SETUSER default -set");
+    std::fs::write(go, "").unwrap();
+    let ran = running.end();
+    assert_eq!(ran.code, Some(77), "{ran:?}");
+    assert!(ran.err.contains("may be run again"), "{}", ran.err);
+    assert!(client.holders("job").is_empty());
+}
+
+#[test]
+fn a_code_of_ones_own_where_somebody_else_has_the_lock() {
+    let (server, _client) = Server::held();
+    let ran = redislock(&server, &["run", "k", "--no-wait", "-E", "3", "--", "true"]);
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.err.contains("is held by"), "{}", ran.err);
 }
 
 #[test]
@@ -147,4 +199,10 @@ fn a_password_does_not_reach_the_command() {
     let ran = ended(env);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(!ran.out.contains("secret"), "{}", ran.out);
+    let with_password = format!("redis://app:secret@127.0.0.1:{}", server.port());
+    let ran = ended(command(&with_password, &["run", "k", "--", "sh", "-c", "echo $REDIS_URL"]));
+    assert_eq!(ran.out, format!("redis://app@127.0.0.1:{}\n", server.port()), "{}", ran.err);
+    // A server that redislock was not asked to use is the command's own.
+    let words = ["run", "k", "--url", &url(&server), "--", "sh", "-c", "echo $REDIS_URL"];
+    assert_eq!(ended(command(&with_password, &words)).out, with_password.clone() + "\n");
 }
