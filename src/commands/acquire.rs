@@ -6,7 +6,7 @@
 //! wait gets the reply `QUEUED`.
 
 use super::ask::{self, AcquireArgs};
-use super::parse;
+use super::parse::{self, Words};
 use crate::error::Error;
 use crate::reply::reply_grant;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
@@ -51,8 +51,8 @@ impl Command for Acquire<'_> {
 
 impl<'a> Acquire<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
-        let key = parse::required(args, 1)?;
-        Ok(Self { key, asked: AcquireArgs::parse(args.skip(2), "lock.acquire")? })
+        let key = parse::required(args, 1, "key")?;
+        Ok(Self { key, asked: AcquireArgs::parse(Words::new(args, 2), "lock.acquire")? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {

@@ -37,12 +37,13 @@ impl Command for Apply<'_> {
 
 impl<'a> Apply<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
-        if args.get(3).is_some() {
-            return Err(Error::Syntax);
+        if let Some(word) = args.get(3) {
+            return Err(Error::syntax(Some(word)));
         }
+        let state = args.get(2);
         Ok(Self {
-            key: parse::required(args, 1)?,
-            effect: Effect::parse(args.get(2).map(Arg::bytes), server::now)?,
+            key: parse::required(args, 1, "key")?,
+            effect: Effect::parse(state.map(Arg::bytes), server::now).ok_or_else(|| Error::syntax(state))?,
         })
     }
 

@@ -1,6 +1,6 @@
 //! Parses the options that `LOCK.ACQUIRE` and `LOCK.MACQUIRE` share, and replies to both commands.
 
-use super::parse::{self, Unit};
+use super::parse::{self, Unit, Words};
 use crate::config;
 use crate::error::Error;
 use crate::lock::{AcquireRequest, Owner, Room};
@@ -31,55 +31,55 @@ pub(super) struct AcquireArgs<'a> {
 
 impl<'a> AcquireArgs<'a> {
     #[inline(always)]
-    pub(super) fn parse(
-        mut words: impl Iterator<Item = Arg<'a>>,
-        command: &'static str,
-    ) -> Result<Self, Error> {
+    pub(super) fn parse(mut words: Words<'a>, command: &'static str) -> Result<Self, Error> {
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
         let (mut channel, mut once, mut session, mut room, mut detect) = (None, None, None, None, None);
         let (mut confirm, mut wanted, mut start, mut label, mut slot) = (None, None, None, None, None);
-        while let Some(word) = words.next().map(Arg::bytes) {
+        while let Some(word) = words.next() {
             if let Some(unit) = Unit::of(word) {
-                parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
+                let value = words.value()?;
+                words.set(&mut lease, (unit, value))?;
             } else if parse::is(word, "OWNER") {
-                parse::set(&mut owner, parse::value(&mut words)?)?;
+                words.read(&mut owner)?;
             } else if parse::is(word, "BLOCK") {
-                parse::set(&mut block, parse::value(&mut words)?)?;
+                words.read(&mut block)?;
             } else if parse::is(word, "NOTIFY") {
-                parse::set(&mut channel, parse::value(&mut words)?)?;
+                words.read(&mut channel)?;
             } else if parse::is(word, "START") {
-                parse::set(&mut start, parse::value(&mut words)?)?;
+                words.read(&mut start)?;
             } else if parse::is(word, "WANTED") {
-                parse::set(&mut wanted, ())?;
+                words.set(&mut wanted, ())?;
             } else if parse::is(word, "ONCE") {
-                parse::set(&mut once, ())?;
+                words.set(&mut once, ())?;
             } else if parse::is(word, "SESSION") {
-                parse::set(&mut session, ())?;
+                words.set(&mut session, ())?;
             } else if parse::is(word, "DETECT") {
-                parse::set(&mut detect, ())?;
+                words.set(&mut detect, ())?;
             } else if parse::is(word, "SHARED") {
-                parse::set(&mut room, None)?;
+                words.set(&mut room, None)?;
             } else if parse::is(word, "LIMIT") {
-                parse::set(&mut room, Some(parse::value(&mut words)?))?;
+                let limit = words.value()?;
+                words.set(&mut room, Some(limit))?;
             } else if parse::is(word, "MAXHOLD") {
-                parse::set(&mut max_hold, parse::value(&mut words)?)?;
+                words.read(&mut max_hold)?;
             } else if parse::is(word, "SLOT") {
-                parse::set(&mut slot, parse::value(&mut words)?)?;
+                words.read(&mut slot)?;
             } else if parse::is(word, "LABEL") {
-                parse::set(&mut label, parse::value(&mut words)?)?;
+                words.read(&mut label)?;
             } else if parse::is(word, "SYNC") {
-                parse::set(&mut confirm, parse::confirm(&mut words)?)?;
+                let sync = [words.value()?, words.value()?];
+                words.set(&mut confirm, sync)?;
             } else {
-                return Err(Error::Syntax);
+                return Err(words.error());
             }
         }
         if (wanted.is_some() || start.is_some()) && channel.is_none() {
-            return Err(Error::Syntax);
+            return Err(Error::Syntax(if start.is_some() { "START" } else { "WANTED" }.into()));
         }
         // With `NOTIFY`, the owner sends the acquire again to claim its grant. A session begins with this claim, and replicas confirm the
         // claim. But with `START`, the owner sends no claim.
         if start.is_some() && (session.is_some() || confirm.is_some()) {
-            return Err(Error::Syntax);
+            return Err(Error::Syntax("START".into()));
         }
         let lease = match lease {
             Some((unit, arg)) => parse::lease(unit, arg, command)?,
@@ -88,7 +88,7 @@ impl<'a> AcquireArgs<'a> {
         let lease = if session.is_some() { parse::session_lease(lease)? } else { lease };
         let (room, slot) = match (room, slot) {
             (None, None) => (Room::ONE, None),
-            (None, Some(_)) => return Err(Error::Syntax),
+            (None, Some(_)) => return Err(Error::Syntax("SLOT".into())),
             (Some(limit), slot) => parse::permit(limit, slot)?,
         };
         let ask = AcquireRequest {
@@ -107,7 +107,7 @@ impl<'a> AcquireArgs<'a> {
             timeout: block.map(parse::timeout).transpose()?,
             channel: channel.map(|channel| parse::channel(channel, wanted.is_some(), start)).transpose()?,
             detect: detect.is_some(),
-            confirm,
+            confirm: confirm.map(parse::confirm).transpose()?,
         };
         Ok(Self { owner, ask, wait })
     }

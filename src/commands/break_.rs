@@ -3,7 +3,7 @@
 //! For operators: ends the grant with this fence, or all grants, whoever holds them, and hands the lock to the next waiters. Replies with
 //! the number of grants that it has ended.
 
-use super::parse;
+use super::parse::{self, Words};
 use crate::error::Error;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys, LogLevel};
 use crate::serving;
@@ -34,14 +34,14 @@ impl Command for Break<'_> {
 
 impl<'a> Break<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
-        let key = parse::required(args, 1)?;
+        let key = parse::required(args, 1, "key")?;
         let mut fence = None;
-        let mut words = args.skip(2);
-        while let Some(word) = words.next().map(Arg::bytes) {
+        let mut words = Words::new(args, 2);
+        while let Some(word) = words.next() {
             if !parse::is(word, "FENCE") {
-                return Err(Error::Syntax);
+                return Err(words.error());
             }
-            parse::set(&mut fence, parse::value(&mut words)?)?;
+            words.read(&mut fence)?;
         }
         Ok(Self { key, fence: fence.map(parse::fence).transpose()? })
     }

@@ -2,7 +2,7 @@
 //!
 //! Sets the lease of the owner's grant to the given length, counted from now. Replies with the length of the lease in ms.
 
-use super::parse::{self, Unit};
+use super::parse::{self, Unit, Words};
 use crate::config;
 use crate::error::Error;
 use crate::lock::{Deadline, Millis, Now, Owner};
@@ -44,8 +44,8 @@ impl Command for Extend<'_> {
 
 impl<'a> Extend<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
-        let key = parse::required(args, 1)?;
-        Ok(Self { key, longer: ExtendRequest::parse(args.skip(2), "lock.extend")? })
+        let key = parse::required(args, 1, "key")?;
+        Ok(Self { key, longer: ExtendRequest::parse(Words::new(args, 2), "lock.extend")? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
@@ -58,28 +58,27 @@ impl<'a> Extend<'a> {
 
 impl<'a> ExtendRequest<'a> {
     /// Reads the arguments after the keys.
-    pub(super) fn parse(
-        mut words: impl Iterator<Item = Arg<'a>>,
-        command: &'static str,
-    ) -> Result<Self, Error> {
-        let owner = parse::value(&mut words)?;
+    pub(super) fn parse(mut words: Words<'a>, command: &'static str) -> Result<Self, Error> {
+        let owner = words.owner()?;
         let (mut lease, mut fence, mut confirm) = (None, None, None);
-        while let Some(word) = words.next().map(Arg::bytes) {
+        while let Some(word) = words.next() {
             if let Some(unit) = Unit::of(word) {
-                parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
+                let value = words.value()?;
+                words.set(&mut lease, (unit, value))?;
             } else if parse::is(word, "FENCE") {
-                parse::set(&mut fence, parse::value(&mut words)?)?;
+                words.read(&mut fence)?;
             } else if parse::is(word, "SYNC") {
-                parse::set(&mut confirm, parse::confirm(&mut words)?)?;
+                let sync = [words.value()?, words.value()?];
+                words.set(&mut confirm, sync)?;
             } else {
-                return Err(Error::Syntax);
+                return Err(words.error());
             }
         }
         Ok(Self {
             owner: parse::owner(owner)?,
             lease: lease.map(|(unit, arg)| parse::lease(unit, arg, command)).transpose()?,
             fence: fence.map(parse::fence).transpose()?,
-            confirm,
+            confirm: confirm.map(parse::confirm).transpose()?,
         })
     }
 

@@ -5,11 +5,11 @@
 //! first waiters.
 
 use super::fields::{self, count, field, mode};
-use super::parse;
+use super::parse::{self, Words};
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::{Datum, FIELDS, Grant, Held, Now, Room};
-use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
+use crate::server::{Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 use crate::waiting::{LockRef, WaiterInfo};
 
@@ -34,13 +34,14 @@ impl Command for Info {
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
-        let key = parse::required(args, 1)?;
+        let key = parse::required(args, 1, "key")?;
         let mut full = None;
-        for word in args.skip(2).map(Arg::bytes) {
+        let mut words = Words::new(args, 2);
+        while let Some(word) = words.next() {
             if !parse::is(word, "FULL") {
-                return Err(Error::Syntax);
+                return Err(words.error());
             }
-            parse::set(&mut full, ())?;
+            words.set(&mut full, ())?;
         }
         let full = full.is_some();
         let lock = LockKey::read(ctx, key)?;

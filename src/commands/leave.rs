@@ -35,10 +35,13 @@ impl Command for Leave<'_> {
 
 impl<'a> Leave<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
-        if args.get(3).is_some() {
-            return Err(Error::Syntax);
+        if let Some(word) = args.get(3) {
+            return Err(Error::syntax(Some(word)));
         }
-        Ok(Self { key: parse::required(args, 1)?, owner: parse::owner(parse::required(args, 2)?)? })
+        Ok(Self {
+            key: parse::required(args, 1, "key")?,
+            owner: parse::owner(parse::required(args, 2, "owner")?)?,
+        })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {

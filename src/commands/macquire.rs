@@ -55,7 +55,7 @@ impl<'a> Macquire<'a> {
         let asked = AcquireArgs::parse(words, "lock.macquire")?;
         // The message `start` has room for only one fence and one slot, so `START` is for one lock only.
         match asked.wait.channel.as_ref().is_some_and(|channel| channel.start.is_some()) {
-            true => Err(Error::Syntax),
+            true => Err(Error::Syntax("START".into())),
             false => Ok(Self { keys, asked }),
         }
     }

@@ -44,8 +44,8 @@ impl<'a> Mrelease<'a> {
         ctx.reply_array(left.len());
         for holds in left {
             match holds {
-                Some(holds) => ctx.reply_integer(holds.into()),
-                None => ctx.reply_null(),
+                Ok(holds) => ctx.reply_integer(holds.into()),
+                Err(_) => ctx.reply_null(),
             }
         }
         Ok(())

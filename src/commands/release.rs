@@ -3,7 +3,7 @@
 //! Replies with the number of holds that are left. At 0, the grant has ended, and the next waiters get the lock. Otherwise the lease stays
 //! as it is.
 
-use super::parse;
+use super::parse::{self, Words};
 use crate::error::Error;
 use crate::lock::Owner;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
@@ -46,12 +46,13 @@ impl Command for Release<'_> {
 
 impl<'a> Release<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
-        let key = parse::required(args, 1)?;
-        Ok(Self { key, given: ReleaseRequest::parse(args.skip(2))? })
+        let key = parse::required(args, 1, "key")?;
+        Ok(Self { key, given: ReleaseRequest::parse(Words::new(args, 2))? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let left = serving::release(ctx, self.key, self.given.asked())?.ok_or(Refusal::NotHeld)?;
+        let left = serving::release(ctx, self.key, self.given.asked())?;
+        let left = left.map_err(|why| Refusal::NotHeld(why, None))?;
         ctx.reply_integer(left.into());
         Ok(())
     }
@@ -60,16 +61,16 @@ impl<'a> Release<'a> {
 impl<'a> ReleaseRequest<'a> {
     /// Reads the arguments after the keys.
     #[inline(always)]
-    pub(super) fn parse(mut words: impl Iterator<Item = Arg<'a>>) -> Result<Self, Error> {
-        let owner = parse::value(&mut words)?;
+    pub(super) fn parse(mut words: Words<'a>) -> Result<Self, Error> {
+        let owner = words.owner()?;
         let (mut all, mut fence) = (None, None);
-        while let Some(word) = words.next().map(Arg::bytes) {
+        while let Some(word) = words.next() {
             if parse::is(word, "ALL") {
-                parse::set(&mut all, ())?;
+                words.set(&mut all, ())?;
             } else if parse::is(word, "FENCE") {
-                parse::set(&mut fence, parse::value(&mut words)?)?;
+                words.read(&mut fence)?;
             } else {
-                return Err(Error::Syntax);
+                return Err(words.error());
             }
         }
         Ok(Self {

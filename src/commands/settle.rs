@@ -28,9 +28,10 @@ impl Command for Settle {
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
-        let waiter = parse::required(args, 1)?.integer().ok_or(Error::NotAnInteger)?;
+        let waiter = parse::required(args, 1, "waiter")?;
+        let number = waiter.integer().ok_or_else(|| Error::syntax(Some(waiter)))?;
         let keys: Vec<Arg<'_>> = args.skip(2).collect();
-        match u64::try_from(waiter).map(NonZeroU64::new) {
+        match u64::try_from(number).map(NonZeroU64::new) {
             Ok(waiter) => serving::settle(ctx, &keys, waiter.map(RequestId))?,
             Err(_) => serving::leave_others(ctx, &keys)?,
         }

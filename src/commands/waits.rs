@@ -8,7 +8,7 @@
 use std::num::NonZeroU64;
 
 use super::fields::{self, WAITER, count, field};
-use super::parse;
+use super::parse::{self, Words};
 use crate::error::Error;
 use crate::lock::Now;
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
@@ -65,18 +65,19 @@ impl Command for Waits<'_> {
 impl<'a> Waits<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (mut of, mut cursor, mut count) = (None, None, None);
-        let mut words = args.skip(1);
-        while let Some(word) = words.next().map(Arg::bytes) {
+        let mut words = Words::new(args, 1);
+        while let Some(word) = words.next() {
             if parse::is(word, "KEY") {
-                parse::set(&mut of, Of::Lock(parse::value(&mut words)?))?;
+                let key = words.value()?;
+                words.set(&mut of, Of::Lock(key))?;
             } else if parse::is(word, "TOP") {
-                parse::set(&mut of, Of::Top)?;
+                words.set(&mut of, Of::Top)?;
             } else if parse::is(word, "CURSOR") {
-                parse::set(&mut cursor, parse::value(&mut words)?)?;
+                words.read(&mut cursor)?;
             } else if parse::is(word, "COUNT") {
-                parse::set(&mut count, parse::value(&mut words)?)?;
+                words.read(&mut count)?;
             } else {
-                return Err(Error::Syntax);
+                return Err(words.error());
             }
         }
         Ok(Self {

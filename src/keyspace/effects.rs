@@ -56,29 +56,20 @@ pub(crate) enum Effect {
     Lapsed(Millis),
 }
 
-/// Why the argument of an effect can't be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Malformed {
-    Syntax,
-    NotAnInteger,
-    OwnerLength,
-}
-
 impl Effect {
-    /// Reads the argument of `LOCK.APPLY` after the key, which is absent if the lock is free. Calls `now` only if the argument has a grant.
-    pub(crate) fn parse(state: Option<&[u8]>, now: impl FnOnce() -> Micros) -> Result<Self, Malformed> {
+    /// Reads the argument of `LOCK.APPLY` after the key, which is absent if the lock is free. Returns `None` if the argument is malformed.
+    /// Calls `now` only if the argument has a grant.
+    pub(crate) fn parse(state: Option<&[u8]>, now: impl FnOnce() -> Micros) -> Option<Self> {
         match state {
-            None => Ok(Self::Free),
+            None => Some(Self::Free),
             Some([b'~', fence @ ..]) => self::fence(fence).map(Self::Ended),
             Some([b'<', time @ ..]) => number(time).map(Self::Lapsed),
             Some([b'@', state @ ..]) => any_grant(state, now).map(Self::alone),
             Some([b'&', state @ ..]) => any_grant(state, now).map(Self::among),
-            Some([b'=', state @ ..]) => grant(state, true, now)?.map(Self::alone).ok_or(Malformed::Syntax),
-            Some([b'+', state @ ..]) => grant(state, true, now)?.map(Self::among).ok_or(Malformed::Syntax),
-            Some(state) => match grant(state, false, now)? {
-                Some(held) => Ok(Self::alone(held)),
-                None => deadline(state).map(Self::Lease),
-            },
+            Some([b'=', state @ ..]) => grant(state, true, now).map(Self::alone),
+            Some([b'+', state @ ..]) => grant(state, true, now).map(Self::among),
+            Some(state) if !state.contains(&b',') => deadline(state).map(Self::Lease),
+            Some(state) => grant(state, false, now).map(Self::alone),
         }
     }
 
@@ -92,18 +83,17 @@ impl Effect {
 }
 
 /// Reads `deadline,fence,fields,=owner`.
-fn any_grant(state: &[u8], now: impl FnOnce() -> Micros) -> Result<(Grant, Deadline), Malformed> {
+fn any_grant(state: &[u8], now: impl FnOnce() -> Micros) -> Option<(Grant, Deadline)> {
     let (deadline, rest) = part(state)?;
     let (fence, mut rest) = part(rest)?;
     let (deadline, fence) = (self::deadline(deadline)?, self::fence(fence)?);
     let mut fields = Vec::new();
     while !rest.starts_with(b"=") {
         let (field, others) = part(rest)?;
-        let colon = field.iter().position(|&byte| byte == b':').ok_or(Malformed::Syntax)?;
-        let (name, value) = field.split_at_checked(colon).ok_or(Malformed::Syntax)?;
-        let field = FIELDS.iter().find(|field| field.name.as_bytes() == name).ok_or(Malformed::Syntax)?;
-        let value = u64::try_from(number(value.get(1..).unwrap_or_default())?);
-        fields.push((field, value.map_err(|_| Malformed::NotAnInteger)?));
+        let colon = field.iter().position(|&byte| byte == b':')?;
+        let (name, value) = field.split_at_checked(colon)?;
+        let field = FIELDS.iter().find(|field| field.name.as_bytes() == name)?;
+        fields.push((field, u64::try_from(number(value.get(1..)?)?).ok()?));
         rest = others;
     }
     let mut bytes = rest.get(1..).unwrap_or_default();
@@ -114,73 +104,63 @@ fn any_grant(state: &[u8], now: impl FnOnce() -> Micros) -> Result<(Grant, Deadl
             match field.usual {
                 Datum::Number(_) => Datum::Number(value),
                 Datum::Bytes(_) => {
-                    let len = usize::try_from(value).map_err(|_| Malformed::Syntax)?;
-                    let (its, others) = bytes.split_at_checked(len).ok_or(Malformed::Syntax)?;
+                    let len = usize::try_from(value).ok()?;
+                    let (its, others) = bytes.split_at_checked(len)?;
                     bytes = others;
                     Datum::Bytes(its)
                 }
             },
         ));
     }
-    let mut full = Full::new(Owner::new(bytes).ok_or(Malformed::OwnerLength)?.into_owned(), fence);
+    let mut full = Full::new(Owner::new(bytes)?.into_owned(), fence);
     let set = data.into_iter().try_for_each(|(field, datum)| (field.set)(&mut full, datum));
-    let grant = set.and_then(|()| full.received(now() / 1000)).ok_or(Malformed::NotAnInteger)?;
-    Ok((grant, deadline))
+    let grant = set.and_then(|()| full.received(now() / 1000))?;
+    Some((grant, deadline))
 }
 
-/// Returns the text before the first comma and the text after this comma, or an error if there is no comma.
-fn part(text: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+/// Returns the text before the first comma and the text after this comma; `None` if there is no comma.
+fn part(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut parts = text.splitn(2, |&byte| byte == b',');
-    parts.next().zip(parts.next()).ok_or(Malformed::Syntax)
+    parts.next().zip(parts.next())
 }
 
-/// Reads `deadline,fence,holds,max-hold,owner`, or, with `with_room`, the form with the room before the owner. Returns `None` if there is
-/// only a deadline.
-fn grant(
-    state: &[u8],
-    with_room: bool,
-    now: impl FnOnce() -> Micros,
-) -> Result<Option<(Grant, Deadline)>, Malformed> {
+/// Reads `deadline,fence,holds,max-hold,owner`, or, with `with_room`, the form with the room before the owner.
+fn grant(state: &[u8], with_room: bool, now: impl FnOnce() -> Micros) -> Option<(Grant, Deadline)> {
     let mut parts = state.splitn(if with_room { 6 } else { 5 }, |&byte| byte == b',');
-    let mut next = || parts.next().ok_or(Malformed::Syntax);
-    let deadline = deadline(next()?)?;
-    let Ok(fence) = next() else { return Ok(None) };
-    let fence = self::fence(fence)?;
-    let holds =
-        u32::try_from(number(next()?)?).ok().filter(|&holds| holds > 0).ok_or(Malformed::NotAnInteger)?;
-    let mut ages = next()?.splitn(2, |&byte| byte == b'/').map(number);
-    let max_hold = ages.next().ok_or(Malformed::Syntax)??;
-    let made = ages.next().transpose()?;
+    let (deadline, fence) = (deadline(parts.next()?)?, fence(parts.next()?)?);
+    let holds = u32::try_from(number(parts.next()?)?).ok().filter(|&holds| holds > 0)?;
+    let mut ages = parts.next()?.splitn(2, |&byte| byte == b'/').map(number);
+    let max_hold = ages.next()??;
+    let made = match ages.next() {
+        Some(made) => Some(made?),
+        None => None,
+    };
     if !(0..=LONGEST_LEASE).contains(&max_hold) || made.is_some_and(|made| made < 0) {
-        return Err(Malformed::NotAnInteger);
+        return None;
     }
-    let (room, slot, length) = if with_room { permit(next()?)? } else { (Room::ONE, None, 0) };
-    let (label, owner) = next()?.split_at_checked(length).ok_or(Malformed::Syntax)?;
-    let owner = Owner::new(owner).ok_or(Malformed::OwnerLength)?;
+    let (room, slot, length) = if with_room { permit(parts.next()?)? } else { (Room::ONE, None, 0) };
+    let (label, owner) = parts.next()?.split_at_checked(length)?;
+    let owner = Owner::new(owner)?;
     let extras = Extras::of_grant(max_hold, label);
     let grant = Grant::received(owner, fence, holds, extras, made, now() / 1000).with_room(room);
-    Ok(Some((grant.with_slot(slot), deadline)))
+    Some((grant.with_slot(slot), deadline))
 }
 
 /// Reads `room`, `room/slot` or `room/slot/length`, where `length` is the number of bytes of the label.
-fn permit(text: &[u8]) -> Result<(Room, Option<Slot>, usize), Malformed> {
+fn permit(text: &[u8]) -> Option<(Room, Option<Slot>, usize)> {
     let mut parts = text.splitn(3, |&byte| byte == b'/').map(number);
-    let mut next = || parts.next().transpose();
-    let room = next()?.and_then(room).ok_or(Malformed::NotAnInteger)?;
-    let slot = slot(room, next()?.unwrap_or(0)).ok_or(Malformed::NotAnInteger)?;
-    let length = usize::try_from(next()?.unwrap_or(0)).ok().filter(|length| *length <= MAX_LABEL_LEN);
-    Ok((room, slot, length.ok_or(Malformed::NotAnInteger)?))
+    let room = room(parts.next()??)?;
+    let slot = slot(room, parts.next().unwrap_or(Some(0))?)?;
+    let length = usize::try_from(parts.next().unwrap_or(Some(0))?).ok()?;
+    (length <= MAX_LABEL_LEN).then_some((room, slot, length))
 }
 
-fn deadline(text: &[u8]) -> Result<Deadline, Malformed> {
-    Ok(match number(text)? {
-        ..0 => Deadline::Never,
-        at => Deadline::At(at),
-    })
+fn deadline(text: &[u8]) -> Option<Deadline> {
+    number(text).map(|at| if at < 0 { Deadline::Never } else { Deadline::At(at) })
 }
 
-fn fence(text: &[u8]) -> Result<Fence, Malformed> {
-    u64::try_from(number(text)?).ok().and_then(Fence::new).ok_or(Malformed::NotAnInteger)
+fn fence(text: &[u8]) -> Option<Fence> {
+    u64::try_from(number(text)?).ok().and_then(Fence::new)
 }
 
 /// Returns the room that a number stands for. 0 stands for room for any number of holders. Returns `None` if the number is too great or
@@ -202,9 +182,8 @@ pub(super) fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
     slot.fits(room).then_some(Some(slot))
 }
 
-fn number(text: &[u8]) -> Result<i64, Malformed> {
-    let text = str::from_utf8(text).ok();
-    text.and_then(|text| text.parse().ok()).ok_or(Malformed::NotAnInteger)
+fn number(text: &[u8]) -> Option<i64> {
+    str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Returns the argument of `LOCK.APPLY` after the key, for a lock that is held by `grant`, alone or beside other grants.

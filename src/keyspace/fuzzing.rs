@@ -73,7 +73,7 @@ fn check(value: &Value) {
         // The grant stays the same when it is written as an effect for an append-only file and read again.
         let state = effects::state(grant, held.deadline, number == 0);
         match (Effect::parse(Some(&state), server::now), number) {
-            (Ok(Effect::Alone(received, deadline)), 0) | (Ok(Effect::Among(received, deadline)), 1..) => {
+            (Some(Effect::Alone(received, deadline)), 0) | (Some(Effect::Among(received, deadline)), 1..) => {
                 assert_eq!((&received, deadline), (grant, held.deadline.max(Deadline::At(0))));
             }
             _ => panic!("{}", state.escape_ascii()),

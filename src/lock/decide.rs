@@ -236,10 +236,35 @@ pub(crate) enum Released {
     Ended,
 }
 
-/// Decides a release of one hold, or of all holds. Returns `None` if the owner does not hold the lock, or its grant has another fence.
-pub(crate) fn decide_release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
-    let grant = grant.filter(|grant| matches_fence(grant, fence))?;
-    Some(if all { Released::Ended } else { take_back(grant, 1) })
+/// Why an owner can't release or extend its grant: it has none, or not the one that it means.
+///
+/// With a `u32`, a release that succeeds need not pack its result into bytes.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotHeld {
+    /// Nobody holds the lock.
+    Free,
+    /// Only other owners hold the lock.
+    OtherOwner,
+    /// The owner's grant has another fence than the request.
+    OtherFence,
+    /// The owner's grant has reached its maximum age.
+    TooOld,
+    /// The grant ended while replicas were asked to confirm its extension.
+    Unconfirmed,
+}
+
+impl NotHeld {
+    /// Returns the reason for an owner that has no grant of a lock.
+    pub(crate) fn without_grant(is_held: bool) -> Self {
+        if is_held { Self::OtherOwner } else { Self::Free }
+    }
+}
+
+/// Decides a release of one hold, or of all holds. Returns an error if the grant has another fence.
+pub(crate) fn decide_release(grant: &Grant, fence: Option<u64>, all: bool) -> Result<Released, NotHeld> {
+    check_fence(grant, fence)?;
+    Ok(if all { Released::Ended } else { take_back(grant, 1) })
 }
 
 /// Decides what happens to a grant when `holds` of its holds are released.
@@ -250,21 +275,21 @@ pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     }
 }
 
-/// Decides an extension, and returns the new deadline. Returns `None` if the owner does not hold the lock, or its grant has another fence
-/// or has reached its maximum age.
+/// Decides an extension, and returns the new deadline. Returns an error if the grant has another fence, or has reached its maximum age.
 ///
 /// When a grant reaches its maximum age, the server may keep the key for another millisecond. Meanwhile the owner still holds the lock, so
 /// an extension that does not shorten the lease succeeds.
 pub(crate) fn decide_extend(
-    held: Option<Held<'_>>,
+    held: Held<'_>,
     fence: Option<u64>,
     lease: Millis,
     limits: Limits,
     now: Millis,
-) -> Option<Deadline> {
-    let held = held.filter(|held| matches_fence(held.grant, fence))?;
+) -> Result<Deadline, NotHeld> {
+    check_fence(held.grant, fence)?;
     let until = lease_from(now, lease, held.grant, limits);
-    within_age(held.grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
+    let kept = || Some(until).filter(|until| *until >= held.deadline);
+    within_age(held.grant, lease, limits, now).or_else(kept).ok_or(NotHeld::TooOld)
 }
 
 /// Returns the end of a lease of `lease` ms that begins now, within the grant's limits; `None` if the grant is past its maximum age. The
@@ -274,7 +299,7 @@ pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Mill
         .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.expiry_slack)))
 }
 
-/// Whether the request names no fence, or this grant's fence.
-fn matches_fence(grant: &Grant, fence: Option<u64>) -> bool {
-    fence.is_none_or(|fence| fence == grant.fence().get())
+/// Returns an error if the request names another fence than this grant's.
+fn check_fence(grant: &Grant, fence: Option<u64>) -> Result<(), NotHeld> {
+    if fence.is_none_or(|fence| fence == grant.fence().get()) { Ok(()) } else { Err(NotHeld::OtherFence) }
 }

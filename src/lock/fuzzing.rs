@@ -78,23 +78,23 @@ fn act(
             take(&ask, limits, now, clock, lock)?;
         }
         2 => {
-            let grant = lock.as_ref()?.0.grant_of(&owner).cloned();
-            match (decide_release(grant.as_ref(), None, what & 8 == 0), grant) {
-                (Some(Released::Kept { holds }), Some(grant)) => {
+            let grant = lock.as_ref()?.0.grant_of(&owner)?;
+            let fence = grant.fence();
+            match decide_release(grant, None, what & 8 == 0) {
+                Ok(Released::Kept { holds }) => {
                     let (value, until) = lock.as_mut()?;
-                    let deadline = value.with_fence(grant.fence(), || *until)?.deadline;
-                    *until = value.update(grant.fence(), GrantChange::holds(holds), deadline, *until);
+                    let deadline = value.with_fence(fence, || *until)?.deadline;
+                    *until = value.update(fence, GrantChange::holds(holds), deadline, *until);
                 }
-                (Some(Released::Ended), Some(grant)) => end(lock, grant.fence())?,
-                (None, None) => (),
-                (decision, grant) => panic!("{decision:?} for {grant:?}"),
+                Ok(Released::Ended) => end(lock, fence)?,
+                Err(why) => panic!("{why:?} for a release without a fence"),
             }
         }
         3 => {
             let (value, until) = lock.as_mut()?;
             let (held, _) = value.seen_by(&owner, || *until);
             let held = held?;
-            if let Some(deadline) = decide_extend(Some(held), None, lease, limits, now) {
+            if let Ok(deadline) = decide_extend(held, None, lease, limits, now) {
                 let least = Deadline::At(now).min(held.deadline);
                 assert!(deadline >= least && deadline <= Deadline::after(now, lease));
                 assert!(deadline <= held.grant.limit(limits.max_hold));

@@ -25,8 +25,8 @@ mod time;
 mod value;
 
 pub(crate) use decide::{
-    AcquireRequest, Acquired, Got, Held, Limits, ReentryError, Released, decide_acquire, decide_extend,
-    decide_release, lengthen, take_back, within_age,
+    AcquireRequest, Acquired, Got, Held, Limits, NotHeld, ReentryError, Released, decide_acquire,
+    decide_extend, decide_release, lengthen, take_back, within_age,
 };
 pub(crate) use extras::{Extras, MAX_LABEL_LEN};
 pub(crate) use fence::{Fence, FenceClock};

@@ -41,7 +41,7 @@ impl<'a> OpenLock<'a> {
         body: impl FnOnce(&mut Self) -> Result<R, Error>,
         due: impl FnOnce(&Ctx<'_>),
     ) -> Result<R, Error> {
-        let step = Step::begin().ok_or(Error::Nested)?;
+        let Some(step) = Step::begin() else { return Err(Error::Nested) };
         let mut lock = Self::open(ctx, key, false)?;
         if server::is_disturbed() {
             // This assignment also closes the lock that was opened before.

@@ -40,7 +40,7 @@ pub(crate) struct OpenLocks<'a> {
 
 impl<'a> OpenLocks<'a> {
     fn open(ctx: &'a Ctx<'a>, keys: &[Arg<'a>]) -> Result<Self, Error> {
-        let (first, others) = keys.split_first().ok_or(Error::Syntax)?;
+        let (first, others) = keys.split_first().ok_or(Error::TooFewKeys)?;
         let open = |key: &Arg<'a>| OpenLock::open(ctx, *key, true);
         Ok(Self { first: open(first)?, others: others.iter().map(open).collect::<Result<_, _>>()? })
     }

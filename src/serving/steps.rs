@@ -7,7 +7,7 @@ use super::table::{BUDGET, TABLE, now};
 use super::{host, listener, tick};
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{AcquireRequest, Deadline, Grant, Now, Owner};
+use crate::lock::{AcquireRequest, Deadline, Grant, NotHeld, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{
     self, Budget, ExtendRequest, GivenUp, Grants, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
@@ -74,14 +74,13 @@ pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bo
     Ok(any)
 }
 
-/// Releases one hold of each lock, or all holds. Returns how many holds of each lock are left; `None` for a lock that the owner does not
-/// hold.
+/// Releases one hold of each lock, or all holds. Returns how many holds of each lock are left, or why the owner does not hold it.
 #[inline(always)]
 pub(crate) fn release<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
     given: ReleaseRequest<'_>,
-) -> Result<<K::Locks as LocksAccess>::Each<Option<u32>>, Error> {
+) -> Result<<K::Locks as LocksAccess>::Each<Result<u32, NotHeld>>, Error> {
     step(ctx, keys, |locks| Ok(waiting::release(locks, given, now)))
 }
 
@@ -119,7 +118,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
             };
             key.step(ctx, settle, after_step)
         }
-        (None, _) => Err(Error::Syntax),
+        (None, _) => Err(Error::TooFewKeys),
         (Some(request), keys) => {
             let settle = |locks: &mut OpenLocks<'_>| {
                 waiting::settle_together(locks, request, now);

@@ -6,7 +6,7 @@ use super::host::Server;
 use super::table::{TABLE, now};
 use super::tick;
 use crate::error::Error;
-use crate::lock::Got;
+use crate::lock::{Got, NotHeld};
 use crate::reply::{reply_grant, reply_grants};
 use crate::server::{BlockedEvents, Ctx, ErrorReply, reply_arrived};
 use crate::stats;
@@ -37,7 +37,7 @@ impl BlockedEvents for BlockedReplies {
             Answer::Deadlock => Error::Refused(Refusal::Deadlock).send(ctx),
             Answer::TimedOut | Answer::Gone => ctx.reply_null_array(),
             Answer::Extended { until } => ctx.reply_integer(until.left(now.start)),
-            Answer::NotHeld => Error::Refused(Refusal::NotHeld).send(ctx),
+            Answer::NotHeld => Error::Refused(Refusal::NotHeld(NotHeld::Unconfirmed, None)).send(ctx),
             Answer::GrantUnconfirmed => Error::GrantUnconfirmed.send(ctx),
             Answer::ExtensionUnconfirmed => Error::ExtensionUnconfirmed.send(ctx),
         }

@@ -7,8 +7,8 @@
 use super::detect::{Cycle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
 use crate::lock::{
-    Deadline, Fence, Grant, GrantChange, Held, Limits, Micros, Millis, Now, Others, Owner, ReentryError,
-    Room, Value,
+    Deadline, Fence, Grant, GrantChange, Held, Limits, Micros, Millis, NotHeld, Now, Others, Owner,
+    ReentryError, Room, Value,
 };
 
 /// What all rules need from the server.
@@ -274,7 +274,8 @@ pub(crate) enum LockEvent {
 /// Why the rules refuse a command, which then changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    NotHeld,
+    /// The owner does not hold the lock. If the command names several locks, this is the key of the first lock that is not held.
+    NotHeld(NotHeld, Option<Box<[u8]>>),
     /// The owner holds the lock, but can't re-enter it in this way.
     NoReentry(ReentryError),
     NoMoreFences,

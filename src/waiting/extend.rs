@@ -7,7 +7,7 @@ use super::leases::lease_moved;
 use super::lock_set::LocksAccess;
 use super::settle::settle_for;
 use super::table::{Answer, Arrival, Confirm, WaitKind};
-use crate::lock::{self, AcquireRequest, Deadline, Got, GrantChange, Millis, Now, Owner};
+use crate::lock::{self, AcquireRequest, Deadline, Got, GrantChange, Millis, NotHeld, Now, Owner};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExtendRequest<'a> {
@@ -28,7 +28,7 @@ pub(crate) fn extend<B: LocksAccess>(
     now: Now,
 ) -> Result<Outcome<Deadline>, Refusal> {
     locks.each(|lock| settle_for(lock, longer.owner, now));
-    let extensions = locks.try_each(|lock| may_extend(lock, longer, now))?;
+    let extensions = locks.try_each(|lock| may_extend(lock, longer, B::SEVERAL, now))?;
     let blocked = match longer.confirm {
         None => None,
         Some(_) => match block(locks, caller) {
@@ -51,16 +51,19 @@ pub(crate) fn extend<B: LocksAccess>(
     Ok(Outcome::Waits)
 }
 
-/// Decides an extension, and changes nothing. Returns the grant and its new deadline, or an error that says why the lease can't be set.
+/// Decides an extension, and changes nothing. Returns the grant and its new deadline, or an error that says why the lease can't be set. If
+/// there are `several` locks, the error names the lock that is not held.
 fn may_extend<S: LockAccess>(
     lock: &mut S,
     longer: &ExtendRequest<'_>,
+    several: bool,
     now: Now,
 ) -> Result<(Got, Deadline), Refusal> {
     let ExtendRequest { owner, fence, lease, .. } = *longer;
     let limits = lock.limits();
-    let held = lock.seen_by(owner).0.ok_or(Refusal::NotHeld)?;
-    let until = lock::decide_extend(Some(held), fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
+    let refuse = |why| Refusal::NotHeld(why, several.then(|| lock.key().as_ref().into()));
+    let held = lock.seen_by(owner).0.ok_or_else(|| refuse(NotHeld::without_grant(lock.value().is_some())))?;
+    let until = lock::decide_extend(held, fence, lease, limits, now.start).map_err(refuse)?;
     let got = Got { fence: held.grant.fence(), holds: held.grant.holds(), slot: None };
     let room = held.grant.room();
     if !limits.may_lengthen {

@@ -5,7 +5,7 @@ use super::hand_over::{end_with_others, grant_heads, hand_over, hand_over_all};
 use super::lock_set::LocksAccess;
 use super::sessions;
 use super::settle::{end_lapsed, settle, settle_own};
-use crate::lock::{self, Fence, Grant, GrantChange, Now, Owner, Released, Value};
+use crate::lock::{self, Fence, Grant, GrantChange, NotHeld, Now, Owner, Released, Value};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleaseRequest<'a> {
@@ -16,33 +16,38 @@ pub(crate) struct ReleaseRequest<'a> {
     pub(crate) all: bool,
 }
 
-/// Releases one hold of each lock, or all holds. Returns how many holds are left; `None` for a lock that the owner does not hold. The
-/// function calls `now` only if it needs the time, because reading the clock takes longer than the rest of a release.
+/// Releases one hold of each lock, or all holds. Returns how many holds are left, or why the owner does not hold the lock. The function
+/// calls `now` only if it needs the time, because reading the clock takes longer than the rest of a release.
 pub(crate) fn release<B: LocksAccess>(
     locks: &mut B,
     given: ReleaseRequest<'_>,
     now: impl Fn() -> Now,
-) -> B::Each<Option<u32>> {
+) -> B::Each<Result<u32, NotHeld>> {
     locks.each(|lock| release_one(lock, given, &now))
 }
 
 #[inline(always)]
-fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl Fn() -> Now) -> Option<u32> {
+fn release_one<S: LockAccess>(
+    lock: &mut S,
+    given: ReleaseRequest<'_>,
+    now: impl Fn() -> Now,
+) -> Result<u32, NotHeld> {
     match lock.value().map(Value::is_one) {
         Some(false) => return release_among(lock, given, now()),
         None => revive(lock, &now),
         Some(true) => (),
     }
-    let grant = lock.value().and_then(|value| value.grant_of(given.owner))?;
+    let grant = lock.value().and_then(|value| value.grant_of(given.owner));
+    let grant = grant.ok_or_else(|| NotHeld::without_grant(lock.value().is_some()))?;
     let fence = grant.fence();
-    let released = lock::decide_release(Some(grant), given.fence, given.all)?;
+    let released = lock::decide_release(grant, given.fence, given.all)?;
     if released == Released::Ended && lock.value().is_some_and(Value::is_one) && lock.idle() {
         // Most releases take this fast path.
         lock.note(LockEvent::Released);
         lock.free();
-        return Some(0);
+        return Ok(0);
     }
-    Some(apply(lock, fence, released, |lock| hand_over(lock, fence, LockEvent::Released, now)))
+    Ok(apply(lock, fence, released, |lock| hand_over(lock, fence, LockEvent::Released, now)))
 }
 
 /// Releases one of several grants. Lapsed grants of others end first, but waiters are served only after the release. Otherwise another
@@ -52,17 +57,17 @@ fn release_among<S: LockAccess>(
     lock: &mut S,
     ReleaseRequest { owner, fence, all }: ReleaseRequest<'_>,
     now: Now,
-) -> Option<u32> {
+) -> Result<u32, NotHeld> {
     end_lapsed(lock, now);
     let holds = settle_own(lock, owner, now);
     let grant = lock.value().and_then(|value| value.grant_of(owner)).filter(|_| holds);
-    let released =
-        grant.and_then(|grant| Some((grant.fence(), lock::decide_release(Some(grant), fence, all)?)));
+    let grant = grant.ok_or_else(|| NotHeld::without_grant(lock.value().is_some()));
+    let released = grant.and_then(|grant| Ok((grant.fence(), lock::decide_release(grant, fence, all)?)));
     let end = |lock: &mut S, fence| end_with_others(lock, fence, LockEvent::Released, now);
     let left = released.map(|(fence, released)| apply(lock, fence, released, |lock| end(lock, fence)));
     // If the budget is used up, `settle` has served no waiters, so this code grants the lock to the waiters that now fit. But if grants
     // that are over are left (`settle` returns `false`), the lock still counts as taken.
-    if settle(lock, now) && left == Some(0) {
+    if settle(lock, now) && left == Ok(0) {
         grant_heads(lock, false, now);
     }
     left

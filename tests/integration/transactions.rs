@@ -2,9 +2,7 @@
 
 use redis::{Value, from_redis_value};
 
-use crate::support::{Client, Server, grant, transaction};
-
-const NOT_HELD: &str = "NOTHELD the lock is not held by this owner";
+use crate::support::{Client, FREE, HELD_BY_ANOTHER, Server, grant, syntax_at, transaction};
 
 /// A way to send commands: plainly, in one transaction, or in one script. Each reply, or the text of the error.
 type Way = fn(&mut Client, &[&str]) -> Vec<Result<Value, String>>;
@@ -69,12 +67,12 @@ fn the_replies_are_the_same_in_every_way_and_protocol() {
             assert_eq!((second.fence, second.holds, second.lease), (first.fence, 2, 90_000), "{way}");
             assert_eq!(next(), Ok(Value::Nil), "{way}");
             assert_eq!(next(), Ok(Value::Int(80_000)), "{way}");
-            assert_eq!(next(), Err(NOT_HELD.into()), "{way}");
+            assert_eq!(next(), Err(HELD_BY_ANOTHER.into()), "{way}");
             assert_eq!(next(), Ok(Value::Int(1)), "{way}");
-            assert_eq!(next(), Err(NOT_HELD.into()), "{way}");
-            assert_eq!(next(), Err("ERR syntax error".into()), "{way}");
+            assert_eq!(next(), Err(HELD_BY_ANOTHER.into()), "{way}");
+            assert_eq!(next(), Err(syntax_at("OWNER")), "{way}");
             assert_eq!(next(), Ok(Value::Int(0)), "{way}");
-            assert_eq!(next(), Err(NOT_HELD.into()), "{way}");
+            assert_eq!(next(), Err(FREE.into()), "{way}");
             assert_eq!(next(), Ok(Value::Nil), "{way}");
             let last = grant(next().unwrap()).unwrap();
             assert!(last.owner.len() == 36 && last.fence > first.fence, "{way}: {last:?}");

@@ -114,10 +114,10 @@ fn no_lease_goes_beyond_the_greatest_age() {
         acquire(now_held, &ask("a", 500), age(None), later),
         Ok(Acquired::Reentered { holds: 2, slot: None, deadline: end })
     );
-    assert_eq!(decide_extend(held(&grant, Deadline::Never), None, 500, age(None), later), Some(end));
+    assert_eq!(decide_extend(held(&grant, Deadline::Never).unwrap(), None, 500, age(None), later), Ok(end));
     assert_eq!(
-        decide_extend(held(&grant, Deadline::Never), None, 500, age(Some(280)), later),
-        Some(Deadline::At(NOW + 280))
+        decide_extend(held(&grant, Deadline::Never).unwrap(), None, 500, age(Some(280)), later),
+        Ok(Deadline::At(NOW + 280))
     );
     assert_eq!(lengthen(now_held.unwrap(), 500, age(None), later), end);
 }
@@ -132,8 +132,8 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
     let end = Deadline::At(NOW + 1500);
     assert_eq!(lengthen(now_held.unwrap(), 60_000, age(Some(1500)), NOW + 200), end);
     assert_eq!(
-        decide_extend(held(&grant, Deadline::Never), None, 60_000, age(Some(1500)), NOW + 200),
-        Some(end)
+        decide_extend(held(&grant, Deadline::Never).unwrap(), None, 60_000, age(Some(1500)), NOW + 200),
+        Ok(end)
     );
     let received = Grant::received(owner("a"), ahead, 2, None, None, NOW + 300);
     assert_eq!(received.age(NOW + 300), 0);
@@ -150,12 +150,12 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
 fn the_last_millisecond_of_the_greatest_age_can_be_extended_to() {
     let grant =
         Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Extras::new(Some(300), None), NOW);
-    let extended = |now| decide_extend(held(&grant, Deadline::Never), None, 500, age(None), now);
-    assert_eq!(extended(NOW + 300), Some(Deadline::At(NOW + 300)));
-    assert_eq!(extended(NOW + 301), None);
+    let extended = |now| decide_extend(held(&grant, Deadline::Never).unwrap(), None, 500, age(None), now);
+    assert_eq!(extended(NOW + 300), Ok(Deadline::At(NOW + 300)));
+    assert_eq!(extended(NOW + 301), Err(NotHeld::TooOld));
     // The server still has the key by its own clock, so an acquire by the owner would be a re-entry.
     let end = Deadline::At(NOW + 300);
-    assert_eq!(decide_extend(held(&grant, end), None, 500, age(None), NOW + 301), Some(end));
+    assert_eq!(decide_extend(held(&grant, end).unwrap(), None, 500, age(None), NOW + 301), Ok(end));
 }
 
 #[test]
@@ -179,26 +179,23 @@ fn a_server_that_may_have_been_replaced_lengthens_no_lease() {
 #[test]
 fn a_release_takes_one_hold_or_all() {
     let three = grant("a", 3);
-    assert_eq!(decide_release(Some(&three), None, false), Some(Released::Kept { holds: 2 }));
-    assert_eq!(decide_release(Some(&three), None, true), Some(Released::Ended));
+    assert_eq!(decide_release(&three, None, false), Ok(Released::Kept { holds: 2 }));
+    assert_eq!(decide_release(&three, None, true), Ok(Released::Ended));
     let one = grant("a", 1);
-    assert_eq!(decide_release(Some(&one), None, false), Some(Released::Ended));
+    assert_eq!(decide_release(&one, None, false), Ok(Released::Ended));
 }
 
 #[test]
-fn only_the_owner_with_the_right_fence_releases_or_extends() {
+fn a_refused_release_or_extension_says_why() {
     let grant = grant("a", 1);
     let (right, wrong) = (Some(grant.fence().get()), Some(7));
-    let value = Value::One(grant);
-    for (name, fence, may) in
-        [("a", None, true), ("a", right, true), ("a", wrong, false), ("b", None, false), ("b", right, false)]
-    {
-        assert_eq!(decide_release(value.grant_of(&owner(name)), fence, false).is_some(), may);
-        let (held, _) = value.seen_by(&owner(name), || Deadline::Never);
-        assert_eq!(decide_extend(held, fence, 5, age(None), NOW).is_some(), may);
+    for (fence, why) in [(None, None), (right, None), (wrong, Some(NotHeld::OtherFence))] {
+        assert_eq!(decide_release(&grant, fence, false).err(), why);
+        let held = held(&grant, Deadline::Never).unwrap();
+        assert_eq!(decide_extend(held, fence, 5, age(None), NOW).err(), why);
     }
-    assert_eq!(decide_release(None, None, false), None);
-    assert_eq!(decide_extend(None, None, 5, age(None), NOW), None);
+    assert_eq!(NotHeld::without_grant(false), NotHeld::Free);
+    assert_eq!(NotHeld::without_grant(true), NotHeld::OtherOwner);
 }
 
 #[test]

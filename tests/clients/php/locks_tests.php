@@ -46,7 +46,7 @@ return [
         $held = $locks->acquire('lost', lease: 3.0);
         $other->rawCommand('LOCK.BREAK', 'lost');
         $lost = throws('keep() finds out', LockLost::class, fn() => waitFor('the loss', fn() => $held->keep()));
-        same('why', $lost->getMessage(), 'lost: NOTHELD the lock is not held by this owner');
+        same('why', $lost->getMessage(), 'lost: NOTHELD the lock is not held by this owner: it is free');
         throws('and so do all after it', LockLost::class, $held->release(...));
     },
 

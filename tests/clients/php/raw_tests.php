@@ -29,7 +29,7 @@ return [
         $redis = connect();
         $redis->set('word', 'x');
         same('a syntax error', $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNED'), false);
-        same('its message', $redis->getLastError(), 'ERR syntax error');
+        same('its message', $redis->getLastError(), "ERR syntax error at 'OWNED'");
         same('a wrong type', $redis->rawCommand('LOCK.ACQUIRE', 'word'), false);
         ok('its message', str_starts_with($redis->getLastError(), 'WRONGTYPE '));
         same('a success', $redis->rawCommand('LOCK.BREAK', 'door'), 0);

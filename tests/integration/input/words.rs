@@ -1,10 +1,7 @@
 //! Wrong input: each kind has its own error, and nothing changes.
 
-use crate::support::Server;
+use crate::support::{Server, no_integer, not_positive, syntax_at};
 
-const SYNTAX: &str = "ERR syntax error";
-const NO_INTEGER: &str = "ERR value is not an integer or out of range";
-const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
 const OWNER_LENGTH: &str = "ERR owner must be 1 to 128 bytes long";
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const BAD_LEASE_ACQUIRE: &str = "ERR invalid expire time in 'lock.acquire' command";
@@ -12,7 +9,7 @@ const BAD_LEASE_EXTEND: &str = "ERR invalid expire time in 'lock.extend' command
 
 /// Sends each line to a server where alice holds `held`, `free` is free, and `string` and `list` are of other types.
 #[track_caller]
-fn each_is_refused<L: AsRef<str>>(cases: impl IntoIterator<Item = (L, &'static str)>) {
+fn each_is_refused<L: AsRef<str>, E: Into<String>>(cases: impl IntoIterator<Item = (L, E)>) {
     let (_server, mut client) = Server::and_client();
     client.ask::<()>("SET string text");
     client.ask::<()>("RPUSH list item");
@@ -30,68 +27,115 @@ fn each_is_refused<L: AsRef<str>>(cases: impl IntoIterator<Item = (L, &'static s
 
 #[test]
 fn an_unknown_word() {
-    each_is_refused([
-        ("LOCK.ACQUIRE free NX", SYNTAX),
-        ("LOCK.ACQUIRE free ''", SYNTAX),
-        ("LOCK.ACQUIRE free alice", SYNTAX),
-        ("LOCK.ACQUIRE free OWNER alice 5", SYNTAX),
-        ("LOCK.ACQUIRE free OWNERS alice", SYNTAX),
-        ("LOCK.ACQUIRE free P 5", SYNTAX),
-        ("LOCK.ACQUIRE free PX_ 5", SYNTAX),
-        ("LOCK.ACQUIRE held OWNER alice ALL", SYNTAX),
-        ("LOCK.ACQUIRE held OWNER alice FENCE 5", SYNTAX),
-        ("LOCK.RELEASE held alice PX 5", SYNTAX),
-        ("LOCK.RELEASE held alice bob", SYNTAX),
-        ("LOCK.RELEASE held alice ONCE", SYNTAX),
-        ("LOCK.RELEASE held alice SESSION", SYNTAX),
-        ("LOCK.RELEASE held alice BLOCK 0", SYNTAX),
-        ("LOCK.EXTEND held alice BLOCK 0", SYNTAX),
-        ("LOCK.MACQUIRE 2 held free OWNER alice LABEL", SYNTAX),
-        ("LOCK.MACQUIRE 1 free OWNER bob BLOCK 0 NOTIFY ch START 1", SYNTAX),
-        ("LOCK.EXTEND held alice 5000", SYNTAX),
-        ("LOCK.EXTEND held alice ALL", SYNTAX),
-        ("LOCK.BREAK held alice", SYNTAX),
-        ("LOCK.BREAK held ALL", SYNTAX),
-        ("LOCK.INFO held ALL", SYNTAX),
-        ("LOCK.INFO held FULL FULL", SYNTAX),
-    ]);
+    let cases = [
+        ("LOCK.ACQUIRE free NX", "NX"),
+        ("LOCK.ACQUIRE free ''", ""),
+        ("LOCK.ACQUIRE free alice", "alice"),
+        ("LOCK.ACQUIRE free OWNER alice 5", "5"),
+        ("LOCK.ACQUIRE free OWNERS alice", "OWNERS"),
+        ("LOCK.ACQUIRE free P 5", "P"),
+        ("LOCK.ACQUIRE free PX_ 5", "PX "),
+        ("LOCK.ACQUIRE held OWNER alice ALL", "ALL"),
+        ("LOCK.ACQUIRE held OWNER alice FENCE 5", "FENCE"),
+        ("LOCK.RELEASE held alice PX 5", "PX"),
+        ("LOCK.RELEASE held alice bob", "bob"),
+        ("LOCK.RELEASE held alice ONCE", "ONCE"),
+        ("LOCK.RELEASE held alice SESSION", "SESSION"),
+        ("LOCK.RELEASE held alice BLOCK 0", "BLOCK"),
+        ("LOCK.EXTEND held alice BLOCK 0", "BLOCK"),
+        ("LOCK.MACQUIRE 2 held free OWNER alice LABEL", "LABEL"),
+        ("LOCK.MACQUIRE 1 free OWNER bob BLOCK 0 NOTIFY ch START 1", "START"),
+        ("LOCK.EXTEND held alice 5000", "5000"),
+        ("LOCK.EXTEND held alice ALL", "ALL"),
+        ("LOCK.BREAK held alice", "alice"),
+        ("LOCK.BREAK held ALL", "ALL"),
+        ("LOCK.INFO held ALL", "ALL"),
+        ("LOCK.INFO held FULL FULL", "FULL"),
+    ];
+    each_is_refused(cases.map(|(line, word)| (line, syntax_at(word))));
 }
 
 #[test]
-fn an_option_without_its_value_twice_or_out_of_range() {
+fn an_option_without_its_value_twice_or_beside_one_that_it_excludes() {
+    let cases = [
+        ("BLOCK", "BLOCK"),
+        ("BLOCK 10 block 0", "block"),
+        ("EX 5 PX 5", "PX"),
+        ("px 5 PX 5", "PX"),
+        ("SESSION session", "session"),
+        ("SLOT 1", "SLOT"),
+        ("SHARED SLOT 1", "SLOT"),
+        ("SHARED LIMIT 3", "LIMIT"),
+        ("LIMIT 3 SHARED", "SHARED"),
+        ("BLOCK 0 START 1", "START"),
+        ("BLOCK 0 WANTED", "WANTED"),
+        ("BLOCK 0 NOTIFY ch START", "START"),
+        ("BLOCK 0 NOTIFY ch START 1 START 2", "START"),
+        ("BLOCK 0 NOTIFY ch START 1 SESSION", "START"),
+        ("BLOCK 0 NOTIFY ch START 1 SYNC 1 100", "START"),
+        ("SYNC 1", "SYNC"),
+        ("MAXHOLD", "MAXHOLD"),
+        ("MAXHOLD 5 MAXHOLD 5", "MAXHOLD"),
+        ("LABEL", "LABEL"),
+        ("LABEL a LABEL b", "LABEL"),
+    ];
+    each_is_refused(["held", "free"].iter().flat_map(|key| {
+        cases.map(|(options, word)| (format!("LOCK.ACQUIRE {key} OWNER alice {options}"), syntax_at(word)))
+    }));
+}
+
+#[test]
+fn a_value_out_of_range() {
     const NO_TIMEOUT: &str = "ERR timeout is not an integer or out of range";
+    const START: &str = "START must be between 1 and 9223372036854775807";
+    const MAXHOLD: &str = "MAXHOLD must be between 1 and 9007199254740991";
     let long = format!("LABEL {}", "x".repeat(129));
     each_is_refused(["held", "free"].iter().flat_map(|key| {
         [
-            ("BLOCK -1", "ERR timeout is negative"),
-            ("BLOCK -9223372036854775808", "ERR timeout is negative"),
-            ("BLOCK soon", NO_TIMEOUT),
-            ("BLOCK 1.5", NO_TIMEOUT),
-            ("BLOCK 9007199254740992", NO_TIMEOUT),
-            ("BLOCK 9223372036854775808", NO_TIMEOUT),
-            ("BLOCK", SYNTAX),
-            ("BLOCK 10 block 0", SYNTAX),
-            ("SESSION session", SYNTAX),
-            ("BLOCK 0 START 1", SYNTAX),
-            ("BLOCK 0 NOTIFY ch START", SYNTAX),
-            ("BLOCK 0 NOTIFY ch START 1 START 2", SYNTAX),
-            ("BLOCK 0 NOTIFY ch START 1 SESSION", SYNTAX),
-            ("BLOCK 0 NOTIFY ch START 1 SYNC 1 100", SYNTAX),
-            ("BLOCK 0 NOTIFY ch START WANTED", NO_INTEGER),
-            ("BLOCK 0 NOTIFY ch START 9223372036854775808", NO_INTEGER),
-            ("BLOCK 0 NOTIFY ch START 0", NOT_POSITIVE),
-            ("MAXHOLD", SYNTAX),
-            ("MAXHOLD 5 MAXHOLD 5", SYNTAX),
-            ("MAXHOLD 0", NOT_POSITIVE),
-            ("MAXHOLD -1", NOT_POSITIVE),
-            ("MAXHOLD long", NO_INTEGER),
-            ("MAXHOLD 9223372036854775808", NO_INTEGER),
-            ("LABEL", SYNTAX),
-            ("LABEL a LABEL b", SYNTAX),
-            (&long, "ERR label must be at most 128 bytes long"),
+            ("BLOCK -1", "ERR timeout is negative".into()),
+            ("BLOCK -9223372036854775808", "ERR timeout is negative".into()),
+            ("BLOCK soon", NO_TIMEOUT.into()),
+            ("BLOCK 1.5", NO_TIMEOUT.into()),
+            ("BLOCK 9007199254740992", NO_TIMEOUT.into()),
+            ("BLOCK 9223372036854775808", NO_TIMEOUT.into()),
+            ("BLOCK 0 NOTIFY ch START WANTED", no_integer(START)),
+            ("BLOCK 0 NOTIFY ch START 9223372036854775808", no_integer(START)),
+            ("BLOCK 0 NOTIFY ch START 0", not_positive(START)),
+            ("MAXHOLD 0", not_positive(MAXHOLD)),
+            ("MAXHOLD -1", not_positive(MAXHOLD)),
+            ("MAXHOLD long", no_integer(MAXHOLD)),
+            ("MAXHOLD 9007199254740992", no_integer(MAXHOLD)),
+            ("MAXHOLD 9223372036854775808", no_integer(MAXHOLD)),
+            (&long, "ERR label must be at most 128 bytes long".to_owned()),
         ]
         .map(|(options, error)| (format!("LOCK.ACQUIRE {key} OWNER alice {options}"), error))
     }));
+}
+
+/// Bytes of a client in an error can't end its line, nor make it long.
+#[test]
+fn what_an_error_repeats_of_a_client() {
+    let (_server, mut client) = Server::and_client();
+    client.acquire("held", "OWNER alice").unwrap();
+    let before = client.snapshot();
+    let (most, long) = ("x".repeat(64), "x".repeat(1_000_000));
+    let cut = format!("{most}...");
+    for (word, shown) in [
+        (&b"cr\r\nlf"[..], r"cr\r\nlf"),
+        (b"+OK\r\n-ERR", r"+OK\r\n-ERR"),
+        (b"nul\0inside", r"nul\x00inside"),
+        (b"\xff\x1b[31m", r"\xff\x1b[31m"),
+        (b"'quoted' \"twice\" \\", r#"\'quoted\' \"twice\" \\"#),
+        (b"%s%n", "%s%n"),
+        (b"", ""),
+        (most.as_bytes(), &most),
+        (long.as_bytes(), &cut),
+    ] {
+        assert_eq!(client.send_words([&b"LOCK.ACQUIRE"[..], b"held", word]), Err(syntax_at(shown)));
+        let lost = format!("NOTHELD the lock is not held by this owner: '{shown}' is free");
+        assert_eq!(client.send_words([&b"LOCK.MEXTEND"[..], b"2", b"held", word, b"alice"]), Err(lost));
+    }
+    assert_eq!(client.snapshot(), before);
 }
 
 /// What is no whole number of 64 bits in Redis's own spelling.
@@ -117,7 +161,11 @@ const NO_NUMBERS: [&str; 15] = [
 fn a_time_that_is_no_number() {
     each_is_refused(NO_NUMBERS.iter().flat_map(|time| {
         ["LOCK.ACQUIRE held OWNER alice", "LOCK.EXTEND held alice"].iter().flat_map(move |command| {
-            ["PX", "EX"].map(|unit| (format!("{command} {unit} {time}"), NO_INTEGER))
+            [
+                ("PX", "PX must be between 1 and 9007199254740991"),
+                ("EX", "EX must be between 1 and 9007199254740"),
+            ]
+            .map(|(unit, range)| (format!("{command} {unit} {time}"), no_integer(range)))
         })
     }));
 }
@@ -153,14 +201,13 @@ fn a_time_that_is_zero_negative_or_too_long() {
 fn a_fence_that_is_no_number_or_not_positive() {
     let commands =
         ["LOCK.RELEASE held alice", "LOCK.EXTEND held alice", "LOCK.BREAK held", "LOCK.BREAK free"];
-    let no_numbers = NO_NUMBERS.iter().map(|fence| (fence, NO_INTEGER));
-    let not_positive = ["0", "-1", "-9223372036854775808"];
-    let cases = no_numbers.chain(not_positive.iter().map(|fence| (fence, NOT_POSITIVE)));
-    each_is_refused(
-        cases.flat_map(|(fence, error)| {
-            commands.map(move |command| (format!("{command} FENCE {fence}"), error))
-        }),
-    );
+    const RANGE: &str = "FENCE must be between 1 and 9223372036854775807";
+    let no_numbers = NO_NUMBERS.iter().map(|fence| (fence, no_integer(RANGE)));
+    let low = ["0", "-1", "-9223372036854775808"];
+    let cases = no_numbers.chain(low.iter().map(|fence| (fence, not_positive(RANGE))));
+    each_is_refused(cases.flat_map(|(fence, error)| {
+        commands.map(move |command| (format!("{command} FENCE {fence}"), error.clone()))
+    }));
 }
 
 #[test]
@@ -189,11 +236,11 @@ fn a_key_of_another_type_and_other_types_commands() {
         ]
     }));
     each_is_refused([
-        ("LOCK.ACQUIRE string NX", SYNTAX),
-        ("LOCK.ACQUIRE string PX 0", BAD_LEASE_ACQUIRE),
-        ("LOCK.RELEASE string ''", OWNER_LENGTH),
-        ("LOCK.EXTEND string alice PX x", NO_INTEGER),
-        ("LOCK.BREAK string FENCE 0", NOT_POSITIVE),
+        ("LOCK.ACQUIRE string NX", syntax_at("NX")),
+        ("LOCK.ACQUIRE string PX 0", BAD_LEASE_ACQUIRE.into()),
+        ("LOCK.RELEASE string ''", OWNER_LENGTH.into()),
+        ("LOCK.EXTEND string alice PX x", no_integer("PX must be between 1 and 9007199254740991")),
+        ("LOCK.BREAK string FENCE 0", not_positive("FENCE must be between 1 and 9223372036854775807")),
     ]);
     each_is_refused([
         ("GET held", WRONG_TYPE),

@@ -27,7 +27,6 @@ use redis::Value;
 
 use crate::support::{Client, Server, Waiter, convert};
 
-const NOT_HELD: &str = "NOTHELD the lock is not held by this owner";
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
 /// What `LOCK.MACQUIRE` answers.

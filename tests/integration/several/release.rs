@@ -1,7 +1,7 @@
 //! `LOCK.MRELEASE`: of each what `LOCK.RELEASE` does; null where it is not held.
 
-use super::{NOT_HELD, WRONG_TYPE, ask, count, holders, holds, holds_one, is_refused, release};
-use crate::support::{Client, Server};
+use super::{WRONG_TYPE, ask, count, holders, holds, holds_one, is_refused, release};
+use crate::support::{Client, HELD_BY_ANOTHER, Server};
 
 /// Nothing is changed by that, and each is answered with null.
 #[track_caller]
@@ -62,5 +62,5 @@ fn one_of_another_type_refuses_all() {
         is_refused(&mut client, &ask(keys, "alice", ""), WRONG_TYPE);
         is_refused(&mut client, &ask(keys, "alice", "BLOCK 0"), WRONG_TYPE);
     }
-    assert_eq!(client.refused("LOCK.RELEASE a bob"), NOT_HELD);
+    assert_eq!(client.refused("LOCK.RELEASE a bob"), HELD_BY_ANOTHER);
 }

@@ -24,7 +24,10 @@ fn a_transaction_sees_its_own_steps_and_waits_for_nothing() {
     assert_eq!(grants(replies[0].clone().unwrap()).unwrap().holds, [1, 1]);
     assert_eq!(replies[1..3], [Ok(Value::Nil), Ok(Value::Nil)]);
     assert_eq!(replies[3], Ok(Value::Int(700_000)));
-    assert_eq!(replies[4], Err(super::NOT_HELD.into()));
+    assert_eq!(
+        replies[4],
+        Err("NOTHELD the lock is not held by this owner: 'c' is held by another owner".into())
+    );
     assert_eq!(replies[5], Ok(Value::Array(vec![Value::Nil, Value::Int(0), Value::Int(0)])));
     assert_eq!(grants(replies[6].clone().unwrap()).unwrap().holds, [2, 1, 1]);
     assert_eq!(count(&mut client, "lock_waiters"), 0);

@@ -1,7 +1,7 @@
 //! The operator's way, where several hold a lock.
 
-use super::{NOT_HELD, readers, waits};
-use crate::support::{Listener, Server};
+use super::{readers, waits};
+use crate::support::{HELD_BY_ANOTHER, Listener, Server};
 
 #[test]
 fn a_break_ends_all_grants_and_says_how_many() {
@@ -17,7 +17,7 @@ fn a_break_ends_all_grants_and_says_how_many() {
         ["broken", "broken", "broken", "acquired"].map(|event| format!("lock.{event} k"))
     );
     for owner in ["a", "b", "c"] {
-        assert_eq!(client.refused(&format!("LOCK.RELEASE k {owner}")), NOT_HELD);
+        assert_eq!(client.refused(&format!("LOCK.RELEASE k {owner}")), HELD_BY_ANOTHER);
     }
     let log = server.log();
     for grant in grants {

@@ -1,11 +1,7 @@
 //! Wrong words about room: each has its own error, and nothing changes.
 
 use super::{holds, readers};
-use crate::support::{Client, Server, Setup};
-
-const SYNTAX: &str = "ERR syntax error";
-const NO_INTEGER: &str = "ERR value is not an integer or out of range";
-const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
+use crate::support::{Client, Server, Setup, no_integer, not_positive, syntax_at};
 
 #[track_caller]
 fn each_is_refused(client: &mut Client, cases: &[(&str, &str)]) {
@@ -23,17 +19,17 @@ fn both_or_one_of_them_twice() {
     each_is_refused(
         &mut client,
         &[
-            ("LOCK.ACQUIRE free SHARED LIMIT 3", SYNTAX),
-            ("LOCK.ACQUIRE free LIMIT 3 SHARED", SYNTAX),
-            ("LOCK.ACQUIRE free SHARED SHARED", SYNTAX),
-            ("LOCK.ACQUIRE free LIMIT 3 LIMIT 3", SYNTAX),
-            ("LOCK.ACQUIRE free LIMIT", SYNTAX),
-            ("LOCK.ACQUIRE k OWNER a SHARED BLOCK 0 SHARED", SYNTAX),
-            ("LOCK.ACQUIRE free SHARE", SYNTAX),
-            ("LOCK.EXTEND k a SHARED", SYNTAX),
-            ("LOCK.RELEASE k a SHARED", SYNTAX),
-            ("LOCK.BREAK k SHARED", SYNTAX),
-            ("LOCK.INFO k SHARED", SYNTAX),
+            ("LOCK.ACQUIRE free SHARED LIMIT 3", &syntax_at("LIMIT")),
+            ("LOCK.ACQUIRE free LIMIT 3 SHARED", &syntax_at("SHARED")),
+            ("LOCK.ACQUIRE free SHARED SHARED", &syntax_at("SHARED")),
+            ("LOCK.ACQUIRE free LIMIT 3 LIMIT 3", &syntax_at("LIMIT")),
+            ("LOCK.ACQUIRE free LIMIT", &syntax_at("LIMIT")),
+            ("LOCK.ACQUIRE k OWNER a SHARED BLOCK 0 SHARED", &syntax_at("SHARED")),
+            ("LOCK.ACQUIRE free SHARE", &syntax_at("SHARE")),
+            ("LOCK.EXTEND k a SHARED", &syntax_at("SHARED")),
+            ("LOCK.RELEASE k a SHARED", &syntax_at("SHARED")),
+            ("LOCK.BREAK k SHARED", &syntax_at("SHARED")),
+            ("LOCK.INFO k SHARED", &syntax_at("SHARED")),
         ],
     );
 }
@@ -42,17 +38,19 @@ fn both_or_one_of_them_twice() {
 fn a_limit_out_of_range() {
     let (_server, mut client) = Server::and_client();
     readers(&mut client, ["a"]);
-    let above = "ERR value is out of range, LIMIT must be between 1 and 1000 (lock.max-holders)";
+    let range = "LIMIT must be between 1 and 1000 (lock.max-holders)";
+    let (above, no_integer) = (&*format!("ERR value is out of range, {range}"), &*no_integer(range));
+    let not_positive = &*not_positive(range);
     each_is_refused(
         &mut client,
         &[
-            ("LOCK.ACQUIRE free LIMIT 0", NOT_POSITIVE),
-            ("LOCK.ACQUIRE free LIMIT -1", NOT_POSITIVE),
-            ("LOCK.ACQUIRE free LIMIT -9223372036854775808", NOT_POSITIVE),
-            ("LOCK.ACQUIRE free LIMIT x", NO_INTEGER),
-            ("LOCK.ACQUIRE free LIMIT 3.5", NO_INTEGER),
-            ("LOCK.ACQUIRE free LIMIT +3", NO_INTEGER),
-            ("LOCK.ACQUIRE free LIMIT 9223372036854775808", NO_INTEGER),
+            ("LOCK.ACQUIRE free LIMIT 0", not_positive),
+            ("LOCK.ACQUIRE free LIMIT -1", not_positive),
+            ("LOCK.ACQUIRE free LIMIT -9223372036854775808", not_positive),
+            ("LOCK.ACQUIRE free LIMIT x", no_integer),
+            ("LOCK.ACQUIRE free LIMIT 3.5", no_integer),
+            ("LOCK.ACQUIRE free LIMIT +3", no_integer),
+            ("LOCK.ACQUIRE free LIMIT 9223372036854775808", no_integer),
             ("LOCK.ACQUIRE free LIMIT 1001", above),
             ("LOCK.ACQUIRE k OWNER a LIMIT 1001", above),
             ("LOCK.ACQUIRE free LIMIT 9223372036854775807", above),

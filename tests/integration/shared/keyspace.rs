@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::{NOT_HELD, holds, readers, release, waits};
-use crate::support::{Server, blocked_clients, owners};
+use super::{holds, readers, release, waits};
+use crate::support::{HELD_BY_ANOTHER, Server, blocked_clients, owners};
 
 /// Three read, two readers wait behind a writer; the lines are sent, and those who waited get the lock in their turn.
 #[track_caller]
@@ -20,7 +20,7 @@ fn hands_over(lines: &[&str]) {
     assert_eq!(client.holding("k"), ["w"], "{lines:?}");
     assert_eq!(owners(&mut client, "k"), ["d", "e"]);
     for owner in ["a", "b", "c"] {
-        assert_eq!(client.refused(&format!("LOCK.RELEASE k {owner}")), NOT_HELD, "{lines:?}");
+        assert_eq!(client.refused(&format!("LOCK.RELEASE k {owner}")), HELD_BY_ANOTHER, "{lines:?}");
     }
     release(&mut client, "w");
     for waiter in &mut late {

@@ -1,7 +1,9 @@
 //! Each grant lapses by itself.
 
-use super::{NOT_HELD, count, gets_null, holds, readers, release, shown, waits};
-use crate::support::{Client, Listener, Server, grant, server_time, transaction, wait_for, wait_until};
+use super::{count, gets_null, holds, readers, release, shown, waits};
+use crate::support::{
+    Client, HELD_BY_ANOTHER, Listener, Server, grant, server_time, transaction, wait_for, wait_until,
+};
 
 /// A server whose own search for what has expired finds nothing: what the module misses, nothing makes up for.
 fn alone() -> Server {
@@ -38,8 +40,8 @@ fn one_of_three_wherever_it_stands() {
         let lapsed = owners.remove(place);
         let (after, others) = (client.holders("k"), before.iter().filter(|holder| holder.owner != lapsed));
         assert!(after.iter().map(|one| one.lasting()).eq(others.map(|one| one.lasting())), "{after:?}");
-        assert_eq!(client.refused(&format!("LOCK.RELEASE k {lapsed}")), NOT_HELD);
-        assert_eq!(client.refused(&format!("LOCK.EXTEND k {lapsed}")), NOT_HELD);
+        assert_eq!(client.refused(&format!("LOCK.RELEASE k {lapsed}")), HELD_BY_ANOTHER);
+        assert_eq!(client.refused(&format!("LOCK.EXTEND k {lapsed}")), HELD_BY_ANOTHER);
         assert_eq!(listener.next(), ["lock.lapsed k"]);
         listener.nothing_but(&server, &[]);
         assert_eq!(count(&mut client, "lock_lapses"), 1);
@@ -145,7 +147,7 @@ fn it_counts_before_it_is_noticed() {
     client.begin("LOCK.ACQUIRE k OWNER a SHARED");
     client.begin("LOCK.INFO k");
     client.finish().unwrap();
-    assert_eq!(client.finish(), Err(NOT_HELD.into()));
+    assert_eq!(client.finish(), Err(HELD_BY_ANOTHER.into()));
     assert_eq!(client.finish(), Ok(redis::Value::Nil), "a newcomer behind the writer");
     client.finish().unwrap();
     assert_eq!(client.holders("k").iter().map(|one| one.fence).collect::<Vec<_>>(), [b.fence]);

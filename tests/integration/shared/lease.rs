@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::{NOT_HELD, count, holds};
-use crate::support::{Client, Server, wait_for};
+use super::{count, holds};
+use crate::support::{Client, HELD_BY_ANOTHER, Server, wait_for};
 
 /// What a busy machine takes at most between two looks, in ms.
 const SLACK: i64 = 40_000;
@@ -90,7 +90,7 @@ fn moved_back_beyond_the_end_of_some_they_lapse() {
     client.ask::<()>("PEXPIRE k 200000");
     wait_for("a lapse", || client.holding("k") == ["b", "c"]);
     assert_eq!(hundreds(&mut client), [2, 1]);
-    assert_eq!(client.refused("LOCK.EXTEND k a"), NOT_HELD);
+    assert_eq!(client.refused("LOCK.EXTEND k a"), HELD_BY_ANOTHER);
     wait_for("its count", || count(&mut client, "lock_lapses") == 1);
     client.ask::<()>("PEXPIRE k 900000");
     assert_eq!(hundreds(&mut client), [9, 8]);

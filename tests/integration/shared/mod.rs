@@ -27,7 +27,6 @@ use redis::Value;
 
 use crate::support::{Client, Grant, Server, Waiter};
 
-const NOT_HELD: &str = "NOTHELD the lock is not held by this owner";
 const DEADLOCK: &str = "DEADLOCK another owner waits already to upgrade its grant of this lock";
 
 /// Asks for `k`, for ten minutes where the options say nothing else.

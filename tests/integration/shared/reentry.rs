@@ -1,7 +1,7 @@
 //! An owner that holds the lock asks again: with as much room, with more, with less; and gives back what it has.
 
-use super::{NOT_HELD, count, gets_null, holds, readers, release};
-use crate::support::Server;
+use super::{count, gets_null, holds, readers, release};
+use crate::support::{HELD_BY_ANOTHER, OTHER_FENCE, Server};
 
 #[test]
 fn with_more_room_the_grant_keeps_its_own() {
@@ -73,12 +73,12 @@ fn each_owner_gives_back_its_own() {
     let (_server, mut client) = Server::and_client();
     let [a, b] = readers(&mut client, ["a", "b"]);
     readers(&mut client, ["a", "a"]);
-    assert_eq!(client.refused("LOCK.RELEASE k c"), NOT_HELD);
-    assert_eq!(client.refused(&format!("LOCK.RELEASE k a FENCE {}", b.fence)), NOT_HELD);
-    assert_eq!(client.refused(&format!("LOCK.EXTEND k b FENCE {}", a.fence)), NOT_HELD);
+    assert_eq!(client.refused("LOCK.RELEASE k c"), HELD_BY_ANOTHER);
+    assert_eq!(client.refused(&format!("LOCK.RELEASE k a FENCE {}", b.fence)), OTHER_FENCE);
+    assert_eq!(client.refused(&format!("LOCK.EXTEND k b FENCE {}", a.fence)), OTHER_FENCE);
     assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k a FENCE {}", a.fence)), 2);
     assert_eq!(client.ask::<i64>("LOCK.RELEASE k a ALL"), 0);
-    assert_eq!(client.refused("LOCK.RELEASE k a"), NOT_HELD);
+    assert_eq!(client.refused("LOCK.RELEASE k a"), HELD_BY_ANOTHER);
     assert_eq!(client.holding("k"), ["b"]);
     assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k b ALL FENCE {}", b.fence)), 0);
     assert_eq!(client.ask::<i64>("EXISTS k"), 0);

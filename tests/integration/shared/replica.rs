@@ -1,8 +1,8 @@
 //! Replicas hold the same grants; of a lock with many only what has changed is told.
 
 use super::hundred::{assert_same, kept, state, take, works};
-use super::{NOT_HELD, holds, readers, release, waits};
-use crate::support::{Client, Server, Setup, wait_for};
+use super::{holds, readers, release, waits};
+use crate::support::{Client, HELD_BY_ANOTHER, Server, Setup, wait_for};
 
 /// How many bytes a replica is sent for that.
 #[track_caller]
@@ -128,7 +128,7 @@ fn lapsed_ones_are_not_shown_on_a_replica_either() {
     // The next step of the primary tells it.
     readers(&mut client, ["c"]);
     assert_in_step(&replica, &primary);
-    assert_eq!(client.refused("LOCK.EXTEND k a"), NOT_HELD);
+    assert_eq!(client.refused("LOCK.EXTEND k a"), HELD_BY_ANOTHER);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Sessions of several grants, and their greatest ages.
 
-use super::{NOT_HELD, count, holds, readers, release};
-use crate::support::{Server, server_time, soon, wait_for, wait_until};
+use super::{count, holds, readers, release};
+use crate::support::{HELD_BY_ANOTHER, Server, server_time, soon, wait_for, wait_until};
 
 #[test]
 fn a_closed_connection_ends_its_own_grant_only() {
@@ -14,7 +14,7 @@ fn a_closed_connection_ends_its_own_grant_only() {
     assert_eq!(count(&mut client, "lock_sessions"), 2);
     drop(first);
     soon("the end of its session", || client.holding("k") == ["b", "c"]);
-    assert_eq!(client.refused("LOCK.RELEASE k a"), NOT_HELD);
+    assert_eq!(client.refused("LOCK.RELEASE k a"), HELD_BY_ANOTHER);
     assert_eq!(count(&mut client, "lock_sessions"), 1);
 }
 

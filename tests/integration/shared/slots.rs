@@ -8,7 +8,10 @@ use super::hundred::{assert_same_but_for, kept, works};
 use super::{gets_null, holds, readers, release, shown, take, waits};
 use crate::input::payload::restore;
 use crate::several::{self, Grants};
-use crate::support::{Client, Part, Payload, Server, Waiter, heard, owners, reader, restore_from_primary};
+use crate::support::{
+    Client, Part, Payload, Server, Waiter, heard, no_integer, not_positive, owners, reader,
+    restore_from_primary, syntax_at,
+};
 
 const OTHER_SLOT: &str = "ERR the grant of this owner can't have that slot";
 
@@ -149,20 +152,19 @@ fn words_that_are_refused() {
     let (_server, mut client) = Server::and_client();
     slot(&mut client, "a", "LIMIT 3");
     let before = client.snapshot();
-    const SYNTAX: &str = "ERR syntax error";
-    const NO_INTEGER: &str = "ERR value is not an integer or out of range";
-    const ABOVE: &str = "ERR value is out of range, SLOT must be between 1 and 3 (LIMIT)";
+    const RANGE: &str = "SLOT must be between 1 and 3 (LIMIT)";
+    let above = format!("ERR value is out of range, {RANGE}");
     let cases = [
-        ("SLOT 1", SYNTAX),
-        ("SHARED SLOT 1", SYNTAX),
-        ("LIMIT 3 SLOT", SYNTAX),
-        ("LIMIT 3 SLOT 1 SLOT 1", SYNTAX),
-        ("LIMIT 3 SLOT 0", "ERR value is out of range, must be positive"),
-        ("LIMIT 3 SLOT -1", "ERR value is out of range, must be positive"),
-        ("LIMIT 3 SLOT x", NO_INTEGER),
-        ("LIMIT 3 SLOT 9223372036854775808", NO_INTEGER),
-        ("LIMIT 3 SLOT 4", ABOVE),
-        ("LIMIT 3 SLOT 4294967297", ABOVE),
+        ("SLOT 1", syntax_at("SLOT")),
+        ("SHARED SLOT 1", syntax_at("SLOT")),
+        ("LIMIT 3 SLOT", syntax_at("SLOT")),
+        ("LIMIT 3 SLOT 1 SLOT 1", syntax_at("SLOT")),
+        ("LIMIT 3 SLOT 0", not_positive(RANGE)),
+        ("LIMIT 3 SLOT -1", not_positive(RANGE)),
+        ("LIMIT 3 SLOT x", no_integer(RANGE)),
+        ("LIMIT 3 SLOT 9223372036854775808", no_integer(RANGE)),
+        ("LIMIT 3 SLOT 4", above.clone()),
+        ("LIMIT 3 SLOT 4294967297", above),
     ];
     for (options, error) in cases {
         assert_eq!(client.refused(&format!("LOCK.ACQUIRE k OWNER b {options}")), error, "{options}");

@@ -1,7 +1,7 @@
 //! Numbers, and where a client can't be told later.
 
 use super::pair;
-use crate::support::{Server, transaction};
+use crate::support::{Server, no_integer, not_positive, syntax_at, transaction};
 
 #[test]
 fn it_takes_two_numbers_among_other_options_in_any_case() {
@@ -16,9 +16,9 @@ fn it_takes_two_numbers_among_other_options_in_any_case() {
 fn what_it_does_not_take() {
     let (_server, mut client) = Server::and_client();
     client.acquire("held", "OWNER a").unwrap();
-    let syntax = "ERR syntax error";
-    let number = "ERR value is not an integer or out of range";
-    let positive = "ERR value is out of range, must be positive";
+    let syntax = &syntax_at("SYNC");
+    let number = &no_integer("SYNC must be between 1 and 4294967295");
+    let positive = &not_positive("SYNC must be between 1 and 4294967295");
     let cases = [
         ("SYNC", syntax),
         ("SYNC 1", syntax),
@@ -37,7 +37,7 @@ fn what_it_does_not_take() {
         for command in
             ["LOCK.ACQUIRE k", "LOCK.MACQUIRE 2 k l", "LOCK.EXTEND held a", "LOCK.MEXTEND 1 held a"]
         {
-            assert_eq!(client.refused(&format!("{command} {option}")), refusal, "{command} {option}");
+            assert_eq!(client.refused(&format!("{command} {option}")), *refusal, "{command} {option}");
         }
     }
     assert_eq!(client.ask::<i64>("EXISTS k l"), 0);

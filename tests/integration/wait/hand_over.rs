@@ -3,7 +3,7 @@
 use redis::Value;
 
 use crate::support::{
-    Server, Waiter, blocked_clients, grant, is_left_of, owners, transaction, wait_until_gone,
+    HELD_BY_ANOTHER, Server, Waiter, blocked_clients, grant, is_left_of, owners, transaction, wait_until_gone,
 };
 
 /// Alice holds `k` for ten minutes, bob waits for it; the lines are sent, and bob has it.
@@ -24,7 +24,7 @@ fn hands_over(lines: &[&str]) {
     assert_eq!(client.holder("k").unwrap().fence, second.fence);
     assert_eq!(owners(&mut client, "k"), [""; 0]);
     assert_eq!(blocked_clients(&mut client), 0);
-    assert_eq!(client.refused("LOCK.RELEASE k alice"), "NOTHELD the lock is not held by this owner");
+    assert_eq!(client.refused("LOCK.RELEASE k alice"), HELD_BY_ANOTHER);
     assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
     assert_eq!(client.holder("k"), None);
 }

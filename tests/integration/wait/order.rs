@@ -2,7 +2,9 @@
 
 use redis::Value;
 
-use crate::support::{Client, Server, Waiter, grant, lease_end_after, owners, soon, transaction, wait_until};
+use crate::support::{
+    Client, HELD_BY_ANOTHER, Server, Waiter, grant, lease_end_after, owners, soon, transaction, wait_until,
+};
 
 #[test]
 fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
@@ -55,7 +57,7 @@ fn a_newcomer_between_a_lapse_and_its_discovery_does_not_jump_the_queue() {
     assert!(bob.granted().granted_at() >= ends);
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     over_a_lapse(&mut client, "bob", "LOCK.EXTEND k bob PX 60000");
-    assert_eq!(client.finish(), Err("NOTHELD the lock is not held by this owner".into()));
+    assert_eq!(client.finish(), Err(HELD_BY_ANOTHER.into()));
     assert_eq!(carol.granted().owner, "carol");
     let mut dave = Waiter::new(&server, "k", "OWNER dave");
     over_a_lapse(&mut client, "carol", "LOCK.ACQUIRE k OWNER carol");

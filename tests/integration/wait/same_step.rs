@@ -3,8 +3,8 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Server, Setup, Waiter, blocked_clients, grant, is_closed_by_client, lease_end_after, owners,
-    transaction, wait_for, wall_clock, while_stopped,
+    Client, HELD_BY_ANOTHER, Server, Setup, Waiter, blocked_clients, grant, is_closed_by_client,
+    lease_end_after, owners, transaction, wait_for, wall_clock, while_stopped,
 };
 
 struct Queue {
@@ -55,7 +55,7 @@ fn killed_after_it_got_the_lock() {
 /// Nobody extends it, nor is told that it holds it, however it asks.
 #[test]
 fn nobody_asks_for_what_a_killed_one_had_got() {
-    let not_held = Err("NOTHELD the lock is not held by this owner".into());
+    let not_held = Err(HELD_BY_ANOTHER.into());
     for (line, reply) in [
         ("LOCK.EXTEND k bob PX 600000", not_held),
         ("LOCK.ACQUIRE k OWNER bob PX 60000", Ok(Value::Nil)),

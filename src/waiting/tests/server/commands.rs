@@ -74,7 +74,7 @@ impl Server {
     ) -> Vec<Option<u32>> {
         let mut turns = self.turns(rules, now, locks);
         let given = ReleaseRequest { owner, fence: None, all };
-        waiting::release(&mut turns, given, || time(now))
+        waiting::release(&mut turns, given, || time(now)).into_iter().map(Result::ok).collect()
     }
 
     /// Runs `LOCK.MEXTEND`. Returns the end of the lease that ends first; `None` if the owner does not hold all locks, or leases may not be
@@ -116,7 +116,7 @@ impl Server {
     ) -> Option<u32> {
         let mut turn = self.turn(rules, now);
         turn.expire();
-        waiting::release(&mut turn, ReleaseRequest { owner, fence, all }, || time(now))
+        waiting::release(&mut turn, ReleaseRequest { owner, fence, all }, || time(now)).ok()
     }
 
     /// Runs `LOCK.EXTEND`. Returns the new end of the lease; `None` if this owner does not hold the lock, or leases may not be extended

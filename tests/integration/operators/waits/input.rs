@@ -1,22 +1,22 @@
 //! What `LOCK.WAITS` takes, and who may ask.
 
 use super::{owners, queue_up, waits};
-use crate::support::Server;
+use crate::support::{Server, no_integer, syntax_at};
 
 #[test]
 fn what_is_no_page_is_refused() {
     let (_server, mut client) = Server::and_client();
     for (words, error) in [
-        ("x", "ERR syntax error"),
-        ("KEY", "ERR syntax error"),
-        ("KEY k KEY l", "ERR syntax error"),
-        ("COUNT", "ERR syntax error"),
-        ("COUNT 1 COUNT 1", "ERR syntax error"),
+        ("x", syntax_at("x").as_str()),
+        ("KEY", syntax_at("KEY").as_str()),
+        ("KEY k KEY l", syntax_at("KEY").as_str()),
+        ("COUNT", syntax_at("COUNT").as_str()),
+        ("COUNT 1 COUNT 1", syntax_at("COUNT").as_str()),
         ("COUNT 0", "ERR value is out of range, COUNT must be between 1 and 1000"),
         ("COUNT 1001", "ERR value is out of range, COUNT must be between 1 and 1000"),
         ("COUNT -1", "ERR value is out of range, COUNT must be between 1 and 1000"),
-        ("COUNT x", "ERR value is not an integer or out of range"),
-        ("COUNT KEY", "ERR value is not an integer or out of range"),
+        ("COUNT x", &no_integer("COUNT must be between 1 and 1000")),
+        ("COUNT KEY", &no_integer("COUNT must be between 1 and 1000")),
         ("CURSOR x", "ERR invalid cursor"),
         ("CURSOR -1", "ERR invalid cursor"),
         ("CURSOR 9223372036854775808", "ERR invalid cursor"),
