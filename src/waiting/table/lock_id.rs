@@ -50,8 +50,7 @@ impl LockRef<'_> {
     }
 }
 
-/// `LockId` and `LockRef` have the same hash, so that a `LockRef` finds a `LockId` in a hash table. The hash leaves the database out, to be
-/// faster: few names are used in several databases.
+/// `LockId` and `LockRef` have the same hash, so that a `LockRef` finds a `LockId` in a hash table.
 impl Hash for LockId {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.to_ref().hash(hasher);
@@ -60,6 +59,7 @@ impl Hash for LockId {
 
 impl Hash for LockRef<'_> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_i32(self.db);
         hasher.write(self.key);
     }
 }
