@@ -97,7 +97,7 @@ pub(super) fn judge<S: LockAccess>(
     let earlier = held.map(|held| (held.grant.fence(), held.grant.room()));
     let not = |grace, upgrade| Err(Conflict { grace, upgrade, unsettled: false });
     Ok(match (lock::decide_acquire(held, others, ask, limits, now.start)?, earlier) {
-        (Acquired::Granted { slot, deadline: until }, _) => match may_grant(lock, standing) {
+        (Acquired::Granted { slot, deadline: until }, _) => match may_grant(lock, standing, now) {
             Ok(()) => {
                 let kind = if alone { GrantKind::Alone } else { GrantKind::Beside };
                 Ok(Decision { kind, holds: 1, room: ask.room, slot, until })
@@ -129,12 +129,12 @@ pub(super) fn judge<S: LockAccess>(
 /// Decides whether a request that fits may be granted now. The request has to wait during a grace, and while somebody waits ahead of it,
 /// even if the grace has just ended. The error is the `grace` of the `Conflict`.
 #[inline(always)]
-fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Option<Millis>> {
+fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing, now: Now) -> Result<(), Option<Millis>> {
     match (lock.grace().grants, standing) {
         (0, Standing::First { .. }) => Ok(()),
         (0, Standing::New) if lock.idle() => Ok(()),
-        (0, Standing::New) => is_next(lock, None),
-        (0, Standing::Queued(request)) => is_next(lock, Some(request)),
+        (0, Standing::New) => is_next(lock, None, now),
+        (0, Standing::Queued(request)) => is_next(lock, Some(request), now),
         (left, _) => Err(Some(left)),
     }
 }
@@ -142,13 +142,16 @@ fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Opti
 /// Returns an error, which is the `grace` of the `Conflict`, if somebody waits ahead of a request. This function is not inlined, so that a
 /// lock without a queue does not pay for it.
 #[inline(never)]
-fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<(), Option<Millis>> {
+fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>, now: Now) -> Result<(), Option<Millis>> {
     let (head, reserved) =
         lock.here(|table, at| (table.head(at).map(|(head, _)| head), table.reserved_for(at).is_some()));
     if head.is_none() || head == request {
         Ok(())
     } else if reserved || lock.value().is_some() {
         Err(None)
+    } else if lock.next_fence(now).is_none() {
+        // The waiters ahead can't be granted the lock either, so the request is not refused because of them.
+        Ok(())
     } else {
         Err(Some(1))
     }
