@@ -11,7 +11,7 @@ use crate::keyspace::LockKey;
 use crate::lock::{Datum, FIELDS, Grant, Held, Now, Room};
 use crate::server::{Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting::{LockRef, WaiterInfo};
+use crate::waiting::{Holder, LockRef, WaiterInfo};
 
 /// The most grants that `FULL` shows, and the most waiters. The fields `holders` and `waiters` count all of them, and `LOCK.WAITS KEY`
 /// shows all waiters.
@@ -47,15 +47,9 @@ impl Command for Info {
         let lock = LockKey::read(ctx, key)?;
         let at = LockRef { db: ctx.db(), key: key.bytes() };
         let now = serving::now();
-        let until = lock.deadline();
-        let alive = lock.value().into_iter().flat_map(|value| value.alive(until, now.millis()));
-        let alive = alive
-            .filter_map(|held| serving::view(|table| table.locks.lock(at).confirmed(held, now.millis())));
-        let outliving = serving::outliving(ctx, &lock, now);
-        let outliving =
-            outliving.iter().map(|holder| Held { grant: &holder.grant, deadline: holder.deadline });
-        let mut grants: Vec<Held<'_>> = alive.chain(outliving).collect();
-        grants.sort_by_key(|held| held.grant.fence());
+        let (_, holders) = serving::shown(ctx, &lock, now, usize::MAX);
+        let grants: Vec<Held<'_>> =
+            holders.iter().map(|Holder { grant, deadline }| Held { grant, deadline: *deadline }).collect();
         let may_write = ctx.may_write(key.bytes());
         let waiters = serving::view(|table| table.locks.lock(at).waiters());
         let grace = serving::grace(ctx);

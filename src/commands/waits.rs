@@ -135,7 +135,7 @@ fn show_top(ctx: &Ctx<'_>, cursor: u64, many: usize, now: Now) {
 }
 
 fn holders_of(ctx: &Ctx<'_>, waits: &WaitInfo, now: Now) -> Holders {
-    waits.id().map(|id| serving::holders_of(ctx, id, HOLDERS, now)).unwrap_or_default()
+    waits.id().map(|id| serving::holders_shown(ctx, id, HOLDERS, now)).unwrap_or_default()
 }
 
 fn show_waiter(ctx: &Ctx<'_>, waits: &WaitInfo, holders: &Holders, now: Now) {

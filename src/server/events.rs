@@ -1,4 +1,5 @@
-//! Receives the server's events about keys (touched keys, flushed and swapped databases), its role, its settings and its connections.
+//! Receives the server's events about keys (touched keys, flushed and swapped databases), its role, its settings, its connections and its
+//! event loop.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -43,8 +44,12 @@ pub(crate) trait KeyspaceEvents {
     /// This server has become a primary, or a replica if `primary` is false.
     fn role_changed(primary: bool);
 
-    /// A connection has closed, for whatever reason.
-    fn disconnected(client: u64);
+    /// A connection closes, for whatever reason. The server still knows the client.
+    fn disconnected(ctx: &Ctx<'_>, client: u64);
+
+    /// The event loop has slept, and begins another turn. In the turn before, the server has sent the replies that it could send, and closed
+    /// the connections that it had to close.
+    fn slept(ctx: &Ctx<'_>);
 }
 
 /// A type with callbacks for events, in the table of what the module adds to the server (`Module`).
@@ -78,10 +83,13 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let config = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
     // SAFETY: the server gave us the context for the time of loading.
     let config = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, config, Some(configured::<E>))) };
+    let turn = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_EVENTLOOP, dataver: 1 };
+    // SAFETY: the server gave us the context for the time of loading, and the callback does not use the data.
+    let turn = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, turn, Some(looped::<E>))) };
     let cron = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
     // SAFETY: the context is valid for the time of loading, and the callback takes the data of this event, in this version.
     let cron = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, cron, Some(on_cron::<E>))) };
-    [keys, flush, swap, client, role, config, cron]
+    [keys, flush, swap, client, role, config, turn, cron]
         .iter()
         .all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
@@ -215,7 +223,7 @@ unsafe extern "C" fn swapped<E: KeyspaceEvents>(
 /// # Safety
 /// Only the server calls this function, with the data of a client.
 unsafe extern "C" fn client_changed<E: KeyspaceEvents>(
-    _ctx: *mut raw::RedisModuleCtx,
+    ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     subevent: u64,
     data: *mut c_void,
@@ -225,7 +233,24 @@ unsafe extern "C" fn client_changed<E: KeyspaceEvents>(
     }
     // SAFETY: the caller promises the data, in the version that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleClientInfo>() };
-    guard(c"client-event", || E::disconnected(info.id));
+    // SAFETY: the server gave the context to this callback.
+    let ctx = unsafe { Ctx::new(ctx) };
+    guard(c"client-event", || E::disconnected(&ctx, info.id));
+}
+
+/// # Safety
+/// Only the server calls this function, with a context that is valid until it returns.
+unsafe extern "C" fn looped<E: KeyspaceEvents>(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    subevent: u64,
+    _data: *mut c_void,
+) {
+    if subevent == u64::from(raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP) {
+        // SAFETY: the server gave the context to this callback.
+        let ctx = unsafe { Ctx::new(ctx) };
+        guard(c"loop-event", || E::slept(&ctx));
+    }
 }
 
 /// # Safety

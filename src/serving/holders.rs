@@ -29,8 +29,17 @@ pub(crate) struct HolderInfo {
 }
 
 /// Returns the holders of a lock in any database, with at most `most` of them in `first`.
-pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
-    let (count, held) = peek(ctx, id, |lock| holders(lock, most, now)).unwrap_or_default();
+pub(super) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
+    holders_by(ctx, id, |lock| holders(lock, most, now))
+}
+
+/// Returns the holders of a lock in any database. `read` returns their number, and the holders for `first`.
+pub(super) fn holders_by(
+    ctx: &Ctx<'_>,
+    id: &LockId,
+    read: impl FnOnce(&LockKey<'_>) -> (usize, Vec<Holder>),
+) -> Holders {
+    let (count, held) = peek(ctx, id, read).unwrap_or_default();
     TABLE.with(|table| {
         let with_client = |Holder { grant, deadline }| {
             let (at, fence) = (id.to_ref(), grant.fence());

@@ -125,8 +125,15 @@ impl KeyspaceEvents for ServerEvents {
         tick::on_cron();
     }
 
-    fn disconnected(client: u64) {
-        if TABLE.with(|table| table.connections.close(client)) {
+    fn disconnected(ctx: &Ctx<'_>, client: u64) {
+        let is_lost = || ctx.is_reply_lost(client, ["lock.acquire", "lock.macquire"]);
+        if waiting::closed(&mut Server::new(ctx), client, is_lost) {
+            tick::arm();
+        }
+    }
+
+    fn slept(ctx: &Ctx<'_>) {
+        if waiting::turn_sent(&mut Server::new(ctx)) {
             tick::arm();
         }
     }

@@ -26,10 +26,10 @@ mod tell;
 mod tick;
 mod views;
 
-pub(crate) use holders::{HolderInfo, Holders, holders_of};
+pub(crate) use holders::{HolderInfo, Holders};
 pub(crate) use host::SETTLE;
 pub(crate) use listener::ServerEvents;
 pub(crate) use messages::client_name;
 pub(crate) use steps::{acquire, break_, extend, leave, leave_others, release, settle};
 pub(crate) use table::now;
-pub(crate) use views::{grace, longest_held, most_work, outliving, view};
+pub(crate) use views::{grace, holders_shown, longest_held, most_work, shown, view};

@@ -58,8 +58,7 @@ impl BlockedEvents for BlockedReplies {
     }
 
     fn freed(number: NonZeroU64) {
-        let request = RequestId(number);
-        TABLE.with(|table| table.with_table_of(request, |table| table.forget(request)));
+        TABLE.with(|table| table.freed(RequestId(number)));
         tick::arm();
     }
 }

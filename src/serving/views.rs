@@ -1,24 +1,28 @@
 //! What commands and `INFO` show of locks, waiters and sessions.
 
 use super::heartbeat;
-use super::holders::holders_of;
+use super::holders::{Holders, holders_by, holders_of};
 use super::host::Server;
 use super::table::{BUDGET, TABLE};
 use crate::keyspace::LockKey;
 use crate::lock::{Millis, Now};
 use crate::server::{BlockedClient, Ctx};
-use crate::waiting::{self, Holder, LockRef, WaitTable};
+use crate::waiting::{self, Holder, LockId, LockRef, WaitTable};
 
 /// Runs `body` on the table of waiters. `body` must change nothing on which a decision depends.
 pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
     TABLE.with(body)
 }
 
-/// Returns the holders whose leases have ended while this server was frozen and could not renew them for sessions. These holders still hold
-/// the lock, because the server renews the leases late.
-pub(crate) fn outliving(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now) -> Vec<Holder> {
+/// Returns how many grants hold a lock of the selected database, and at most `most` of them (see `waiting::shown`).
+pub(crate) fn shown(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now, most: usize) -> (usize, Vec<Holder>) {
     let at = LockRef { db: ctx.db(), key: lock.name().bytes() };
-    waiting::outliving(&mut Server::new(ctx), at, lock.value(), lock.deadline(), now)
+    waiting::shown(&mut Server::new(ctx), at, lock.value(), lock.deadline(), now, most)
+}
+
+/// Returns the holders of a lock in any database, as `shown` does.
+pub(crate) fn holders_shown(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
+    holders_by(ctx, id, |lock| shown(ctx, lock, now, most))
 }
 
 /// Returns for how many more ms this server grants nothing new; 0 on a replica, which grants nothing by itself.

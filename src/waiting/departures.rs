@@ -5,12 +5,21 @@ use super::sessions;
 use super::table::{
     Answer, Channel, Message, MessageKind, Moved, RequestId, RequestedLocks, Told, WaitTable,
 };
-use crate::lock::{AcquireRequest, Got, Now};
+use crate::lock::{AcquireRequest, Deadline, Got, Now};
 
 /// Returns the answer for a waiter that the server has unblocked. The waiter counts as told from now on. If it asked for a session and was
 /// granted its locks, the session begins. Returns `None` if the waiter has already been told.
 pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
-    let told = host.table(|table| table.with_table_of(request, |table| table.tell(request)))?;
+    let mut told = host.table(|table| table.with_table_of(request, |table| table.tell(request)))?;
+    if let Answer::Granted { until } = &mut told.answer
+        && host.table(|table| table.may_be_changed(&told.locks))
+    {
+        // If a grant has ended meanwhile, or its lease is shorter, the waiter is told so.
+        for lock in told.locks.all() {
+            let present = lock.fence().and_then(|fence| host.deadline_of(&lock.id, fence, now.millis()));
+            *until = (*until).min(present.unwrap_or(Deadline::At(0)));
+        }
+    }
     if let Answer::Granted { until: confirmed } = told.answer
         && told.ask.session
     {
@@ -86,4 +95,35 @@ pub(crate) fn finished<A: Environment>(
     if told.filter(|_| gone).is_some_and(|(client, unblocked)| !arrived(client, unblocked)) {
         env.table(|table| table.with_table_of(request, |table| table.depart(request)));
     }
+}
+
+/// A connection has closed, perhaps before the server sent the reply that tells the client of its grant: the server closes some connections
+/// only at the end of a turn of its event loop, for example those of a deleted user. `is_lost` says whether the reply was not sent. If so,
+/// this function takes the grant back. Returns whether work may be due.
+pub(crate) fn closed<A: Environment>(env: &mut A, client: u64, is_lost: impl FnOnce() -> bool) -> bool {
+    let sent = env.table(|table| table.take_sent(Some(client)));
+    let lost = !sent.is_empty() && is_lost();
+    env.table(|table| {
+        for request in &sent {
+            table.with_table_of(*request, |table| {
+                if lost {
+                    table.depart(*request);
+                }
+                table.forget(*request);
+            });
+        }
+        table.connections.close(client) || !sent.is_empty()
+    })
+}
+
+/// The server has sent the replies of this turn of its event loop, so the clients that were told of their grants know of them. Returns
+/// whether there were any such clients.
+pub(crate) fn turn_sent<A: Environment>(env: &mut A) -> bool {
+    env.table(|table| {
+        let sent = table.take_sent(None);
+        for request in &sent {
+            table.with_table_of(*request, |table| table.forget(*request));
+        }
+        !sent.is_empty()
+    })
 }

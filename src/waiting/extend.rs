@@ -84,7 +84,10 @@ fn set<S: LockAccess>(lock: &mut S, Got { fence, holds, .. }: Got, until: Deadli
     if !lock.idle() {
         // An owner that extends its grant knows that it holds the lock. So one hold must stay, even if all clients of this owner that have
         // not been told of their holds yet go away.
-        lock.here(|table, at| table.share_one_hold(at, fence, holds));
+        lock.here(|table, at| {
+            table.share_one_hold(at, fence, holds);
+            table.shorten_answers(at, fence, until);
+        });
     }
     lease_moved(lock, fence, until, now);
     lock.note(LockEvent::Extended);

@@ -7,14 +7,15 @@ use super::grant::grant_to_waiter;
 use super::lock_set::LocksAccess;
 use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
-use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
+use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError};
 
 /// Several clients may wait under the name of an owner that already holds the lock. When these waiters re-enter one after another, one step
 /// passes over at most this many that can't re-enter yet. The waiters behind them wait until one of the waiters that were passed over is
 /// served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
-/// Ends the grant with this fence, for the reason `why`. In the same step, grants the lock to the next waiters that now fit.
+/// Ends the only grant, for the reason `why`. In the same step, grants the lock to the next waiters that now fit. (`end` and `grant_heads`
+/// together do the same, with an effect and a change of the key more.)
 #[inline(always)]
 pub(super) fn hand_over<S: LockAccess>(
     lock: &mut S,
@@ -22,10 +23,6 @@ pub(super) fn hand_over<S: LockAccess>(
     why: LockEvent,
     now: impl FnOnce() -> Now,
 ) {
-    if lock.value().is_some_and(|value| !value.is_one()) {
-        hand_over_room(lock, fence, why, now);
-        return;
-    }
     lock.note(why);
     if !lock.idle() {
         forget(lock, fence, why);
@@ -36,45 +33,20 @@ pub(super) fn hand_over<S: LockAccess>(
     lock.free();
 }
 
-/// Ends one of several grants, and grants the lock to the next waiters that now fit. This function is not inlined, so that a lock with one
-/// grant does not pay for it.
-#[inline(never)]
-fn hand_over_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
-    end_one(lock, fence, why);
-    if !lock.idle() {
-        grant_heads(lock, false, now());
-    }
-}
-
-/// Ends one of several grants. The caller has to grant the lock to the next waiters that now fit.
-fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
-    lock.end(fence, why);
-    if !lock.idle() {
-        forget(lock, fence, why);
-    }
-}
-
-/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, this function serves no waiters, because the step
-/// may end more grants first.
-pub(super) fn end_with_others<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: Now) {
-    match lock.value().is_some_and(Value::is_one) {
-        true => hand_over(lock, fence, why, || now),
-        false => end_one(lock, fence, why),
-    }
-}
-
-/// Ends all grants. In the same step, the lock goes to the next waiters, or becomes free.
-pub(super) fn hand_over_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl FnOnce() -> Now) {
-    let until = lock.deadline();
-    let fences = |value: &Value| value.all(until).map(|held| held.grant.fence()).collect::<Vec<_>>();
-    let fences = lock.value().map(fences).unwrap_or_default();
+/// Ends these grants, which are all grants of the lock or some of them, and serves no waiters. The caller has to grant the lock to the next
+/// waiters that now fit, when the step has ended all that it ends: it must not end a grant that it has made.
+pub(super) fn end<S: LockAccess>(lock: &mut S, fences: &[Fence], why: LockEvent) {
+    let is_all = lock.value().is_some_and(|value| value.count() == fences.len());
     for fence in fences {
-        lock.note(why);
+        match is_all {
+            true => lock.note(why),
+            false => lock.end(*fence, why),
+        }
         if !lock.idle() {
-            forget(lock, fence, why);
+            forget(lock, *fence, why);
         }
     }
-    if lock.idle() || !grant_heads(lock, true, now()) {
+    if is_all {
         lock.free();
     }
 }

@@ -58,7 +58,7 @@ pub(crate) use access::{
 pub(crate) use acquire::{Grants, acquire};
 pub(crate) use budget::{Budget, CHANGE};
 pub(crate) use confirm::confirm;
-pub(crate) use departures::{finished, tell};
+pub(crate) use departures::{closed, finished, tell, turn_sent};
 pub(crate) use detect::{Cycle, Holder, Link, holders};
 pub(crate) use extend::{ExtendRequest, extend};
 pub(crate) use grace::{Grace, GraceLength, Moment};
@@ -69,7 +69,7 @@ pub(crate) use longest_held::longest_held;
 pub(crate) use rate_limit::RateLimit;
 pub(crate) use release::{ReleaseRequest, break_, release};
 pub(crate) use run_due::{run_due, send_due};
-pub(crate) use sessions::{outlives, outliving};
+pub(crate) use sessions::{outlives, shown};
 pub(crate) use settle::settle;
 pub(crate) use table::{
     Answer, Channel, Confirm, LockId, LockRef, LongWaits, Message, MessageKind, Page, RequestId,

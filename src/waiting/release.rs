@@ -1,10 +1,11 @@
 //! Releases locks, and ends grants for `LOCK.BREAK`.
 
 use super::access::{LockAccess, LockEvent};
-use super::hand_over::{end_with_others, grant_heads, hand_over, hand_over_all};
+use super::hand_over::{end, hand_over};
 use super::lock_set::LocksAccess;
 use super::sessions;
-use super::settle::{end_lapsed, settle, settle_own};
+use super::settle::{settle_around, settle_own};
+use super::table::{LockRef, WaitTable};
 use crate::lock::{self, Fence, Grant, GrantChange, NotHeld, Now, Owner, Released, Value};
 
 #[derive(Clone, Copy, Debug)]
@@ -41,35 +42,47 @@ fn release_one<S: LockAccess>(
     let grant = grant.ok_or_else(|| NotHeld::without_grant(lock.value().is_some()))?;
     let fence = grant.fence();
     let released = lock::decide_release(grant, given.fence, given.all)?;
-    if released == Released::Ended && lock.value().is_some_and(Value::is_one) && lock.idle() {
+    let is_one = lock.value().is_some_and(Value::is_one);
+    if released == Released::Ended && is_one && lock.idle() {
         // Most releases take this fast path.
         lock.note(LockEvent::Released);
         lock.free();
         return Ok(0);
     }
+    if !is_one || has_over(lock) {
+        return release_among(lock, given, now());
+    }
     Ok(apply(lock, fence, released, |lock| hand_over(lock, fence, LockEvent::Released, now)))
 }
 
-/// Releases one of several grants. Lapsed grants of others end first, but waiters are served only after the release. Otherwise another
-/// client that waits under the same owner's name could first re-enter the grant, and this release would then release that client's hold.
+/// Whether holds of the lock have to be taken back, or grants have to be ended, because a client has gone away.
+fn has_over<S: LockAccess>(lock: &mut S) -> bool {
+    let is_over = |table: &mut WaitTable<_>, at: LockRef<'_>| {
+        table.locks.lock(at).has_undeliverable() || table.has_session_over(at)
+    };
+    !lock.idle() && lock.here(is_over)
+}
+
+/// Releases a grant that is one of several, or that has holds or a session of a client that has gone away. What is over ends first, but
+/// waiters are served only after the release. Otherwise another client that waits under the same owner's name could first get or re-enter
+/// the grant, and this release would then release that client's hold.
 #[inline(never)]
 fn release_among<S: LockAccess>(
     lock: &mut S,
     ReleaseRequest { owner, fence, all }: ReleaseRequest<'_>,
     now: Now,
 ) -> Result<u32, NotHeld> {
-    end_lapsed(lock, now);
-    let holds = settle_own(lock, owner, now);
-    let grant = lock.value().and_then(|value| value.grant_of(owner)).filter(|_| holds);
-    let grant = grant.ok_or_else(|| NotHeld::without_grant(lock.value().is_some()));
-    let released = grant.and_then(|grant| Ok((grant.fence(), lock::decide_release(grant, fence, all)?)));
-    let end = |lock: &mut S, fence| end_with_others(lock, fence, LockEvent::Released, now);
-    let left = released.map(|(fence, released)| apply(lock, fence, released, |lock| end(lock, fence)));
-    // If the budget is used up, `settle` has served no waiters, so this code grants the lock to the waiters that now fit. But if grants
-    // that are over are left (`settle` returns `false`), the lock still counts as taken.
-    if settle(lock, now) && left == Ok(0) {
-        grant_heads(lock, false, now);
-    }
+    let mut left = Err(NotHeld::without_grant(false));
+    let release = |lock: &mut S, is_settled: bool| {
+        let held = is_settled || settle_own(lock, owner, now);
+        let grant = lock.value().and_then(|value| value.grant_of(owner)).filter(|_| held);
+        let grant = grant.ok_or_else(|| NotHeld::without_grant(lock.value().is_some()));
+        let released = grant.and_then(|grant| Ok((grant.fence(), lock::decide_release(grant, fence, all)?)));
+        let finish = |lock: &mut S, fence| end(lock, &[fence], LockEvent::Released);
+        left = released.map(|(fence, released)| apply(lock, fence, released, |lock| finish(lock, fence)));
+        left == Ok(0)
+    };
+    settle_around(lock, now, release);
     left
 }
 
@@ -94,27 +107,28 @@ fn apply<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end: imp
 
 /// Ends the grant with this fence, or all grants, whoever holds them. Returns the ended grants.
 pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl Fn() -> Now) -> Vec<Grant> {
-    match lock.value().map(Value::is_one) {
-        // Lapsed grants end first, so that they do not count as broken: their owners have already lost them.
-        Some(false) => _ = settle(lock, now()),
-        None => revive(lock, &now),
-        Some(true) => (),
+    if lock.value().is_none() {
+        revive(lock, &now);
+        if lock.value().is_none() {
+            return Vec::new();
+        }
     }
-    let until = lock.deadline();
-    let Some(value) = lock.value() else { return Vec::new() };
-    let meant = |grant: &&Grant| fence.is_none_or(|fence| grant.fence().get() == fence);
-    let broken: Vec<Grant> = value.all(until).map(|held| held.grant).filter(meant).cloned().collect();
-    match broken.as_slice() {
-        [] => (),
-        [grant] => hand_over(lock, grant.fence(), LockEvent::Broken, now),
-        _ => hand_over_all(lock, LockEvent::Broken, now),
-    }
+    let mut broken = Vec::new();
+    // What is over ends first, so that it does not count as broken: the owners have already lost it.
+    settle_around(lock, now(), |lock, _| {
+        let until = lock.deadline();
+        let meant = |grant: &&Grant| fence.is_none_or(|fence| grant.fence().get() == fence);
+        let held = lock.value().into_iter().flat_map(|value| value.all(until));
+        broken.extend(held.map(|held| held.grant).filter(meant).cloned());
+        let fences: Vec<Fence> = broken.iter().map(Grant::fence).collect();
+        end(lock, &fences, LockEvent::Broken);
+        !fences.is_empty()
+    });
     broken
 }
 
 /// If a lock seems to be free because its key expired during a freeze, restores the grants whose sessions outlive the freeze (see
-/// `sessions::outlives`). Serves no waiters, because the command could then end the grant that a waiter has just got. A timer serves the
-/// waiters later.
+/// `sessions::outlives`). Serves no waiters: if no grant comes back, the command changes nothing, and a timer serves the waiters.
 #[inline(always)]
 fn revive<S: LockAccess>(lock: &mut S, now: impl Fn() -> Now) {
     if !lock.idle() {

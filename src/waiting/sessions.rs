@@ -112,9 +112,37 @@ pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now)
     until.is_some()
 }
 
-/// Returns the grants that still hold a lock although their leases have ended, because their sessions outlive a freeze. This is for
-/// commands that only read. They may come before the step that gives these grants back (`revive`) or renews their leases (`renew_overdue`).
-pub(crate) fn outliving<A: Environment>(
+/// Returns how many grants hold a lock, and at most `most` of them, the oldest first, for commands that only read. Each grant has the lease
+/// that its holder can rely on: without a renewal that replicas have not confirmed. Grants whose leases have ended count, too, if their
+/// sessions outlive a freeze: the command may come before the step that gives these grants back (`revive`) or renews their leases
+/// (`renew_overdue`).
+pub(crate) fn shown<A: Environment>(
+    env: &mut A,
+    at: LockRef<'_>,
+    value: Option<&Value>,
+    until: Deadline,
+    now: Now,
+    most: usize,
+) -> (usize, Vec<Holder>) {
+    let mut holders = outliving(env, at, value, until, now);
+    let mut count = holders.len();
+    env.table(|table| {
+        let alive = value.into_iter().flat_map(|value| value.alive(until, now.millis()));
+        let entry = table.locks.lock(at);
+        for (number, held) in alive.filter_map(|held| entry.confirmed(held, now.millis())).enumerate() {
+            count += 1;
+            if number < most {
+                holders.push(Holder { grant: held.grant.clone(), deadline: held.deadline });
+            }
+        }
+    });
+    holders.sort_by_key(|holder| holder.grant.fence());
+    holders.truncate(most);
+    (count, holders)
+}
+
+/// Returns the grants that still hold a lock although their leases have ended, because their sessions outlive a freeze.
+fn outliving<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
     value: Option<&Value>,

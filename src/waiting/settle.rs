@@ -2,7 +2,7 @@
 
 use super::access::{LockAccess, LockEvent};
 use super::budget::{CHANGE, END, LOOKUP, MOST_ENDED, scan};
-use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
+use super::hand_over::{check_upgrade, end, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
 use super::sessions;
 use super::table::{AT_A_TIME, LockEntry, MessageKind, Moved, Session};
@@ -30,8 +30,8 @@ pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 #[inline(always)]
 pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
     let is_settled = settle(lock, now);
-    if !is_settled {
-        settle_own(lock, owner, now);
+    if !is_settled && !settle_own(lock, owner, now) && lock.value().is_none() {
+        grant_heads(lock, false, now);
     }
     is_settled
 }
@@ -39,11 +39,32 @@ pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
 /// Settles a lock that has an entry in the table. This function is not inlined, so that a lock without an entry pays only for the check.
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
+    settle_around(lock, now, |_, _| false)
+}
+
+/// Settles a lock in a step that ends grants itself, by `body`. First ends what is over, then runs `body`, and only then serves waiters:
+/// otherwise `body` could end a grant that a waiter has just got. `body` gets whether everything that is over has been removed, and returns
+/// whether it has ended a grant. Returns what `settle` returns.
+pub(super) fn settle_around<S: LockAccess>(
+    lock: &mut S,
+    now: Now,
+    body: impl FnOnce(&mut S, bool) -> bool,
+) -> bool {
+    if lock.idle() {
+        let all = end_lapsed(lock, now);
+        body(lock, all);
+        return all;
+    }
     if !lock.pay(0) {
         if lock.here(|table, at| table.locks.look_by(at, 0) && table.locks.lock(at).has_expired()) {
             sessions::revive(lock, now);
         }
-        return !has_ended_grants(lock, now);
+        let has_ended = body(lock, false);
+        let all = !has_ended_grants(lock, now);
+        if has_ended && all {
+            grant_heads(lock, false, now);
+        }
+        return all;
     }
     let due = lock.here(|table, at| table.locks.take_up(at, now.millis()));
     if due.expired {
@@ -52,11 +73,12 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let mut all = end_lapsed(lock, now);
     let mut must_go_on = due.records && !end_missing(lock);
     if due.undeliverable {
-        all &= take_back_all(lock, now);
+        all &= take_back_all(lock);
     }
     if due.session {
         all &= settle_sessions(lock, due.sessions, now);
     }
+    body(lock, all);
     must_go_on |= !reenter_all(lock, due.recheck, now);
     if must_go_on || !all {
         lock.here(|table, at| table.locks.recheck_by(at, 0));
@@ -82,7 +104,8 @@ fn has_ended_grants<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         || lock.here(|table, at| table.locks.lock(at).has_undeliverable() || table.has_session_over(at))
 }
 
-/// Brings the grant of one owner up to date, and nothing else of the lock. Returns whether the owner then holds the lock.
+/// Brings the grant of one owner up to date, and nothing else of the lock. Serves no waiters. Returns whether the owner then holds the
+/// lock.
 #[cold]
 #[inline(never)]
 pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
@@ -90,7 +113,7 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     let Some(fence) = fence_of(lock) else { return false };
     if !lock.idle() {
         if let Some(holds) = lock.change(|entry| entry.take_undeliverable_of(fence)).flatten() {
-            take_back(lock, fence, holds, now);
+            take_back(lock, fence, holds);
         }
         if let Some(session) = lock.here(|table, at| table.session(at, fence)) {
             settle_session(lock, session, now);
@@ -99,7 +122,7 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     let is_over = lock.with_fence(fence).is_some_and(|held| held.deadline < Deadline::At(now.millis()));
     let is_one = lock.value().is_none_or(Value::is_one);
     if is_over && !is_one && !sessions::renew_overdue(lock, fence, now) {
-        end_with_others(lock, fence, LockEvent::Lapsed, now);
+        end(lock, &[fence], LockEvent::Lapsed);
     }
     fence_of(lock) == Some(fence)
 }
@@ -185,9 +208,9 @@ fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
 
 /// Takes back one hold for each waiter that went away before it was told of its grant. Returns whether this step has taken back all such
 /// holds.
-fn take_back_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
+fn take_back_all<S: LockAccess>(lock: &mut S) -> bool {
     while let Some((fence, holds)) = lock.change(LockEntry::take_undeliverable).flatten() {
-        take_back(lock, fence, holds, now);
+        take_back(lock, fence, holds);
         if !lock.pay(CHANGE) {
             return !lock.entry(|entry| entry.has_undeliverable());
         }
@@ -195,12 +218,12 @@ fn take_back_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     true
 }
 
-fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
+fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32) {
     let Some(held) = lock.with_fence(fence) else { return };
     let until = held.deadline;
     match lock::take_back(held.grant, holds) {
         Released::Kept { holds } => lock.update(fence, GrantChange::holds(holds), until),
-        Released::Ended => end_with_others(lock, fence, LockEvent::TakenBack, now),
+        Released::Ended => end(lock, &[fence], LockEvent::TakenBack),
     }
 }
 
@@ -255,7 +278,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
             }
             return false;
         }
-        end_with_others(lock, fence, LockEvent::SessionEnded, now);
+        end(lock, &[fence], LockEvent::SessionEnded);
     } else if let Some(moved) =
         lock.here(|table, at| table.sessions().take_unconfirmed_renewal(at, fence, now.millis()))
     {
@@ -292,7 +315,7 @@ fn undo_renewal<S: LockAccess>(lock: &mut S, session: Session, mut until: Deadli
     if until == moved.to {
         until = moved.from;
         if until < Deadline::At(now.millis()) {
-            end_with_others(lock, session.fence, LockEvent::Lapsed, now);
+            end(lock, &[session.fence], LockEvent::Lapsed);
             return;
         }
         lock.update(session.fence, GrantChange::NONE, until);

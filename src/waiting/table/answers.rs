@@ -91,8 +91,14 @@ impl<C: Copy> WaitTable<C> {
             Phase::Unconfirmed(_) => _ = self.end_unconfirmed(request),
             _ => (),
         }
+        let is_over = self.waiters.get(request).is_some_and(|waiter| self.is_over(&waiter.locks));
         let tell = |waiter: &mut Waiter<C>| {
-            let Phase::Answered(answer) = waiter.phase else { return None };
+            let Phase::Answered(mut answer) = waiter.phase else { return None };
+            if let Answer::Granted { until } = &mut answer
+                && is_over
+            {
+                *until = Deadline::At(0);
+            }
             waiter.phase = Phase::Told(answer);
             let channel = waiter.channel().cloned();
             let Waiter { locks, ask, client_id, confirm, .. } = waiter;
@@ -109,5 +115,21 @@ impl<C: Copy> WaitTable<C> {
             }
         }
         Some(told)
+    }
+
+    /// The server is done with a blocked client. If the client was told of its grant, it is known only at the end of this turn of the event
+    /// loop whether the reply was sent. Otherwise, drops what the table has of this client.
+    pub(crate) fn freed(&mut self, request: RequestId) {
+        match self.with_table_of(request, |table| table.waiters.told_client(request)) {
+            Some((client, _)) => self.sent.push((client, request)),
+            None => self.with_table_of(request, |table| table.forget(request)),
+        }
+    }
+
+    /// Takes the requests of this client, or of all clients, out of the list of clients that have been told of their grants in this turn of
+    /// the event loop.
+    pub(crate) fn take_sent(&mut self, client: Option<u64>) -> Vec<RequestId> {
+        let is_meant = |sent: &mut (u64, RequestId)| client.is_none_or(|client| sent.0 == client);
+        self.sent.extract_if(.., is_meant).map(|(_, request)| request).collect()
     }
 }

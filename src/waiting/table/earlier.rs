@@ -37,6 +37,7 @@ impl<C: Copy> WaitTable<C> {
         self.waiters.last_request = table.waiters.last_request;
         self.outgoing = std::mem::take(&mut table.outgoing);
         self.earlier = std::mem::take(&mut table.earlier);
+        self.sent = std::mem::take(&mut table.sent);
         self.observers = std::mem::replace(&mut table.observers, Observers::new());
         self.observers.ungranted += table.waiters.queued() as u64;
         let earlier = Earlier { cursor: table.locks.entries.end(), table };

@@ -6,7 +6,7 @@ use super::outgoing::{Message, MessageKind, Notice};
 use super::queue::RequestId;
 use super::waiter::{Answer, Phase, RequestedLocks};
 use super::{AT_A_TIME, LockId, LockRef, WaitTable};
-use crate::lock::Fence;
+use crate::lock::{Deadline, Fence};
 
 impl<C: Copy> WaitTable<C> {
     /// Ends a wait without a grant: takes the waiter out of its queues, and moves it to the phase `next`. If the waiter is in no queue,
@@ -139,6 +139,9 @@ impl<C: Copy> WaitTable<C> {
         let at = id.to_ref();
         let recheck = self.locks.change(at, |entry| entry.recheck).unwrap_or_default();
         self.sessions().ended(id, &record);
+        for hold in record.pending.iter().filter(|hold| !hold.to_claim) {
+            self.shorten_answer(hold.request, Deadline::At(0));
+        }
         let mut was_to_claim = false;
         for hold in record.pending.iter().filter(|hold| hold.to_claim) {
             was_to_claim = true;
@@ -158,6 +161,22 @@ impl<C: Copy> WaitTable<C> {
             let Listener { owner, channel, .. } = *listener;
             self.outgoing.push_back(Notice::Message(Message { channel, kind: kind(record.fence), owner }));
         }
+    }
+
+    /// If a waiter is still to be told of its grant, it is told that its lease ends at `until` at the latest.
+    fn shorten_answer(&mut self, request: RequestId, until: Deadline) {
+        self.waits().edit(request, |waiter| {
+            if let Phase::Answered(Answer::Granted { until: told }) = &mut waiter.phase {
+                *told = until.min(*told);
+            }
+        });
+    }
+
+    /// The owner has set a new end for the lease of this grant. Waiters that are still to be told of the grant are told of no later end.
+    pub(crate) fn shorten_answers(&mut self, at: LockRef<'_>, fence: Fence, until: Deadline) {
+        let given: Vec<RequestId> =
+            self.locks.lock(at).grants.given(fence).map(|hold| hold.request).collect();
+        given.into_iter().for_each(|request| self.shorten_answer(request, until));
     }
 
     /// Drops what the table knows of at most `most` grants of a lock, and returns their number. `kind` is the message to the holders.

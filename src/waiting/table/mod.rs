@@ -95,6 +95,9 @@ pub(crate) struct WaitTable<C> {
     pub(crate) replication: Replication,
     earlier: Vec<Earlier<C>>,
     outgoing: VecDeque<Notice>,
+    /// The blocked clients that have been told of their grants in this turn of the event loop, and the numbers of their requests. The
+    /// server is done with these clients, but may still close their connections before it sends the replies.
+    sent: Vec<(u64, RequestId)>,
     observers: Observers,
 }
 
@@ -116,6 +119,7 @@ impl<C: Copy> WaitTable<C> {
             replication: Replication::new(),
             earlier: Vec::new(),
             outgoing: VecDeque::new(),
+            sent: Vec::new(),
             observers: Observers::new(),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::WaitTable;
 use super::lock_id::{LockId, LockRef};
 use super::queue::RequestId;
-use super::waiter::{Phase, Session, Waiter};
+use super::waiter::{Phase, RequestedLocks, Session, Waiter};
 use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, SlotRequest};
 
 /// A waiter that is ahead of another waiter in a queue.
@@ -105,6 +105,22 @@ impl<C: Copy> WaitTable<C> {
     /// Returns the address for messages to the holder of the grant with this fence, if there is one.
     pub(crate) fn address(&self, at: LockRef<'_>, fence: Fence) -> Option<Arc<[u8]>> {
         self.locks.lock(at).grants.address(fence).cloned()
+    }
+
+    /// Whether one of these grants ends with the next look at its lock, because the connection that kept it alive has closed.
+    pub(crate) fn is_over(&self, locks: &RequestedLocks) -> bool {
+        let is_over = |at: LockRef<'_>, fence: Fence| {
+            self.session(at, fence).is_some_and(|session| session.over) && !self.has_successor(at, fence)
+        };
+        locks.all().iter().any(|lock| lock.fence().is_some_and(|fence| is_over(lock.id.to_ref(), fence)))
+    }
+
+    /// Whether something other than the module may have changed these locks, and the module has not compared their entries with their keys
+    /// since.
+    pub(crate) fn may_be_changed(&self, locks: &RequestedLocks) -> bool {
+        let is_touched =
+            |at: LockRef<'_>| self.locks.lock(at).recheck || self.locks.sweeps.is_touched_since(at.db, 0);
+        locks.names().any(is_touched)
     }
 
     /// Whether a connection that kept a grant of this lock alive has closed.

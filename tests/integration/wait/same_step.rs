@@ -84,6 +84,58 @@ fn sent_away_with_an_error_after_it_got_the_lock() {
     }
 }
 
+/// The server closes the connections of a deleted user only at the end of its turn. Until then, it counts them as open.
+#[test]
+fn its_user_is_deleted_when_it_gets_the_lock() {
+    for options in OPTIONS {
+        for deleted_first in [false, true] {
+            let (server, mut client) = Server::held();
+            client.ask::<()>("ACL SETUSER guest on nopass ~* &* +@all");
+            let mut guest = server.client();
+            guest.ask::<()>("AUTH guest x");
+            let bob = Waiter::of(&server, guest, "k", &format!("OWNER bob PX 60000 {options}"));
+            let mut carol = Waiter::new(&server, "k", "OWNER carol PX 60000");
+            let mut lines = ["LOCK.RELEASE k alice", "ACL DELUSER guest"];
+            if deleted_first {
+                lines.reverse();
+            }
+            transaction(&mut client, &lines);
+            assert_eq!(carol.granted().owner, "carol", "{options}, deleted first: {deleted_first}");
+            carol_has(&mut client, options);
+            drop(bob);
+        }
+    }
+}
+
+#[track_caller]
+fn carol_has(client: &mut Client, what: &str) {
+    let holder = client.holder("k").unwrap();
+    assert_eq!((&holder.owner[..], holder.holds, blocked_clients(client)), ("carol", 1, 0), "{what}");
+}
+
+/// A grant that ends before its waiter is told of it: the waiter is told a lease of 0.
+#[test]
+fn it_is_told_that_its_lease_is_over() {
+    for options in ["", "SESSION"] {
+        for line in [
+            "LOCK.RELEASE k bob",
+            "LOCK.BREAK k",
+            "DEL k",
+            "FLUSHDB ASYNC",
+            "RENAME k r",
+            "MOVE k 1",
+            "SWAPDB 0 1",
+            "PEXPIRE k 0",
+        ] {
+            let (server, mut client) = Server::held();
+            let mut bob = Waiter::new(&server, "k", &format!("OWNER bob PX 60000 {options}"));
+            transaction(&mut client, &["LOCK.RELEASE k alice", line]);
+            assert_eq!(bob.granted().lease, 0, "{line}, {options}");
+            assert_eq!(client.holder("k"), None, "{line}, {options}");
+        }
+    }
+}
+
 /// It has the lock, so it is told so, once: not that its time is up.
 #[test]
 fn sent_away_as_timed_out_after_it_got_the_lock() {

@@ -55,7 +55,7 @@ impl Reference {
         };
         // If all grants have lapsed, the server deletes the key.
         if self.holders.iter().all(over) {
-            self.holders.clear();
+            self.end_grants(|_| true);
         }
         let Some(holder) = self.holders.iter().find(|holder| holder.fence == grant).copied() else {
             return;
@@ -73,6 +73,7 @@ impl Reference {
     }
 
     fn keep_alive_from(&mut self, conn: Conn, lease: Millis, grant: u64, renew_at: Millis) {
+        self.orphans.retain(|orphan| *orphan != grant);
         if let Some(holder) = self.grant_mut(grant) {
             holder.session = Some(Session { conn, lease, renew_at });
             holder.kept_for = holder.kept_for.max(lease);
@@ -105,18 +106,23 @@ impl Reference {
     pub(crate) fn close(&mut self, conn: Conn, now: Millis) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         let kept = |holder: &Holder| holder.session.is_some_and(|session| session.conn == conn);
-        self.holders.retain(|holder| !kept(holder) || holder.until >= now);
+        self.end_grants(|holder| kept(holder) && holder.until < now);
         self.leave(conn);
-        let heirs: Vec<u64> = self
-            .answered
-            .iter()
-            .filter(|other| other.told.is_some() && other.session.is_some())
-            .map(|other| other.grant)
-            .collect();
-        self.holders.retain(|holder| !kept(holder) || heirs.contains(&holder.fence));
         for holder in self.holders.iter_mut().filter(|holder| kept(holder)) {
             holder.session = None;
+            self.orphans.push(holder.fence);
         }
+        self.end_orphans();
+    }
+
+    /// Ends the grants whose sessions' connections have closed, and that nobody will keep alive.
+    fn end_orphans(&mut self) {
+        let heirs = self.answered.iter().filter(|other| other.told.is_some() && other.session.is_some());
+        let heirs: Vec<u64> = heirs.map(|other| other.grant).collect();
+        let over: Vec<u64> = self.orphans.extract_if(.., |fence| !heirs.contains(fence)).collect();
+        let ends = |holder: &Holder| over.contains(&holder.fence);
+        self.unseen.extend(self.holders.iter().filter(|holder| ends(holder)));
+        self.end_grants(ends);
     }
 
     /// Sends a waiting client away without an answer.
@@ -130,14 +136,16 @@ impl Reference {
         let Some(place) = self.answered.iter().position(|answered| answered.conn == conn) else { return };
         let gone = self.answered.remove(place);
         if gone.told.is_none() || !gone.own_hold {
-            return;
+            return self.end_orphans();
         }
         let successor =
             |other: &&mut Answered| other.told.is_some() && other.grant == gone.grant && !other.own_hold;
         if let Some(successor) = self.answered.iter_mut().skip(place).find(successor) {
             successor.own_hold = true;
-        } else if let Some(who) = self.grant_mut(gone.grant).map(|holder| holder.who) {
-            self.give_back(who, false);
+        } else if let Some(holder) = self.grant_mut(gone.grant).copied() {
+            self.unseen.extend((holder.holds == 1).then_some(holder));
+            self.give_back(holder.who, false);
         }
+        self.end_orphans();
     }
 }

@@ -1,6 +1,6 @@
 //! The commands of clients, in the reference.
 
-use super::{Answered, Outcome, Reference, Wish};
+use super::{Answered, Holder, Outcome, Reference, Wish};
 use crate::lock::Millis;
 use crate::waiting::tests::server::Conn;
 
@@ -46,11 +46,15 @@ impl Reference {
     }
 
     pub(crate) fn release(&mut self, who: usize, all: bool, now: Millis) -> Option<u32> {
-        let several = self.holders.len() > 1 && self.holders.iter().any(|holder| holder.until >= now);
+        let known: Vec<Holder> = self.holders.iter().chain(&self.unseen).copied().collect();
+        let is_there = known.iter().any(|holder| holder.until >= now);
+        let is_own = matches!(known.as_slice(), [holder] if holder.who == who && !self.unseen.is_empty());
         self.lapse(now);
+        // If the key has expired, only the grants that come back count.
+        let several = if is_there { known.len() } else { self.holders.len() } > 1;
         let left = self.give_back(who, all);
-        // If there are several grants, every command ends lapsed grants.
-        if several || left == Some(0) {
+        // If there are several grants, every command ends those that are over.
+        if several || is_there && is_own || left == Some(0) {
             self.serve(now);
         }
         left
@@ -60,16 +64,20 @@ impl Reference {
         let holder = self.holder_mut(who)?;
         holder.holds = if all { 0 } else { holder.holds - 1 };
         let left = holder.holds;
-        self.holders.retain(|holder| holder.holds > 0);
+        self.end_grants(|holder| holder.holds == 0);
         Some(left)
     }
 
     /// Ends the grant with this fence, or all grants. Returns how many grants have ended.
     pub(crate) fn end(&mut self, fence: Option<u64>, now: Millis) -> usize {
         let before = self.holders.len();
-        self.holders.retain(|holder| fence.is_some_and(|fence| holder.fence != fence));
-        self.serve(now);
-        before - self.holders.len().min(before)
+        let is_there = self.holders.iter().chain(&self.unseen).any(|holder| holder.until >= now);
+        self.end_grants(|holder| fence.is_none_or(|fence| holder.fence == fence));
+        let ended = before - self.holders.len();
+        if is_there {
+            self.serve(now);
+        }
+        ended
     }
 
     pub(crate) fn extend(&mut self, who: usize, lease: Millis, now: Millis) -> Option<Millis> {
@@ -80,6 +88,10 @@ impl Reference {
         let extends = until >= now;
         if extends {
             holder.until = until;
+            for answered in self.answered.iter_mut().filter(|answered| answered.grant == fence) {
+                answered.told.iter_mut().for_each(|told| told.1 = told.1.min(until));
+            }
+            let Some(holder) = self.holder_mut(who) else { return None };
             let holds = holder.holds as usize;
             let own = |answered: &&mut Answered| answered.grant == fence && answered.own_hold;
             let untold = self.answered.iter_mut().filter(own).count();

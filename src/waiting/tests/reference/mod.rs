@@ -93,6 +93,12 @@ pub(super) struct Reference {
     /// The grant whose owner waits for an upgrade, ahead of the queue.
     pub(super) upgrader: Option<u64>,
     pub(super) answered: Vec<Answered>,
+    /// The grants that have ended because clients have gone away, until a command or due work looks at the lock. Meanwhile, nobody is
+    /// served.
+    pub(super) unseen: Vec<Holder>,
+    /// The grants whose sessions' connections have closed, and that go on only because clients that are still to be told will keep them
+    /// alive.
+    pub(super) orphans: Vec<u64>,
     /// The last fence.
     pub(super) fence: u64,
     pub(super) max_hold: Option<Millis>,
@@ -109,6 +115,16 @@ impl Reference {
 
     pub(crate) fn holder_mut(&mut self, who: usize) -> Option<&mut Holder> {
         self.holders.iter_mut().find(|holder| holder.who == who)
+    }
+
+    /// Ends the grants for which `ends` is true. Clients that are still to be told of them are told that the lease has ended.
+    pub(super) fn end_grants(&mut self, mut ends: impl FnMut(&Holder) -> bool) {
+        for holder in self.holders.extract_if(.., |holder| ends(holder)) {
+            for answered in self.answered.iter_mut().filter(|answered| answered.grant == holder.fence) {
+                let lease_of = |told: &mut (u32, Millis, Option<u32>)| (told.1, answered.latest) = (0, None);
+                answered.told.iter_mut().for_each(lease_of);
+            }
+        }
     }
 
     fn grant_mut(&mut self, fence: u64) -> Option<&mut Holder> {
@@ -144,6 +160,7 @@ impl Reference {
 
     /// Grants the lock to the next waiters that fit, and lets the holders' own waiters re-enter.
     fn serve(&mut self, now: Millis) {
+        self.unseen.clear();
         for holder in self.holders.clone() {
             self.serve_own(holder.who, now);
         }

@@ -62,7 +62,7 @@ impl Reference {
             match session {
                 _ if holder.until >= now => {}
                 Some(session) => self.holders[place].until = holder.longest(session.lease, now),
-                None => _ = self.holders.remove(place),
+                None => self.end_grants(|other| other.fence == holder.fence),
             }
         }
     }
@@ -82,7 +82,7 @@ impl Reference {
 
     /// Overwrites the key with another type, and then deletes it.
     pub(crate) fn overwrite(&mut self, now: Millis) {
-        self.holders.clear();
+        self.end_grants(|_| true);
         self.last_run = now;
         for (conn, wish, _) in std::mem::take(&mut self.waiting) {
             self.answer(conn, wish, None, None, false, now);
@@ -91,7 +91,7 @@ impl Reference {
 
     /// Replaces this lock by another lock, which has no session.
     pub(crate) fn replace(&mut self, who: usize, lease: Millis, now: Millis) {
-        self.holders.clear();
+        self.end_grants(|_| true);
         self.grant(
             Wish {
                 who,

@@ -11,11 +11,14 @@ pub(super) struct Connection {
     pub(super) id: u64,
     /// Whether the client is gone. The server finds this out one turn of its event loop later.
     pub(super) vanished: bool,
+    /// Whether the server closes the connection at the end of this turn, for example because its user was deleted. Until then, the
+    /// connection counts as open, but nothing is sent on it.
+    pub(super) doomed: bool,
 }
 
 impl Connection {
     pub(super) fn new(id: u64) -> Self {
-        Self { id, vanished: false }
+        Self { id, vanished: false, doomed: false }
     }
 }
 
@@ -70,19 +73,30 @@ impl Turn<'_> {
     /// Frees a client: afterwards the server has forgotten the client.
     fn free(&mut self, request: RequestId) {
         let Some(blocked) = self.server.blocked.remove(&request) else { return };
-        let open = self.server.conns.iter().any(|conn| conn.id == blocked.id);
-        let arrives = open && !(blocked.gone && blocked.unblocked && self.rules.keeps_answers);
+        let conn = self.server.conns.iter().find(|conn| conn.id == blocked.id);
+        let (open, sends) = (conn.is_some(), conn.is_some_and(|conn| !conn.doomed));
+        let arrives = sends && !(blocked.gone && blocked.unblocked && self.rules.keeps_answers);
         self.server.told.extend(blocked.answer.filter(|_| arrives).map(|reply| (blocked.conn, reply)));
         // A real server knows no more than this about a client that is gone.
         let keeps_answers = self.rules.keeps_answers;
         waiting::finished(self, request, blocked.gone, |_, unblocked| open && !(unblocked && keeps_answers));
-        self.server.table.with_table_of(request, |table| table.forget(request));
+        self.server.table.freed(request);
     }
 
     fn free_done(&mut self) {
         while let Some((&request, _)) = self.server.blocked.iter().find(|(_, blocked)| blocked.done) {
             self.free(request);
         }
+    }
+
+    /// Ends a turn of the event loop: the server sends its replies, and closes the connections that it had to close.
+    fn end_turn(&mut self) {
+        for conn in 0..self.server.conns.len() as Conn {
+            if self.server.is_doomed(conn) {
+                self.server.close(self.rules, self.now, conn);
+            }
+        }
+        waiting::turn_sent(self);
     }
 }
 
@@ -101,6 +115,7 @@ impl Server {
         if !rules.late {
             turn.free_done();
         }
+        turn.end_turn();
         self.take_told()
     }
 
@@ -111,12 +126,15 @@ impl Server {
         if !rules.late {
             turn.free_done();
         }
+        turn.end_turn();
         self.take_told()
     }
 
     /// Frees the clients that the server is done with. Returns their answers.
     pub(crate) fn free_done(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
-        self.turn(rules, now).free_done();
+        let mut turn = self.turn(rules, now);
+        turn.free_done();
+        turn.end_turn();
         self.take_told()
     }
 
@@ -133,12 +151,21 @@ impl Server {
         self.conns[usize::from(conn)].vanished
     }
 
+    /// The server has to close a connection, and will do so at the end of this turn.
+    pub(crate) fn doom(&mut self, conn: Conn) {
+        self.conns[usize::from(conn)].doomed = true;
+    }
+
+    pub(crate) fn is_doomed(&self, conn: Conn) -> bool {
+        self.conns[usize::from(conn)].doomed
+    }
+
     /// A connection closes, and another connection takes its place.
     pub(crate) fn close(&mut self, rules: Rules, now: Millis, conn: Conn) {
         let request = self.ticket_of(conn);
         let old = std::mem::replace(&mut self.conns[usize::from(conn)], Connection::new(self.next_id));
         self.next_id += 1;
-        self.table.connections.close(old.id);
+        waiting::closed(&mut self.turn(rules, now), old.id, || true);
         if let Some(request) = request {
             self.send_away(rules, now, request);
         }
@@ -180,6 +207,9 @@ impl Server {
             if !rules.late {
                 self.turn(rules, now).free(request);
             }
+        }
+        if !self.is_doomed(conn) {
+            waiting::turn_sent(&mut self.turn(rules, now));
         }
         self.take_told()
     }

@@ -25,14 +25,13 @@ impl Server {
 
     /// Returns the grants that `LOCK.INFO` shows, and the ends of their leases.
     pub(crate) fn shown(&mut self, rules: Rules, now: Millis) -> Vec<(Fence, Deadline)> {
-        let confirmed = self.confirmed(now).into_iter();
-        let mut shown: Vec<_> = confirmed.map(|held| (held.grant.fence(), held.deadline)).collect();
-        let lock = self.locks[0].clone();
+        let lock = self.locks[0].clone().filter(|(_, until)| Deadline::At(now) <= *until);
         let (value, until) =
             lock.as_ref().map_or((None, Deadline::Never), |(value, until)| (Some(value), *until));
-        let outliving = waiting::outliving(&mut self.turn(rules, now), AT, value, until, time(now));
-        shown.extend(outliving.iter().map(|holder| (holder.grant.fence(), holder.deadline)));
-        shown
+        let (count, shown) =
+            waiting::shown(&mut self.turn(rules, now), AT, value, until, time(now), usize::MAX);
+        assert_eq!(count, shown.len());
+        shown.iter().map(|holder| (holder.grant.fence(), holder.deadline)).collect()
     }
 
     /// Returns the grants of a lock whose leases have not ended.
@@ -161,7 +160,7 @@ impl Server {
 
     /// Returns when the server has to do something by itself; 0 means now.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        let closes = self.conns.iter().any(|conn| conn.vanished);
+        let closes = self.conns.iter().any(|conn| conn.vanished || conn.doomed);
         let frees = self.blocked.values().any(|blocked| blocked.done);
         let mut acks = self.acks();
         acks.sort_unstable_by(|one, other| other.cmp(one));
