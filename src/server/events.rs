@@ -246,7 +246,7 @@ unsafe extern "C" fn looped<E: KeyspaceEvents>(
     subevent: u64,
     _data: *mut c_void,
 ) {
-    if subevent == u64::from(raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP) {
+    if subevent == raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP {
         // SAFETY: the server gave the context to this callback.
         let ctx = unsafe { Ctx::new(ctx) };
         guard(c"loop-event", || E::slept(&ctx));

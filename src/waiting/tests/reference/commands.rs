@@ -91,7 +91,7 @@ impl Reference {
             for answered in self.answered.iter_mut().filter(|answered| answered.grant == fence) {
                 answered.told.iter_mut().for_each(|told| told.1 = told.1.min(until));
             }
-            let Some(holder) = self.holder_mut(who) else { return None };
+            let holder = self.holder_mut(who)?;
             let holds = holder.holds as usize;
             let own = |answered: &&mut Answered| answered.grant == fence && answered.own_hold;
             let untold = self.answered.iter_mut().filter(own).count();

@@ -166,7 +166,13 @@ impl Server {
 
     /// Runs `LOCK.BREAK`. Returns how many grants have ended.
     pub(crate) fn break_(&mut self, rules: Rules, now: Millis, fence: Option<u64>) -> usize {
+        self.break_on(rules, now, 0, fence)
+    }
+
+    /// Runs `LOCK.BREAK` for the given lock.
+    pub(crate) fn break_on(&mut self, rules: Rules, now: Millis, lock: Lock, fence: Option<u64>) -> usize {
         let mut turn = self.turn(rules, now);
+        turn.lock = lock;
         turn.expire();
         waiting::break_(&mut turn, fence, || time(now)).len()
     }

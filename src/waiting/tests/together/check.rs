@@ -15,7 +15,7 @@ impl World {
     }
 
     /// Returns the clients in the queue of a lock, in order of arrival.
-    fn queue(&self, lock: Lock) -> Vec<Conn> {
+    pub(super) fn queue(&self, lock: Lock) -> Vec<Conn> {
         self.server.asks_of(lock).iter().map(|asked| self.conn(&asked.by)).collect()
     }
 

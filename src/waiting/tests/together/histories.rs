@@ -31,6 +31,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(conn, locks, lease)| Step::Extend(conn, locks, lease)),
         1 => conn.clone().prop_map(Step::Leave),
         1 => conn.clone().prop_map(Step::Close),
+        1 => conn.clone().prop_map(Step::Doom),
+        1 => (0..3usize).prop_map(Step::Break),
         1 => (conn, any::<bool>()).prop_map(|(conn, error)| Step::Unblock(conn, error)),
         8 => Just(Step::RunDue(true)),
         1 => Just(Step::RunDue(false)),
@@ -73,6 +75,11 @@ impl World {
     /// Changes a step so that this world can take it. Returns `None` if the world can't take it.
     fn fits(&self, step: Step) -> Option<Step> {
         match step {
+            Step::Ask(conn, _) | Step::Release(conn, _) | Step::Extend(conn, ..) | Step::Unblock(conn, _)
+                if self.server.is_doomed(conn) =>
+            {
+                None
+            }
             Step::Ask(conn, mut want) => {
                 let waits = self.waits[usize::from(conn)];
                 // A blocked client can't ask. A client with a place can ask only for the same locks.

@@ -9,7 +9,7 @@ mod worlds;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
-use crate::lock::{AcquireRequest, Fence, Got, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Deadline, Fence, Got, Millis, Owner, Room};
 use crate::waiting::{Channel, MessageKind, WaitOptions};
 
 /// The names of owners. Each client has its own name; if there are too few names, the last clients share the last name.
@@ -53,6 +53,10 @@ enum Step {
     /// A client sends `LOCK.LEAVE` for the first lock.
     Leave(Conn),
     Close(Conn),
+    /// The server has to close a connection, and will do so at the end of its turn.
+    Doom(Conn),
+    /// An operator ends all grants of a lock.
+    Break(Lock),
     /// An operator runs `CLIENT UNBLOCK`, with `ERROR` if true.
     Unblock(Conn, bool),
     /// The server does the work that is due, or refuses its writes.
@@ -102,7 +106,7 @@ struct World {
     slow: bool,
     /// Whether the server has refused a write, which the module will try again only after a while.
     refused: bool,
-    /// Whether a key was deleted or overwritten: clients may still be told of its grants.
+    /// Whether a key was deleted or overwritten, or its grants were broken: places may still be told of them.
     taken_away: bool,
     /// The request of each client that waits, blocked or with a place.
     waits: Vec<Option<Want>>,
@@ -151,7 +155,7 @@ impl World {
     fn take(&mut self, step: Step) {
         let before = self.clone();
         let (rules, now) = (self.rules(), self.now);
-        self.taken_away |= matches!(step, Step::Delete(_) | Step::Overwrite(_));
+        self.taken_away |= matches!(step, Step::Delete(_) | Step::Overwrite(_) | Step::Break(_));
         match step {
             Step::Ask(conn, want) => self.ask(conn, want),
             Step::Release(conn, locks) => {
@@ -185,6 +189,16 @@ impl World {
                 self.gone(conn);
                 self.server.close(rules, now, conn);
             }
+            Step::Doom(conn) => self.server.doom(conn),
+            Step::Break(lock) => {
+                self.server.break_on(rules, now, lock, None);
+                // Whoever left the queue in this step was granted the lock, and must still have it.
+                let left = before.queue(lock).into_iter().filter(|conn| !self.queue(lock).contains(conn));
+                let has = |conn: Conn| self.server.fence_of(lock, &self.owner(conn), now).is_some();
+                if left.filter(|conn| self.waits[usize::from(*conn)].is_some()).any(|conn| !has(conn)) {
+                    self.faults.insert(Fault::OverAtOnce);
+                }
+            }
             Step::Unblock(conn, error) => {
                 let told = self.server.unblock(rules, now, conn, error);
                 self.hear(told);
@@ -205,6 +219,11 @@ impl World {
                 self.server.overwrite_one(lock);
                 let told = self.server.run_due(rules, now, Writes::Taken);
                 self.hear(told);
+            }
+        }
+        for conn in (0..self.waits.len() as Conn).filter(|conn| before.server.is_doomed(*conn)) {
+            if !self.server.is_doomed(conn) {
+                self.gone(conn);
             }
         }
         self.read();
@@ -284,11 +303,15 @@ impl World {
 
     /// Notes that a client has been told of its grants.
     fn is_told(&mut self, Want { locks, once, .. }: Want, reply: &Reply) {
-        let all: &[Got] = match reply {
-            Reply::Granted { fence, holds, .. } => &[Got { fence: *fence, holds: *holds, slot: None }],
-            Reply::All(all, _) => all,
+        let (all, until): (&[Got], _) = match reply {
+            Reply::Granted { fence, holds, deadline, .. } => {
+                (&[Got { fence: *fence, holds: *holds, slot: None }], *deadline)
+            }
+            Reply::All(all, until) => (all, *until),
             _ => return,
         };
+        // The client is told if one of its grants has ended.
+        let ended = until < Deadline::At(self.now);
         if all.len() != locks.len() {
             self.faults.insert(Fault::NotAll);
         }
@@ -301,7 +324,7 @@ impl World {
             let held = self.server.holders_of(*lock, self.now);
             let its =
                 held.iter().any(|held| held.grant.fence() == got.fence && held.grant.holds() >= got.holds);
-            if !its && !self.taken_away && usize::from(self.owners) == self.waits.len() {
+            if !its && !ended && usize::from(self.owners) == self.waits.len() {
                 self.faults.insert(Fault::NotAll);
             }
             self.holds.iter_mut().for_each(|holds| *holds.entry((*lock, got.fence)).or_default() += 1);

@@ -20,6 +20,8 @@ struct Size {
     horizon: Millis,
     closes: bool,
     deletes: bool,
+    /// Whether operators break locks, and the server has to close connections of waiters.
+    breaks: bool,
     refuses: bool,
     /// Whether clients release locks that their owner no longer holds, or for which another client of the same owner waits.
     late: bool,
@@ -35,6 +37,7 @@ const SMALL: Size = Size {
     horizon: 3,
     closes: false,
     deletes: false,
+    breaks: false,
     refuses: false,
     late: false,
     slow: false,
@@ -63,6 +66,9 @@ impl Model for Size {
     fn actions(&self, (world, asks): &Self::State, steps: &mut Vec<Step>) {
         for conn in 0..self.conns {
             let waits = world.waits[usize::from(conn)].is_some();
+            if world.server.is_doomed(conn) {
+                continue;
+            }
             if !waits && *asks > 0 {
                 steps.extend(self.wants.iter().map(|want| Step::Ask(conn, *want)));
             }
@@ -84,6 +90,11 @@ impl Model for Size {
                     steps.push(Step::Unblock(conn, false));
                 }
             }
+        }
+        if self.breaks {
+            steps.extend([0, 1].map(Step::Break));
+            let waiting = (0..self.conns).filter(|conn| world.waits[usize::from(*conn)].is_some());
+            steps.extend(waiting.map(Step::Doom));
         }
         if world.is_due() {
             steps.push(Step::RunDue(true));
@@ -191,4 +202,17 @@ fn both_beside_other_events() {
     holds("both, in several turns", Size { slow: true, ..size.clone() });
     let size = Size { slow: true, closes: true, wants: &[Want::ONE, Want::BOTH], conns: soak(2, 3), ..size };
     holds("both, in several turns, and connections that close", size);
+}
+
+/// Any number of sessions, breaks and lost connections in one turn, at two locks, with two permits.
+#[test]
+fn sessions_and_breaks_in_one_turn() {
+    let pair = Want { room: Room::limit(2).unwrap(), lease: 9, ..Want::ONE };
+    let (session, both) = (Want { session: true, ..pair }, Want { locks: &[0, 1], alone: false, ..pair });
+    let begins = vec![(0, session), (1, pair), (2, pair), (3, both)];
+    let size = Size { conns: 4, owners: 4, wants: &[], asks: 0, begins, horizon: 0, ..SMALL };
+    for slow in soak(&[false][..], &[false, true]) {
+        let size = Size { slow: *slow, breaks: true, closes: true, ..size.clone() };
+        holds("sessions and breaks in one turn", size);
+    }
 }
