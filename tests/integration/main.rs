@@ -25,6 +25,7 @@ mod meddler;
 mod memory;
 mod notify;
 mod operators;
+mod pairs;
 mod persistence;
 mod program;
 mod release;

@@ -151,7 +151,8 @@ impl Client {
         self.try_finish().unwrap()
     }
 
-    fn try_finish(&mut self) -> RedisResult<Result<Value, String>> {
+    /// As `finish`; the outer error is a connection that has broken.
+    pub(crate) fn try_finish(&mut self) -> RedisResult<Result<Value, String>> {
         loop {
             match self.0.recv_response()? {
                 Value::ServerError(error) => {

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use super::asked::Asked;
+use super::asked::{Asked, Tier};
 use super::beside;
 use super::command::{again, told, words};
 use super::lints;
@@ -273,6 +273,7 @@ impl Runner {
             .env("REDISLOCK_MEDDLER_SO", format!("{debug}/examples/libmeddler.so"))
             .env("REDISLOCK_PROGRAM", self.program())
             .env("REDISLOCK_SERVER", path)
+            .env("REDISLOCK_PAIRS", if self.asked.tier == Tier::All { "all" } else { "some" })
             // Most of these tests wait for a server most of the time.
             .env("RUST_TEST_THREADS", (8 * processors()).to_string())
             .arg("--");

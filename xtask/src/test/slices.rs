@@ -18,7 +18,7 @@ pub(super) const LONG: [&str; 12] = [
 ];
 
 /// What servers do in ways of their own: events, expiry, the cluster, threads, rights, nested commands.
-pub(super) const DIFFERING: [&str; 13] = [
+pub(super) const DIFFERING: [&str; 14] = [
     "keyspace",
     "events",
     "cluster::",
@@ -26,6 +26,7 @@ pub(super) const DIFFERING: [&str; 13] = [
     "memory::",
     "transactions::",
     "meddler::",
+    "pairs::",
     "persistence::",
     "replication::",
     "detect::looks::",
