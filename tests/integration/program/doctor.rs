@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::{command, ended, redislock, url};
-use crate::support::{Server, Setup, root};
+use crate::support::{Server, Setup, root, wait_for};
 
 /// The code, and what was found, with how bad it is.
 fn looked_at(server: &Server) -> (Option<i32>, Vec<(String, String)>) {
@@ -69,6 +69,7 @@ fn what_may_not_be_asked_is_not_fine() {
 
     let server = right().start();
     let replica = server.replica_with(right());
+    let good = || server.client().info("replication", "min_slaves_good_slaves");
     for setting in [
         "lock.default-lease 30000",
         "lock.max-lease 30000",
@@ -77,6 +78,7 @@ fn what_may_not_be_asked_is_not_fine() {
     ] {
         server.client().ask::<()>(&format!("CONFIG SET {setting}"));
     }
+    wait_for("its replica to count", || good() == "1");
     replica.client().ask::<()>("ACL SETUSER default -time");
     finds(&server, 3, "not-checked", "not-checked");
 }
