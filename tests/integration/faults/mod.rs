@@ -42,6 +42,7 @@ const CALLBACKS: &[&str] = &[
     "key-ready",
     "lock.acquire",
     "look",
+    "loop-event",
     "mem-usage",
     "rdb-load",
     "rdb-save",

@@ -1,7 +1,9 @@
 //! What becomes of blocked clients: the reply, a connection that closes, the end of it.
 
 use super::{INTERNAL, arm, goes_on, server, struck};
-use crate::support::{Client, Server, Setup, Waiter, blocked_clients, grant, owners, transaction, wait_for};
+use crate::support::{
+    Client, Server, Setup, Waiter, blocked_clients, grant, owners, transaction, wait_for, wait_until_gone,
+};
 
 /// Alice holds `k`; bob and carol wait.
 #[track_caller]
@@ -49,6 +51,19 @@ fn a_reply_to_the_only_waiter_leaves_the_lock_free() {
     struck(&server, &mut client, "reply");
     wait_for("a free lock", || client.holder("k").is_none());
     goes_on(&server);
+}
+
+#[test]
+fn a_waiter_told_in_a_turn_whose_end_was_missed_keeps_the_lock() {
+    let (server, mut client, mut bob, mut carol) = queue();
+    transaction(&mut client, &["LOCK.FAULT loop-event", "LOCK.RELEASE k alice"]);
+    assert_eq!(bob.granted().owner, "bob");
+    struck(&server, &mut client, "loop-event");
+    let id: i64 = bob.client.ask("CLIENT ID");
+    drop(bob);
+    wait_until_gone(&mut client, id);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+    carol_gets_it(&server, &mut client, &mut carol);
 }
 
 #[test]
