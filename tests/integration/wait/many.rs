@@ -35,7 +35,8 @@ fn all_get_it_in_order() {
         let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
         let granted = read_grant(&mut sockets[place]);
         assert_eq!(granted.owner, owner);
-        assert!(is_left_of(600_000, &granted), "{granted:?}");
+        // Of a grant that was released before its waiter could be told, nothing is left.
+        assert!(granted.lease == 0 || is_left_of(600_000, &granted), "{granted:?}");
         assert!(granted.fence > last, "{granted:?} after {last}");
         last = granted.fence;
     }
