@@ -479,6 +479,8 @@ class Core:
             held, listeners = handle._state == "held", handle._listeners
             if handle._state != "waiting":
                 self._forget(handle)
+            if handle._aged and monotonic() >= handle._until:  # the server may say that it has ended before the clock's look
+                reason = TOO_OLD
             if held:
                 handle._state, handle._error = "lost", LockLost(f"{handle._request}: {reason}")
         if held and handle._error is not None:

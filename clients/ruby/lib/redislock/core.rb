@@ -285,7 +285,8 @@ module Redislock
     def heard(entry, word, fence)
       if word == "lost"
         entry.heard_lost << fence if entry.state == :waiting # the reply with its fence may still be on its way
-        lose(entry, "the server says that it has ended") if entry.fences.include?(fence)
+        too_old = entry.aged && now >= entry.until # the message may come before the clock's look
+        lose(entry, too_old ? AGED : "the server says that it has ended") if entry.fences.include?(fence)
       elsif word == "gone" || (word == "granted" && entry.state == :waiting)
         doubt(entry)
       end

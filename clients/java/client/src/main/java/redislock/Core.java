@@ -24,6 +24,7 @@ import java.util.function.Supplier;
 
 /** What waits and what is held in this process, the messages about it, and the one timer. Times are of System.nanoTime(). */
 final class Core {
+    private static final String AGED = "it has reached its maximum age (maxHold, or the server's lock.max-hold)";
     static final long LONG = TimeUnit.DAYS.toNanos(36_500);
     static final long TRY_AGAIN = TimeUnit.MILLISECONDS.toNanos(100);
     private static final long CLOSING = TimeUnit.SECONDS.toNanos(4);
@@ -280,8 +281,7 @@ final class Core {
     /** A process that stood still finds out here. */
     void checkLease(Held held) {
         if (held.state == Held.State.HELD && System.nanoTime() - held.until >= 0) {
-            lose(held, held.aged ? "it has reached its maximum age (maxHold, or the server's lock.max-hold)"
-                : "its lease is over, and no renewal came through");
+            lose(held, "its lease is over, and no renewal came through");
         }
     }
 
@@ -316,7 +316,8 @@ final class Core {
     void lose(Held held, String why) {
         if (held.state != Held.State.HELD) return;
         held.state = Held.State.LOST;
-        held.why = why;
+        // The server may say that it has ended before the clock's look.
+        held.why = held.aged && System.nanoTime() - held.until >= 0 ? AGED : why;
         held.lost.completeAsync(held::lostException);
         held.over.complete(null);
         forget(held);
