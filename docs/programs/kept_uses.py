@@ -1,4 +1,4 @@
-"""Uses one lock 100,000 times, then has another wish for it: docs/clients/kept-lock.md."""
+"""Uses one lock 100,000 times, and then lets somebody else have it: docs/recipes.md."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ async def main():
         print("held with fence", fence, "for 100,000 uses")
         began = time.monotonic()
         async with others.use() as fence:
-            print(f"held by the other with fence {fence}, {(time.monotonic() - began) * 1000:.1f} ms after its wish")
+            print(f"held by the other with fence {fence}, {(time.monotonic() - began) * 1000:.1f} ms after it asked")
     await client.aclose()
 
 
