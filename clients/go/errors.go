@@ -3,6 +3,7 @@ package redislock
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -41,6 +42,11 @@ type DeadlockError struct{ Cycle string }
 func (e *DeadlockError) Error() string        { return ErrDeadlock.Error() + ": " + e.Cycle }
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
+// passing is what a server says that is not yet, or no longer, the one to ask.
+var passing = []string{
+	"ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN", "UNBLOCKED",
+}
+
 // passes tells whether to ask again: the connection is lost, or the server is not yet, or no longer, the one to ask.
 func passes(err error) bool {
 	var said redis.Error
@@ -50,12 +56,7 @@ func passes(err error) bool {
 	if errors.Is(err, errNode) {
 		return false
 	}
-	for _, code := range []string{"CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "ASK", "READONLY", "TRYAGAIN", "UNBLOCKED"} {
-		if redis.HasErrorPrefix(err, code) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(passing, func(said string) bool { return redis.HasErrorPrefix(err, said) })
 }
 
 func isGone(err error) bool {

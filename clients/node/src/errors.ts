@@ -40,11 +40,15 @@ export const code = (error: unknown) => /^[A-Z][A-Z0-9]+(?= )/.exec(message(erro
 /** An option is unknown to the server. */
 export const isSyntax = (error: unknown) => message(error).startsWith("ERR syntax error");
 
-/** Whether to ask again later: the connection is lost, or the server is not yet, or no longer, the one to ask. */
+/** What a server says that is not yet, or no longer, the one to ask. */
+const PASSING = [
+  "ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN", "UNBLOCKED",
+];
+
+/** Whether to ask again later: the connection is lost, or the server is not the one to ask. */
 export function passes(error: unknown) {
-  const said = code(error);
   if (error instanceof LockError) return false;
-  return said === undefined || ["CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "READONLY", "TRYAGAIN"].includes(said);
+  return code(error) === undefined || PASSING.some((said) => message(error).startsWith(said));
 }
 
 /** The error of this package for one that the server sent; any other error as it is. */

@@ -16,7 +16,11 @@ use WeakMap;
 /** The connection of the process. All that goes wrong is an exception here; phpredis throws only some errors, and returns false for others. */
 final class Connection
 {
-    private const PASSING = ['ASK', 'CLUSTERDOWN', 'LOADING', 'MASTERDOWN', 'READONLY', 'TRYAGAIN', 'UNBLOCKED'];
+    /** What a server says that is not yet, or no longer, the one to ask; and of these, what one says that another may have replaced. */
+    private const PASSING = [
+        'ASK', 'BUSY', 'CLUSTERDOWN', 'LOADING', 'MASTERDOWN', 'MOVED', 'NOREPLICAS Not enough', 'READONLY', 'TRYAGAIN', 'UNBLOCKED',
+    ];
+    private const REPLACED = ['LOADING', 'MASTERDOWN', 'READONLY', 'UNBLOCKED'];
 
     /** @var ?WeakMap<Redis|RedisCluster, int> the process that each connection was given in */
     private static ?WeakMap $given = null;
@@ -109,8 +113,9 @@ final class Connection
             return $reply === [] ? null : $reply; // null, unless OPT_NULL_MULTIBULK_AS_NULL is set
         }
         $client->clearLastError();
-        if (in_array(strtok($said, ' '), self::PASSING, true)) {
-            $this->close(); // the server may be another one now
+        $follows = $client instanceof RedisCluster || !str_starts_with($said, 'MOVED');
+        if ($follows && array_filter(self::PASSING, fn(string $each) => str_starts_with($said, $each)) !== []) {
+            in_array(strtok($said, ' '), self::REPLACED, true) && $this->close();
             throw new ConnectionLost($said);
         }
         throw new Refused($said);

@@ -63,12 +63,27 @@ impl std::error::Error for Error {
     }
 }
 
-/// Whether to ask again: the connection was lost, or the server is not yet, or no longer, the one to ask.
+/// What a server says that is not yet, or no longer, the one to ask.
+const PASSING: [&str; 10] = [
+    "ASK",
+    "BUSY",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "MOVED",
+    "NOREPLICAS Not enough",
+    "READONLY",
+    "TRYAGAIN",
+    "UNBLOCKED",
+];
+
+/// Whether to ask again: the connection was lost, or the server is not the one to ask.
 pub(crate) fn passes(error: &RedisError) -> bool {
-    const CODES: [&str; 8] =
-        ["ASK", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "READONLY", "TRYAGAIN", "UNBLOCKED"];
     match error.kind() {
-        ErrorKind::Server(_) | ErrorKind::Extension => error.code().is_some_and(|code| CODES.contains(&code)),
+        ErrorKind::Server(_) | ErrorKind::Extension => {
+            let said = format!("{} {}", error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+            PASSING.iter().any(|each| said.starts_with(each))
+        }
         ErrorKind::AuthenticationFailed
         | ErrorKind::Client
         | ErrorKind::EmptySentinelList

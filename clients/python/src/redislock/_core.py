@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from redis import exceptions
 
-from ._request import Cancelled, Key, LockError, LockLost, NotAcquired, Request, Seconds, Words, ms, seconds
+from ._request import Cancelled, Key, LockError, LockLost, NotAcquired, Passing, Request, Seconds, Words, ms, seconds
 
 log = logging.getLogger("redislock")
 
@@ -31,8 +31,9 @@ LEASE_OVER = "its lease is over, and no renewal came through"
 TOO_OLD = "it has reached its maximum age (max_hold, or the server's lock.max-hold)"
 SILENCE = 4.0  # after it the subscription is pinged, and after another one made anew
 
-# What passes: the connection is lost, or the server is about to be another one.
+# What passes: the connection is lost, or the server is not yet, or no longer, the one to ask.
 PASSING = (
+    Passing,
     exceptions.ConnectionError,
     exceptions.TimeoutError,
     exceptions.ReadOnlyError,

@@ -52,6 +52,22 @@ class TooOld(LockError):
     """The server's Redislock doesn't know an option."""
 
 
+# What a server says that is not yet, or no longer, the one to ask. For most, redis-py has classes.
+PASSING_CODES = (
+    "ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN",
+    "UNBLOCKED",
+)
+
+
+class Passing(exceptions.ResponseError):
+    """One of these for which redis-py has no class."""
+
+    @classmethod
+    def of(cls, refusal: exceptions.ResponseError) -> exceptions.ResponseError:
+        """That error, or one of this class."""
+        return cls(str(refusal)) if str(refusal).startswith(PASSING_CODES) else refusal
+
+
 class Options(TypedDict, total=False):
     wait: Seconds | None
     lease: Seconds | None

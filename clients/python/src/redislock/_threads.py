@@ -19,7 +19,7 @@ from redis.retry import Retry
 
 from . import _own
 from ._core import SILENCE, TRY_AGAIN, Core, Handle, T, log
-from ._request import Key, Request, Seconds
+from ._request import Key, Passing, Request, Seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -212,6 +212,8 @@ class _Threads:
         except exceptions.TimeoutError:
             self.silent = monotonic()
             raise
+        except exceptions.ResponseError as refusal:
+            raise Passing.of(refusal) from None
         finally:
             turns.release()
 

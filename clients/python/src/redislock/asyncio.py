@@ -16,7 +16,7 @@ from redis.asyncio.retry import Retry
 
 from . import _own
 from ._core import SILENCE, Core, Handle, T
-from ._request import Key, LockError, LockLost, Request, Seconds
+from ._request import Key, LockError, LockLost, Passing, Request, Seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -112,6 +112,8 @@ class _Tasks:
             except exceptions.TimeoutError:
                 self.silent = monotonic()
                 raise
+            except exceptions.ResponseError as refusal:
+                raise Passing.of(refusal) from None
 
     async def _send(self, words: list[Any]) -> Any:
         """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""

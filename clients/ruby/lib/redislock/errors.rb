@@ -35,7 +35,11 @@ module Redislock
 
   # What the errors of redis-rb and redis-client mean.
   module Refusal
-    PASSING = %w[ASK CLUSTERDOWN LOADING MASTERDOWN MOVED READONLY TRYAGAIN UNBLOCKED].freeze
+    # What a server says that is not yet, or no longer, the one to ask.
+    PASSING = [
+      "ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN", "UNBLOCKED"
+    ].freeze
+    REPLACED = %w[LOADING MASTERDOWN READONLY UNBLOCKED].freeze # and of these, what one says that another may have replaced
 
     module_function
 
@@ -47,7 +51,13 @@ module Redislock
     # The connection is lost, or the server is not yet, or no longer, the one to ask.
     def passes?(error)
       said = code(error)
-      said ? PASSING.include?(said) : [Error, ArgumentError, NameError, TypeError].none? { |kind| error.is_a?(kind) }
+      said ? error.message.start_with?(*PASSING) : [Error, ArgumentError, NameError, TypeError].none? { |kind| error.is_a?(kind) }
+    end
+
+    # The connection is lost, or leads to a server that another one may have replaced.
+    def ends_connection?(error)
+      said = code(error)
+      passes?(error) && (said.nil? || REPLACED.include?(said))
     end
 
     def gone?(error)

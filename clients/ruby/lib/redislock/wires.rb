@@ -103,10 +103,10 @@ module Redislock
       @answered = Wires.now
       [connection, reply, nil, began]
     rescue StandardError => error
-      return [connection, nil, error, began] unless Refusal.passes?(error)
+      return [connection, nil, error, began] unless Refusal.ends_connection?(error)
 
       @error, @unanswered = error, Wires.now if Wires.now > began + PATIENCE # a connection that is broken says so at once
-      Wires.close_quietly(connection) # the server may be another one now
+      Wires.close_quietly(connection)
       [nil, nil, error, began]
     end
 

@@ -25,7 +25,7 @@ class Pair:
 class Proxy:
     def __init__(self, port):
         self.target, self.pairs, self.refuses, self.ended, self.slow, self.delays = port, [], False, False, {}, 0
-        self.rewritten, self.held = {}, []
+        self.rewritten, self.held, self.refusals = {}, [], []
         self.mode, self.changed = dict.fromkeys(KINDS, "pass"), threading.Condition()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -115,6 +115,8 @@ class Proxy:
     def _to_client(self, pair):
         try:
             while data := pair.server.recv(65536):
+                if data.startswith(b"-"):
+                    self.refusals.append(data)
                 with self.changed:
                     self.held.append(pair)
                     while self.mode[pair.kind] == "hold" and not pair.free and not select.select([pair.client], [], [], 0)[0]:

@@ -4,7 +4,8 @@ import math
 import time
 
 from program import Watch
-from scenarios_waits import free, hold, queued
+from resp import Connection, ReplyError
+from scenarios_waits import LONG, free, hold, queued
 from servers import until
 from stage import leases, scenario
 
@@ -181,3 +182,43 @@ def wait_longer_than_the_lease(stage, lease):
     until(lambda: task.events or time.monotonic() - begin > 1.5 * lease / 1000, "more than a lease")
     assert task.silent() and server.lock("k")["fence"] == task.fences[0]
     task.release()
+
+
+@scenario()
+def refused_for_a_while(stage):
+    """By a primary without its replicas, and by one that runs a long script. Nobody gives up a wait for that, or forgets a release."""
+    server, proxy, program = stage.behind_proxy()
+    server("CONFIG", "SET", "busy-reply-threshold", 1)
+
+    def replicas(needed):
+        server("CONFIG", "SET", "min-replicas-to-write", needed)
+
+    def script():
+        asking = Connection(server.port)
+        asking.socket.sendall(b'EVAL "while true do end" 0\r\n')
+        return asking
+
+    def killed():
+        try:
+            server("SCRIPT", "KILL")
+        except ReplyError as error:
+            return str(error).startswith("NOTBUSY")
+
+    for code, begin, end in ((b"-NOREPLICAS", lambda: replicas(1), lambda: replicas(0)),
+                             (b"-BUSY", script, lambda: until(killed, "the script ends"))):
+        def refused():
+            count = sum(said.startswith(code) for said in proxy.refusals)
+            until(lambda: sum(said.startswith(code) for said in proxy.refusals) > count + 1, f"{code}, twice")
+
+        task = program.acquire("k").acquired()
+        begin()
+        program.tell(do="release", task=task.name)
+        refused()
+        end()
+        task.next("released")
+        until(lambda: server.lock("k") is None, "the release")
+        begin()
+        task = program.acquire("k", wait=LONG)
+        refused()
+        end()
+        task.acquired().release()

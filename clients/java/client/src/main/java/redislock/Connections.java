@@ -15,6 +15,7 @@ import io.lettuce.core.pubsub.StatefulRedisPubSubConnection;
 import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -29,6 +30,7 @@ final class Connections {
     private static final long SILENCE_MS = 4000; // after it the subscription is pinged, and after another one made anew
     private static final long ANSWER_MS = 10_000; // no command waits at the server for so long: the connection has died unnoticed
     private static final long TRY_AGAIN_MS = 100;
+    private static final String ONE_NODE = "this server is one node of a cluster: use a RedisClusterClient";
     /** Of Lettuce, and of Netty, whose threads may end before the client is shut down. */
     private static final Pattern CLOSED = Pattern.compile("shut down|terminated|not accepting");
 
@@ -151,8 +153,11 @@ final class Connections {
             deadlines.add(command, ANSWER_MS + words.syncMs);
             words.sent = System.nanoTime();
             connection.dispatch(command);
-            return command.whenComplete((reply, error) -> {
+            return command.handle((reply, error) -> {
+                if (error == null) return reply;
                 if (error instanceof RedisCommandTimeoutException || error instanceof RedisReadOnlyException) lane.drop(connection);
+                boolean isStray = client instanceof RedisClient && LockException.says(error, "MOVED");
+                throw new CompletionException(isStray ? new IllegalStateException(ONE_NODE + " (" + error.getMessage() + ")") : error);
             });
         });
     }

@@ -16,8 +16,9 @@ import java.util.concurrent.TimeoutException;
 /** What becomes of a lock that could not be had, or kept. Everything else, such as missing rights, is Lettuce's own exception. */
 @SuppressWarnings("serial")
 public abstract sealed class LockException extends RuntimeException {
-    private static final List<String> PASSING =
-        List.of("CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "TRYAGAIN", "UNBLOCKED");
+    /** What a server says that is not yet, or no longer, the one to ask. */
+    private static final List<String> PASSING = List.of(
+        "ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN", "UNBLOCKED");
 
     LockException(String message, Throwable cause) {
         super(message, cause);
