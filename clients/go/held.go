@@ -89,7 +89,7 @@ func (h *Held) Err() error {
 	h.locks.mutex.Lock()
 	defer h.locks.mutex.Unlock()
 	if h.state == held && !time.Now().Before(h.until) { // a process that stood still finds out here
-		h.locks.lose(h, h.expired())
+		h.locks.lose(h, errOver)
 	}
 	return h.err
 }
@@ -184,14 +184,6 @@ func (h *Held) Release(ctx context.Context) error {
 	case <-time.After(parting):
 		return context.Cause(ctx)
 	}
-}
-
-// expired is why its lease is over.
-func (h *Held) expired() error {
-	if h.aged {
-		return errOld
-	}
-	return errOver
 }
 
 // renewed is to be called with the mutex.

@@ -14,6 +14,9 @@ func (l *Locks) lose(h *Held, why error) {
 	if h.state != held {
 		return
 	}
+	if h.aged && !time.Now().Before(h.until) { // the server may say that it has ended before the clock's look
+		why = errOld
+	}
 	h.state, h.err = lost, fmt.Errorf("%w: %s: %w", ErrLost, h.request, why)
 	h.cancel(h.err)
 	l.forget(h)

@@ -148,11 +148,7 @@ func (l *Locks) hear(message string) {
 	for _, h := range slices.Clone(l.entries[owner]) {
 		switch {
 		case word == "lost" && h.state == held && slices.Contains(h.fences, fence):
-			why := errTold
-			if h.aged && !time.Now().Before(h.until) { // the message may come before the clock's look
-				why = errOld
-			}
-			l.lose(h, why)
+			l.lose(h, errTold)
 		case word == "lost" && h.state == waiting: // the reply with its fence may still be on its way
 			h.heardLost = append(h.heardLost, fence)
 		case word == "start" && h.state == waiting && numbers[3] == h.asks: // else it is late: it was asked for again since

@@ -264,7 +264,7 @@ func (l *Locks) clock() {
 				continue
 			}
 			if !now.Before(h.until) {
-				l.lose(h, h.expired())
+				l.lose(h, errOver)
 				continue
 			}
 			if !now.Before(h.due) {

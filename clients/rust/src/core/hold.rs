@@ -11,6 +11,8 @@ use crate::error::{explained, is_gone};
 use crate::promise::Promise;
 use crate::request::at_least_a_millisecond;
 
+const AGED: &str = "it has reached its maximum age (max_hold, or the server's lock.max-hold)";
+
 impl Core {
     pub(super) fn hold(&mut self, id: Id, grant: &[Value], began: Instant, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
@@ -232,13 +234,7 @@ impl Core {
     }
 
     pub(super) fn expire(&mut self, id: Id, now: Instant) {
-        let aged = self.entries.get(&id).is_some_and(|entry| entry.aged);
-        let why = if aged {
-            "it has reached its maximum age (max_hold, or the server's lock.max-hold)"
-        } else {
-            "its lease is over, and no renewal came through"
-        };
-        self.lose(id, why, now);
+        self.lose(id, "its lease is over, and no renewal came through", now);
     }
 
     /// The server knows nothing of the grant: it is lost for all acquires that share it.
@@ -257,6 +253,9 @@ impl Core {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Held) else {
             return;
         };
+        // The server may say that it has ended before the clock's look.
+        let aged = entry.aged && entry.until.is_some_and(|until| until <= now);
+        let why = if aged { AGED } else { why };
         let error = Error::Lost(format!("{}: {why}", entry.request.locks()));
         (entry.state, entry.error) = (State::Lost, Some(error.clone()));
         let (lost, request, fences) = (entry.lost.clone(), entry.request.clone(), entry.fences.clone());

@@ -223,10 +223,6 @@ impl Core {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             match (word.as_slice(), entry.state) {
                 (b"lost", State::Held) if entry.fences.contains(&fence) => {
-                    // The message may come before the clock's look.
-                    if entry.aged && entry.until.is_some_and(|until| until <= now) {
-                        self.expire(id, now);
-                    }
                     self.lose(id, "the server says that it has ended", now);
                 }
                 // The reply with this fence may still be on its way.

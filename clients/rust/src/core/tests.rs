@@ -141,6 +141,26 @@ fn a_shorter_lease_is_believed_before_its_answer() {
 }
 
 #[test]
+fn a_loss_at_the_maximum_age_is_named_whoever_tells_of_it() {
+    type Tell = fn(&mut Bench, Id);
+    let tell: [Tell; 3] = [
+        |bench, _| bench.core.heard(b"lost 7 a", bench.now),
+        |bench, id| bench.core.answered(id, Err(not_held()), bench.now),
+        |bench, _| _ = bench.core.tick(bench.now),
+    ];
+    for tell in tell {
+        let mut bench = Bench::new();
+        let (id, _) = bench.acquire(Bench::wanted("a"));
+        bench.granted(id, 7, 6000); // 9 s were asked for
+        bench.pass(2 * SECOND); // a renewal is on its way
+        bench.now += 4 * SECOND;
+        tell(&mut bench, id);
+        let told = bench.core.check(id, bench.now);
+        assert!(matches!(&told, Err(Error::Lost(why)) if why.contains("maximum age")), "{told:?}");
+    }
+}
+
+#[test]
 fn a_loss_that_is_heard_before_the_grant_counts() {
     let mut bench = Bench::new();
     let (id, acquired) = bench.acquire(Bench::wanted("a b"));
