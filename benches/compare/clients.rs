@@ -19,32 +19,38 @@ const TRIES: usize = 3;
 /// A lock, what hosts it, and the programs that stayed after the last turn: these are warm.
 type Contestant<'h> = (&'static Lock, &'h Host, Vec<Program>);
 
-/// Handovers per second, and from one client's grant, which it releases at once, to the grant of the next, where that is another,
-/// in µs. None: on a machine that has other things to do, a turn may come to nothing.
-fn contest(language: &Language, (lock, host, stayed): &mut Contestant, seconds: u32) -> Option<Sample> {
+/// Handovers per second, and from one client's release, so many ms after its grant, to the grant of the next, where that is another, in
+/// µs. None: on a machine that has other things to do, a turn may come to nothing.
+fn contest(
+    language: &Language,
+    (lock, host, stayed): &mut Contestant,
+    seconds: u32,
+    kept: u32,
+) -> Option<Sample> {
     let Language { run, mode, processes, .. } = language;
-    let start = || Program::start(run, mode, host, lock, &seconds.to_string());
+    let start = || Program::start(run, mode, host, lock, &format!("{seconds} {kept}"));
     let mut programs = Program::ready(stayed, *processes, start);
     let cpu_before = host.cpu_ns();
     programs.iter_mut().for_each(|program| program.tell("go"));
     // Each with the client that it was for: a process, or one of several in a process.
-    let mut grants: Vec<(u64, (usize, String))> = Vec::new();
+    let mut grants: Vec<([u64; 2], (usize, String))> = Vec::new();
     for (number, program) in programs.into_iter().enumerate() {
         let (said, program) = program.finish();
         stayed.extend(program);
         grants.extend(said.iter().map(|line| {
-            let (time, client) = line.split_once(' ').unwrap_or((line, ""));
-            (time.parse().expect("a time"), (number, client.into()))
+            let mut words = line.split(' ');
+            let times = [(); 2].map(|()| words.next().and_then(|time| time.parse().ok()).expect("a time"));
+            (times, (number, words.collect()))
         }));
     }
     let cpu = host.cpu_ns() - cpu_before;
     grants.sort_unstable();
     let changes = grants.windows(2).filter(|pair| pair[0].1 != pair[1].1);
-    let times: Vec<f64> = changes.map(|pair| (pair[1].0 - pair[0].0) as f64 / 1e3).collect();
+    let times: Vec<f64> = changes.map(|pair| (pair[1].0[0] as f64 - pair[0].0[1] as f64) / 1e3).collect();
     if times.is_empty() {
         return None;
     }
-    let wall = Duration::from_nanos(grants[grants.len() - 1].0 - grants[0].0);
+    let wall = Duration::from_nanos(grants[grants.len() - 1].0[0] - grants[0].0[0]);
     Some(Sample { times: times.clone(), ..Sample::rate(times.len() as f64, wall, cpu) })
 }
 
@@ -75,16 +81,32 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         }
         let locks: Vec<&Lock> = hosted.iter().map(|(lock, _)| *lock).collect();
         let start = || contestants(&hosted);
-        let turn = |contestant: &mut Contestant| {
+        let turn = |report: &mut Report, contestant: &mut Contestant, kept| {
             let who = format!("{name}, {}", contestant.0.name);
-            let mut samples = (0..TRIES).map(|_| contest(language, contestant, seconds));
+            let mut samples = (0..TRIES).map(|_| contest(language, contestant, seconds, kept));
             samples.next().flatten().unwrap_or_else(|| {
                 report.warn(&format!("{who}: a turn without a handover was repeated"));
                 samples.flatten().next().unwrap_or_else(|| panic!("{who}: the lock is not handed over"))
             })
         };
         let what = format!("handovers, 8 clients, {name}");
-        let rounds = Rounds::play(&what, "per second", 1, 1..=turns, start, turn);
+        let rounds =
+            Rounds::play(&what, "per second", 1, 1..=turns, start, |contestant| turn(report, contestant, 0));
+        for kept in [1, 10] {
+            let work = format!("from release to the next begin, {kept} ms of work inside, {name}");
+            let start = || contestants(&hosted[..2]);
+            let middle =
+                |sample: Sample| Sample { value: percentiles(&times(&[sample.clone()]))[0], ..sample };
+            let turn = |contestant: &mut Contestant| middle(turn(report, contestant, kept));
+            let rounds = Rounds::play(&work, "µs", 1, 1..=turns, start, turn);
+            if let [(_, ours), (raw, theirs)] = &rounds.all[..] {
+                let more = ours.iter().zip(theirs).map(|(ours, theirs)| ours.value - theirs.value);
+                let row = Row::new(format!("{work}: more than raw"), raw, "µs", Spread::of(more));
+                report.rows.push(row.at_most(language.more_us));
+            }
+            let most = |samples: &[Sample]| format!("p99 {:.0} µs", percentiles(&times(samples))[1]);
+            report.figures.extend(rounds.figures(most));
+        }
         let (ours, peers) = locks.split_at(ours.len());
         let [package, raw @ ..] = ours else { panic!("{name} has no package") };
         let row = |ours: &Lock, other: &Lock| rounds.row(&work(language, ours), &ours.name, &other.name);
@@ -94,7 +116,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         report.rows.extend(pairs.filter_map(|(ours, peer)| row(ours, peer)));
         let figures = rounds.figures(|samples| {
             let [half, most, max] = percentiles(&times(samples));
-            format!("from grant to grant p50 {half:.0}, p99 {most:.0}, max {max:.0} µs")
+            format!("from release to grant p50 {half:.0}, p99 {most:.0}, max {max:.0} µs")
         });
         let bars = figures.iter().map(|figure| (figure.who.clone(), figure.value.median));
         groups.push(Group { title: name.clone(), bars: bars.collect() });

@@ -38,6 +38,7 @@ pub(crate) struct Language {
     pub(crate) processes: usize,
     pub(crate) ours: Vec<String>,
     pub(crate) peers: Vec<String>,
+    pub(crate) more_us: Option<f64>,
     #[serde(default)]
     pub(crate) fails: bool,
 }
@@ -114,12 +115,12 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// `last` is how long to contend, or the key to hold.
+    /// `last` is how long to contend and to keep each grant, or the key to hold.
     pub(crate) fn start(run: &str, mode: &str, host: &Host, lock: &Lock, last: &str) -> Self {
         let run = script(run);
         let mut command = Command::new(&run);
         // None of ours: Node makes a pipe that it gets non-blocking, also for us, and we could not print the results.
-        command.args([mode, &host.address(), &lock.who, last]);
+        command.args([mode, &host.address(), &lock.who]).args(last.split(' '));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{run}: {error}"));
         let output = BufReader::new(child.stdout.take().expect("its output"));

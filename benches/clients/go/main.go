@@ -1,12 +1,14 @@
 // Clients that want one lock; benches/compare starts them, and docs/bench.md tells what it counts.
 //
-//	contest contend ADDRESS WHO SECONDS   says "ready", waits for a line, has 8 clients contend for so long, and prints a
-//	                                      line for each grant: when it came, and which client's it was
+//	contest contend ADDRESS WHO SECONDS MS
+//	                                      says "ready", waits for a line, has 8 clients contend for so long and keep each
+//	                                      grant for MS, and prints a line for each: when it came, when it was released, and
+//	                                      which client's it was
 //	contest readers ADDRESS WHO SECONDS   the same with 7 clients that read and one, the last, that writes; each keeps its
-//	                                      grant for 1 ms, then does something else for 1 ms, and the line adds how
-//	                                      long the grant was waited for
+//	                                      grant for 1 ms, then does something else for 1 ms, and the line tells when the
+//	                                      grant came, whose it was, and how long it was waited for
 //	contest one-8 ADDRESS WHO SECONDS     (or one-100) has 8 or 100 tasks of one program, which share a client, contend for one
-//	                                      lock; the line adds how long the grant was waited for
+//	                                      lock, with such lines
 //	contest own-1 ADDRESS WHO SECONDS     (or own-8, own-100) has such tasks take a lock of their own each, and give it back at
 //	                                      once; the lines are the same
 //	contest hold ADDRESS WHO KEY          says "ready", then takes and gives back one lock as the lines "acquire" and
@@ -35,8 +37,8 @@ const (
 )
 
 func main() {
-	if len(os.Args) != 5 || kinds[os.Args[3]] == nil {
-		log.Fatal("usage: contest contend|readers|one-N|own-N|hold ADDRESS WHO SECONDS|KEY")
+	if len(os.Args) < 5 || kinds[os.Args[3]] == nil {
+		log.Fatal("usage: contest contend|readers|one-N|own-N|hold ADDRESS WHO SECONDS|KEY [MS]")
 	}
 	mode, address, who, last := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
 	open := kinds[who]
@@ -51,7 +53,7 @@ func main() {
 	if whose, count, ok := strings.Cut(mode, "-"); ok {
 		tasks, err := strconv.Atoi(count)
 		check(err)
-		contend(together(sharing[who](address), whose == "own", tasks), lines, length, 0, true)
+		contend(together(sharing[who](address), whose == "own", tasks), lines, length, 0, 0, true)
 		return
 	}
 	var opened []lock
@@ -63,9 +65,11 @@ func main() {
 		opened = append(opened, open(address, "contested", wanted))
 	}
 	if mode == "readers" {
-		contend(opened, lines, length, kept, true)
+		contend(opened, lines, length, kept, rested, true)
 	} else {
-		contend(opened, lines, length, 0, false)
+		ms, err := strconv.Atoi(os.Args[5])
+		check(err)
+		contend(opened, lines, length, time.Duration(ms)*time.Millisecond, 0, false)
 	}
 }
 
@@ -83,10 +87,10 @@ func together(share func(key string) lock, own bool, tasks int) (all []lock) {
 	return all
 }
 
-type grant struct{ time, waited int64 }
+type grant struct{ time, waited, released int64 }
 
-// contend has clients that keep the lock for so long each time, and then do something else as long as a reader does.
-func contend(opened []lock, lines *bufio.Scanner, length, keep time.Duration, waits bool) {
+// contend has clients that keep the lock for so long each time, and then do something else.
+func contend(opened []lock, lines *bufio.Scanner, length, keep, rest time.Duration, waits bool) {
 	fmt.Println("ready")
 	lines.Scan()
 	end := time.Now().Add(length)
@@ -98,12 +102,10 @@ func contend(opened []lock, lines *bufio.Scanner, length, keep time.Duration, wa
 				asked := now()
 				lock.acquire()
 				granted := now()
-				grants[client] = append(grants[client], grant{granted, granted - asked})
 				time.Sleep(keep)
+				grants[client] = append(grants[client], grant{granted, granted - asked, now()})
 				lock.release()
-				if keep > 0 {
-					time.Sleep(rested)
-				}
+				time.Sleep(rest)
 				lock.rest()
 			}
 		})
@@ -116,7 +118,7 @@ func contend(opened []lock, lines *bufio.Scanner, length, keep time.Duration, wa
 			if waits {
 				fmt.Fprintln(out, grant.time, client, grant.waited)
 			} else {
-				fmt.Fprintln(out, grant.time, client)
+				fmt.Fprintln(out, grant.time, grant.released, client)
 			}
 		}
 	}

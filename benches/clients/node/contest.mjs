@@ -1,7 +1,7 @@
 // A client that wants one lock; benches/compare starts several, and docs/bench.md tells what it counts.
 //
-// contest.mjs contend ADDRESS WHO SECONDS: warms up, says "ready", waits for a line, contends for so long, prints a line for each
-// grant: when it came, and is ready again, until its input ends. contest.mjs hold ADDRESS WHO KEY: says "ready", then takes and
+// contest.mjs contend ADDRESS WHO SECONDS MS: warms up, says "ready", waits for a line, contends for so long, keeps each grant for MS,
+// prints a line for each: when it came, and when it was released, and is ready again, until its input ends. contest.mjs hold ADDRESS WHO KEY: says "ready", then takes and
 // gives back one lock as the lines "acquire" and "release" say, and prints when it had it, or began to give it back.
 //
 // Times are in ns of the one clock that all processes read.
@@ -16,7 +16,7 @@ const LEASE_MS = 30_000;
 /** How long it contends before it is "ready", in s: V8 compiles while a program runs. */
 const WARM_UP = 5;
 const RETRY_MS = 10; // redis-semaphore's default
-const [mode, address, who, last] = process.argv.slice(2);
+const [mode, address, who, last, keep] = process.argv.slice(2);
 const [host, port] = address.split(":");
 const client = new Redis(Number(port), host);
 
@@ -57,14 +57,16 @@ function library(key) {
   };
 }
 
-/** Contends for so long. Returns when each grant came. */
+/** Contends for so long. Returns when each grant came, and was released. */
 async function contend(lock, seconds) {
   await lock.rest(Math.random()); // so that those who ask from time to time don't ask all at once
   const grants = [];
   const end = performance.now() + 1000 * seconds;
   while (performance.now() < end) {
     await lock.acquire();
-    grants.push(process.hrtime.bigint());
+    const granted = process.hrtime.bigint();
+    if (Number(keep)) await sleep(Number(keep));
+    grants.push(`${granted} ${process.hrtime.bigint()}`);
     await lock.release();
     await lock.rest();
   }

@@ -3,8 +3,8 @@
 /**
  * A client that wants one lock; benches/compare starts several, and docs/bench.md tells what it counts.
  *
- * contest.php contend ADDRESS WHO SECONDS: says "ready", waits for a line, contends for so long, and prints a line for each grant: when it
- * came, in ns of the one clock that all processes read.
+ * contest.php contend ADDRESS WHO SECONDS MS: says "ready", waits for a line, contends for so long, keeps each grant for MS, and prints a
+ * line for each: when it came, and when it was released, in ns of the one clock that all processes read.
  */
 
 use Redislock\Locks;
@@ -17,7 +17,7 @@ spl_autoload_register(function (string $class): void {
 });
 require_once __DIR__ . '/../../../clients/php/src/errors.php';
 
-[, , $address, $who, $seconds] = $argv;
+[, , $address, $who, $seconds, $keep] = $argv;
 [$host, $port] = explode(':', $address);
 $connect = function () use ($host, $port): Redis {
     $redis = new Redis();
@@ -51,7 +51,9 @@ $grants = [];
 $end = hrtime(true) + (int) ($seconds * 1e9);
 while (hrtime(true) < $end) {
     $acquire();
-    $grants[] = hrtime(true);
+    $granted = hrtime(true);
+    $keep && usleep(1000 * $keep);
+    $grants[] = $granted . ' ' . hrtime(true);
     $release();
 }
 echo implode("\n", $grants), "\n";

@@ -1,7 +1,7 @@
 """A client that wants one lock; benches/compare starts several, and docs/bench.md tells what it counts.
 
-contest.py contend ADDRESS WHO SECONDS: says "ready", waits for a line, contends for so long, and prints a line for each grant:
-when it came. contest.py hold ADDRESS WHO KEY: says "ready", then takes and gives back one lock as the lines "acquire" and
+contest.py contend ADDRESS WHO SECONDS MS: says "ready", waits for a line, contends for so long, keeps each grant for MS, and prints a
+line for each: when it came, and when it was released. contest.py hold ADDRESS WHO KEY: says "ready", then takes and gives back one lock as the lines "acquire" and
 "release" say, and prints when it had it, or began to give it back.
 
 Times are in ns of the one clock that all processes read.
@@ -16,7 +16,7 @@ from redis import Redis
 from redislock import Locks
 
 LEASE = 30
-mode, address, who, last = sys.argv[1:]
+mode, address, who, last, *keep = sys.argv[1:]
 host, port = address.split(":")
 client = Redis(host, int(port), socket_timeout=None)
 
@@ -67,14 +67,17 @@ class Library:
         time.sleep(part * self.lock.sleep)
 
 
-def contend(lock, seconds):
+def contend(lock, seconds, keep):
     sys.stdin.readline()
     lock.rest(random())  # so that those who ask from time to time don't ask all at once
     grants = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         lock.acquire()
-        grants.append(time.monotonic_ns())
+        granted = time.monotonic_ns()
+        if keep:
+            time.sleep(keep)
+        grants.append(f"{granted} {time.monotonic_ns()}")
         lock.release()
         lock.rest()
     print(*grants, sep="\n")
@@ -94,4 +97,4 @@ key = last if mode == "hold" else "contested"
 lock = {"redislock": Redislock, "session": lambda key: Redislock(key, "SESSION"), "package": Package, "library": Library}[who](key)
 client.ping()
 print("ready", flush=True)
-hold(lock) if mode == "hold" else contend(lock, float(last))
+hold(lock) if mode == "hold" else contend(lock, float(last), float(keep[0]) / 1000)

@@ -1,14 +1,14 @@
 # A client that wants one lock; benches/compare starts several, and docs/bench.md tells what it counts.
 #
-# contest.rb contend ADDRESS WHO SECONDS: says "ready", waits for a line, contends for so long, and prints a line for each grant: when it
-# came, in ns of the one clock that all processes read.
+# contest.rb contend ADDRESS WHO SECONDS MS: says "ready", waits for a line, contends for so long, keeps each grant for MS, and prints a
+# line for each: when it came, and when it was released, in ns of the one clock that all processes read.
 
 require "redis"
 require "redislock"
 require "securerandom"
 
 LEASE = 30
-_mode, address, who, seconds = ARGV
+_mode, address, who, seconds, keep = ARGV
 host, port = address.split(":")
 # A wait has no end.
 client = Redis.new(host: host, port: port.to_i, read_timeout: 600)
@@ -52,7 +52,9 @@ now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) }
 finish = now.call + (seconds.to_f * 1e9)
 while now.call < finish
   lock.acquire
-  grants << now.call
+  granted = now.call
+  sleep(keep.to_f / 1000) if keep != "0"
+  grants << "#{granted} #{now.call}"
   lock.release
 end
 puts grants

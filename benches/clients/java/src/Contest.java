@@ -15,13 +15,13 @@ import java.util.stream.IntStream;
 /**
  * Clients that want locks; benches/compare starts them, and docs/bench.md tells what it counts.
  *
- * <p>{@code Contest contend ADDRESS WHO SECONDS}: warms up, says "ready", waits for a line, has 8 clients contend for so long, prints
- * a line for each grant: when it came, and which client's it was, and is ready again, until its input ends, or a client still waited
- * long after its time. {@code contend-1} is the same with one client, of several JVMs.
+ * <p>{@code Contest contend ADDRESS WHO SECONDS MS}: warms up, says "ready", waits for a line, has 8 clients contend for so long and keep
+ * each grant for MS, prints a line for each: when it came and was released, and which client's it was, and is ready again, until its
+ * input ends, or a client still waited long after its time. {@code contend-1} is the same with one client, of several JVMs.
  *
  * <p>{@code Contest readers ADDRESS WHO SECONDS} (7 clients read, and the last of 8 writes) and {@code Contest permits ADDRESS WHO
- * SECONDS} (16 clients want one of 10 permits) do the same, but each grant is kept for 1 ms, and the line adds how long it was
- * waited for. Readers and writers then do something else for 1 ms.
+ * SECONDS} (16 clients want one of 10 permits) do the same, but each grant is kept for 1 ms, and the line tells when it came,
+ * whose it was, and how long it was waited for. Readers and writers then do something else for 1 ms.
  *
  * <p>{@code Contest two-of-8 ADDRESS WHO SECONDS}: as with permits, but 16 clients want two of 8 locks, others each time.
  * {@code Contest alone ADDRESS WHO SECONDS}, {@code alone-2} and {@code alone-10}: 8 clients take 1, 2 or 10 locks of their own,
@@ -48,7 +48,7 @@ final class Contest {
     /** How long those are waited for who still wait at the end, in ms. */
     private static final long LONGEST = 5_000;
 
-    private record Grant(long time, long waited) {}
+    private record Grant(long time, long released, long waited) {}
 
     public static void main(String[] args) throws Exception {
         String mode = args[0], address = args[1], who = args[2];
@@ -57,9 +57,10 @@ final class Contest {
             hold(Locks.open(who, address, args[3], Locks.Role.SOLE), lines);
         } else {
             // Clients that wait for each other in a circle are not to hold up the start.
-            var warmUp = contest(mode.equals("two-of-8") ? "alone-2" : mode, who, address);
+            long kept = args.length > 4 ? 1_000_000 * Long.parseLong(args[4]) : 0;
+            var warmUp = contest(mode.equals("two-of-8") ? "alone-2" : mode, who, address, kept);
             turn(warmUp, WARM_UP);
-            var clients = mode.equals("two-of-8") ? contest(mode, who, address) : warmUp;
+            var clients = mode.equals("two-of-8") ? contest(mode, who, address, kept) : warmUp;
             contend(clients, lines, Double.parseDouble(args[3]));
         }
         System.out.flush();
@@ -69,11 +70,11 @@ final class Contest {
     /** Clients that contend, how long they keep what they take, and how long they then do something else; in ns. */
     private record Clients(List<Locks> locks, long kept, long rested, boolean waitsCount) {}
 
-    private static Clients contest(String mode, String who, String address) {
+    private static Clients contest(String mode, String who, String address, long kept) {
         return switch (mode) {
             case "contend", "contend-1" -> {
                 int count = mode.equals("contend") ? 8 : 1;
-                yield new Clients(onOne(who, address, Collections.nCopies(count, Locks.Role.SOLE)), 0,
+                yield new Clients(onOne(who, address, Collections.nCopies(count, Locks.Role.SOLE)), kept,
                     who.equals("spring") ? POLLED : 0, false);
             }
             case "permits" -> new Clients(onOne(who, address, Collections.nCopies(16, Locks.Role.PERMIT)), KEPT, 0, true);
@@ -124,8 +125,9 @@ final class Contest {
             var turn = turn(clients, seconds);
             for (int client = 0; client < turn.grants.size(); client++) {
                 for (var grant : turn.grants.get(client)) {
-                    out.append(grant.time).append(' ').append(client);
-                    if (clients.waitsCount) out.append(' ').append(grant.waited);
+                    out.append(grant.time).append(' ');
+                    if (clients.waitsCount) out.append(client).append(' ').append(grant.waited);
+                    else out.append(grant.released).append(' ').append(client);
                     out.append('\n');
                 }
             }
@@ -170,6 +172,7 @@ final class Contest {
                 lock.acquire();
                 granted();
                 sleep(how.kept);
+                released();
                 lock.release();
                 sleep(how.rested);
             }
@@ -184,8 +187,13 @@ final class Contest {
 
         private synchronized void granted() {
             long now = System.nanoTime();
-            grants.add(new Grant(now, now - asked));
+            grants.add(new Grant(now, now, now - asked));
             asked = 0;
+        }
+
+        private synchronized void released() {
+            var grant = grants.removeLast();
+            grants.add(new Grant(grant.time, System.nanoTime(), grant.waited));
         }
 
         synchronized List<Grant> grants() {

@@ -1,7 +1,8 @@
 //! Clients that want one lock; benches/compare starts them, and docs/bench.md tells what it counts.
 //!
-//! `contest contend ADDRESS WHO SECONDS` says "ready", waits for a line, and has 8 tasks, each with a client of its own, contend for so
-//! long. It prints a line for each grant: when it came, in ns of the one clock that all processes read, and which task's it was.
+//! `contest contend ADDRESS WHO SECONDS MS` says "ready", waits for a line, and has 8 tasks, each with a client of its own, contend for so
+//! long and keep each grant for MS. It prints a line for each: when it came and was released, in ns of the one clock that all processes
+//! read, and which task's it was.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -68,13 +69,21 @@ impl Grant {
     }
 }
 
-/// Acquires and releases until then; returns when each grant came.
-async fn contend(lock: Lock, end: Instant) -> Result<Vec<i64>> {
+fn now() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// Acquires and releases until then; returns when each grant came and was released.
+async fn contend(lock: Lock, end: Instant, keep: Duration) -> Result<Vec<[i64; 2]>> {
     let mut grants = Vec::new();
     while Instant::now() < end {
         let grant = lock.acquire().await?;
-        let now = clock_gettime(ClockId::Monotonic);
-        grants.push(now.tv_sec * 1_000_000_000 + now.tv_nsec);
+        let granted = now();
+        if !keep.is_zero() {
+            tokio::time::sleep(keep).await;
+        }
+        grants.push([granted, now()]);
         grant.release().await?;
     }
     Ok(grants)
@@ -83,8 +92,8 @@ async fn contend(lock: Lock, end: Instant) -> Result<Vec<i64>> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [_mode, address, who, seconds] = &arguments[..] else {
-        return Err("usage: contest contend ADDRESS WHO SECONDS".into());
+    let [_mode, address, who, seconds, keep] = &arguments[..] else {
+        return Err("usage: contest contend ADDRESS WHO SECONDS MS".into());
     };
     let mut locks = Vec::new();
     for _ in 0..CLIENTS {
@@ -93,11 +102,12 @@ async fn main() -> Result<()> {
     println!("ready");
     std::io::stdin().read_line(&mut String::new())?;
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
-    let tasks: Vec<_> = locks.into_iter().map(|lock| tokio::spawn(contend(lock, end))).collect();
+    let keep = Duration::from_millis(keep.parse()?);
+    let tasks: Vec<_> = locks.into_iter().map(|lock| tokio::spawn(contend(lock, end, keep))).collect();
     let mut lines = String::new();
     for (client, task) in tasks.into_iter().enumerate() {
-        for time in task.await?? {
-            lines += &format!("{time} {client}\n");
+        for [granted, released] in task.await?? {
+            lines += &format!("{granted} {released} {client}\n");
         }
     }
     print!("{lines}");
