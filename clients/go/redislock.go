@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,6 +36,7 @@ type Locks struct {
 	failed             time.Time     // with starting
 	failure            error
 	wake, more         chan struct{}
+	asking             atomic.Bool // somebody sends a command without the workers
 	done               chan struct{}
 	running            sync.WaitGroup
 

@@ -37,8 +37,12 @@ func (l *Locks) start(r *request, words []any, session bool) <-chan answer {
 	return coming
 }
 
-// ask sends a command, and waits for the answer.
+// ask sends a command, and waits for the answer. If nobody else does so, it is sent from here: to wake a worker takes time.
 func (l *Locks) ask(r *request, words []any) (any, error) {
+	if l.single && l.asking.CompareAndSwap(false, true) {
+		defer l.asking.Store(false)
+		return l.send(words, false)
+	}
 	coming := make(chan answer, 1)
 	if l.queue(r, words, false, coming) {
 		answered := <-coming
