@@ -47,6 +47,21 @@ class LocksTest < Test
     wait_for("it is given back") { info(@other, "door").empty? }
   end
 
+  # Its answer comes before the clock's look.
+  def test_a_renewal_that_comes_too_late_names_the_maximum_age
+    held = @locks.acquire("door", lease: 600, max_hold: 300)
+    entry = held.instance_variable_get(:@entry)
+    @other.call("LOCK.RELEASE", "door", held.owner) # of which nobody is told
+    @other.call("CLIENT", "PAUSE", 600_000, "WRITE")
+    renewing = start { held.extend }
+    wait_for("it is asked") { entry.flight }
+    entry.until = 0
+    @other.call("CLIENT", "UNPAUSE")
+    assert_match(/maximum age/, assert_raises(Redislock::LockLost) { renewing.value }.message)
+  ensure
+    @other.call("CLIENT", "UNPAUSE")
+  end
+
   def test_a_lost_lock_does_not_go_unnoticed
     lose = lambda do |held|
       told = Queue.new

@@ -232,7 +232,7 @@ module Redislock
     def expire(entry)
       case entry.state
       when :waiting then fail_wait(entry, not_acquired(entry))
-      when :held then lose(entry, entry.aged ? AGED : "its lease is over, and no renewal came through")
+      when :held then lose(entry, "its lease is over, and no renewal came through")
       when :leaving then finish(entry)
       end
     end
@@ -285,8 +285,7 @@ module Redislock
     def heard(entry, word, fence)
       if word == "lost"
         entry.heard_lost << fence if entry.state == :waiting # the reply with its fence may still be on its way
-        too_old = entry.aged && now >= entry.until # the message may come before the clock's look
-        lose(entry, too_old ? AGED : "the server says that it has ended") if entry.fences.include?(fence)
+        lose(entry, "the server says that it has ended") if entry.fences.include?(fence)
       elsif word == "gone" || (word == "granted" && entry.state == :waiting)
         doubt(entry)
       end
@@ -323,6 +322,7 @@ module Redislock
     def lose(entry, why)
       return unless entry.state == :held
 
+      why = AGED if entry.aged && now >= entry.until # the server may say that it has ended before the clock's look
       entry.state, entry.error = :lost, LockLost.new("#{entry.request}: #{why}")
       forget(entry)
       # Perhaps only the network failed, or there are others of several locks.
