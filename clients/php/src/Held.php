@@ -160,8 +160,12 @@ final class Held
         }
         $lost = $this->lost();
         $this->released = true;
-        if ($lost === null && $this->locks->share($this->request, -1) === 0) {
-            $lost = $this->give();
+        if ($lost === null) {
+            try {
+                $lost = $this->locks->share($this->request, -1) === 0 ? $this->give() : null;
+            } finally {
+                $this->request->watch?->ended($lost);
+            }
         }
         if ($lost !== null) {
             throw $this->lost = $lost;
@@ -196,7 +200,7 @@ final class Held
             throw $error;
         }
         $gone = is_array($reply) && array_filter($reply, is_int(...)) !== $reply; // nil is false, or null, as the client is set
-        return $gone && !$again ? new LockLost("$this->request: one of the locks was gone when it was released") : null;
+        return $gone && !$again ? new LockLost((string) $this->request, 'one of the locks was gone when it was released') : null;
     }
 
     /** The server shall know this connection again; the fence tells whether the grant is still the old one. */
@@ -222,7 +226,8 @@ final class Held
 
     private function lose(string $why): void
     {
-        $this->lost = new LockLost("$this->request: $why");
+        $this->lost = new LockLost((string) $this->request, $why);
+        $this->request->watch?->ended($this->lost);
         if ($this->locks->share($this->request, -1) > 0) {
             return;
         }

@@ -29,7 +29,7 @@ final class Locks
     private array $owed = [];
 
     /** @param Redis|RedisCluster|Closure(): (Redis|RedisCluster) $client */
-    public function __construct(Redis|RedisCluster|Closure $client)
+    public function __construct(Redis|RedisCluster|Closure $client, private readonly ?Observer $observer = null)
     {
         $this->connection = new Connection($client);
     }
@@ -62,8 +62,18 @@ final class Locks
     public function acquire(string|array $keys, mixed ...$options): Held
     {
         $request = new Request(array_values((array) $keys), ...$options);
-        [$reply, $began] = $this->ask($request);
-        return new Held($this, $request, $reply, $began);
+        if ($this->observer === null) {
+            return new Held($this, $request, ...$this->ask($request));
+        }
+        $request->watch = new Watch($this->observer, $request);
+        try {
+            $held = new Held($this, $request, ...$this->ask($request));
+        } catch (Throwable $error) {
+            $request->watch->refused($error);
+            throw $error;
+        }
+        $request->watch->acquired($held->fence());
+        return $held;
     }
 
     /**
@@ -88,7 +98,8 @@ final class Locks
         $trouble = null;
         for ($tries = 1;; $tries++) {
             $began = self::now();
-            $left = $once ? null : max(0.001, min($end - $began, $this->connection->longestWait()));
+            $first = $request->watch?->waits === false; // whether others hold it
+            $left = $once || $first ? null : max(0.001, min($end - $began, $this->connection->longestWait()));
             $more = ($left ?? 0) + $request->syncSeconds();
             try {
                 $this->payOff();
@@ -98,6 +109,7 @@ final class Locks
                     return $granted;
                 }
                 if (!$once && self::now() < $end) {
+                    $first && $request->watch->waiting();
                     continue;
                 }
                 throw new NotAcquired("$request is not free");
@@ -108,6 +120,10 @@ final class Locks
                 }
                 usleep((int) (1e6 * max(0, min(self::TRY_AGAIN, $end - self::now()))));
             } catch (Refused $refused) {
+                if ($first && !$once && $refused->word() === 'GRACE') { // who waits is not refused then
+                    $request->watch->waiting();
+                    continue;
+                }
                 if ($trouble !== null || $refused->word() === 'NOREPLICAS') {
                     $this->forget($request);
                 }
@@ -229,7 +245,7 @@ final class Locks
         $said = $refused->getMessage();
         [$word, $rest] = [...explode(' ', $said, 2), ''];
         return match (true) {
-            $word === 'NOTHELD', $word === 'WRONGTYPE' && $request->taken => new LockLost("$request: $said", previous: $refused),
+            $word === 'NOTHELD', $word === 'WRONGTYPE' && $request->taken => new LockLost((string) $request, $said, $refused),
             $word === 'DEADLOCK' => new Deadlock($rest),
             $word === 'GRACE' => new NotAcquired("$request: $rest", previous: $refused),
             $word === 'NOREPLICAS' && $request->syncSeconds() > 0 => new NotConfirmed("$request: $rest", previous: $refused),

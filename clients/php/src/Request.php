@@ -18,6 +18,9 @@ final class Request
     public ?int $database = null;
     /** It was held: an answer that it is not means a loss. */
     public bool $taken = false;
+    /** Who is told what becomes of it. */
+    public ?Watch $watch = null;
+    public readonly Mode $shape;
     private ?string $id = null;
     /** @var list<int|string> */
     private array $mode = [];
@@ -71,6 +74,7 @@ final class Request
             }
             $this->sync = ['SYNC', $sync[0], self::ms('sync', (float) $sync[1])];
         }
+        $this->shape = $shared ? Mode::Shared : ($limit === null ? Mode::Exclusive : Mode::Limit);
         $this->named = $owner !== null;
         $this->owner = $owner ?? self::uuid();
         $this->mode = [

@@ -17,6 +17,10 @@ final class NotAcquired extends LockError
 /** The lock has ended without a release: somebody else may hold it now. */
 final class LockLost extends LockError
 {
+    public function __construct(string $keys, /** Why, without the keys. */ public readonly string $reason, ?\Throwable $previous = null)
+    {
+        parent::__construct("$keys: $reason", previous: $previous);
+    }
 }
 
 /** This wait would never end. */

@@ -6,6 +6,7 @@ require_relative "redislock/ending"
 require_relative "redislock/errors"
 require_relative "redislock/held"
 require_relative "redislock/request"
+require_relative "redislock/watch"
 
 module Redislock
   # The locks of a process: make one, and share it between all threads. `client` is a Redis (of Sentinel, of a cluster), a
@@ -14,13 +15,21 @@ module Redislock
   # The options, with times in seconds: wait (nil: for ever, 0: ask once), lease, renew: false, max_hold, session: true, shared: true,
   # limit: n, slot: k, detect: true, sync: [replicas, seconds], owner, label.
   class Locks
-    def initialize(client)
-      @client, @connect, @starting = client, Connection.like(client), Mutex.new
+    #
+    # The observer hears what becomes of each acquire, by those of these methods that it has, with keyword arguments. After `waiting` comes
+    # `acquired` or `refused`, and after `acquired` either `released` or `lost`. Only `lost` comes in another thread. Times are in seconds.
+    #   waiting(keys:, mode:)                               others hold the lock; mode is :exclusive, :shared or :limit
+    #   acquired(keys:, mode:, waited:, fence:)
+    #   refused(keys:, mode:, waited:, outcome:, reason:)   :timeout, :busy, :cancelled, :deadlock, :closed or :error; the error, or nil
+    #   released(keys:, mode:, held:)
+    #   lost(keys:, mode:, held:, reason:)                  why, in words
+    def initialize(client, observer: nil)
+      @client, @connect, @starting, @observer = client, Connection.like(client), Mutex.new, observer
     end
 
     # Runs the block under the lock, or under several of which all or none are held, and returns what it returns.
     def with_lock(*keys, **options)
-      core, entry = self.core, Entry.new(Request.new(keys, **options))
+      core, entry = self.core, new_entry(keys, options)
       held = Held.new(core, entry)
       begin
         core.acquire(entry)
@@ -39,7 +48,7 @@ module Redislock
 
     # The same without a block: a Held, to be released.
     def acquire(*keys, **options)
-      core, entry = self.core, Entry.new(Request.new(keys, **options))
+      core, entry = self.core, new_entry(keys, options)
       held, entry.loose = nil, true
       core.acquire(entry)
       held = Held.new(core, entry)
@@ -60,6 +69,11 @@ module Redislock
     end
 
     private
+
+    def new_entry(keys, options)
+      request = Request.new(keys, **options)
+      Entry.new(request, @observer && Watch.new(@observer, request))
+    end
 
     def core
       return @core if @core&.current?

@@ -8,7 +8,7 @@ require $argv[1] . '/vendor/autoload.php';
 require __DIR__ . '/support.php';
 
 $tests = [];
-foreach (['raw', 'locks', 'endings', 'fork', 'symfony', 'laravel'] as $file) {
+foreach (['raw', 'locks', 'endings', 'fork', 'observer', 'symfony', 'laravel'] as $file) {
     $tests += require __DIR__ . "/{$file}_tests.php";
 }
 

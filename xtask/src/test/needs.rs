@@ -57,6 +57,7 @@ fn of_programs(name: &str) -> &'static [Need] {
         "ruby" => &[
             ("ruby-connection-pool", "the tests with redis-rb", "ruby -e 'require \"connection_pool\"'"),
             ("ruby-activejob", "a job of Rails", "ruby -e 'require \"active_job\"'"),
+            ("ruby-sidekiq", "its workers", "command -v sidekiq"),
         ],
         _ => &[],
     }

@@ -37,6 +37,10 @@ module Redislock
         if fences then hold(entry, fences, reply, began)
         elsif error.nil? && reply.nil? then fail_wait(entry, not_acquired(entry))
         elsif error.nil?
+          if entry.watch
+            entry.watch.queued = true
+            entry.changed.broadcast
+          end
           entry.due, entry.trouble = [entry.due, now + Core::ASK_AGAIN].min, nil
           begin_work(entry) if entry.told
         elsif passes && (!entry.request.wait&.zero? || entry.tries < 2) then entry.due, entry.trouble = now + Core::TRY_AGAIN, error
@@ -163,7 +167,7 @@ module Redislock
         give_back(entry.request, fences) if fences # granted anew, unknown to the holder
         gone(entry, "it was free, or someone else's, meanwhile")
         if entry.state == :leaving
-          entry.error = LockLost.new("#{entry.request}: found out when it was released")
+          entry.error = found_out(entry)
           entry.fences = []
         end
       end
@@ -201,12 +205,17 @@ module Redislock
         return
       end
       if error ? Refusal.gone?(error) : reply.is_a?(Array) && reply.include?(nil)
-        entry.error ||= LockLost.new("#{entry.request}: found out when it was released") unless entry.again
+        entry.error ||= found_out(entry) unless entry.again
         return release_unnamed(entry) if entry.unsure
       elsif error
         entry.error ||= Refusal.explained(error, entry.request)
       end
       finish(entry)
+    end
+
+    def found_out(entry)
+      why = "found out when it was released"
+      LockLost.new("#{entry.request}: #{why}", why)
     end
 
     # A lost answer may have been that of a grant whose fence is not known. (An owner that the caller named may hold the lock in

@@ -38,6 +38,22 @@ module Redislock
     # What callers do. No exception of another thread comes in between, except where they wait.
 
     def acquire(entry)
+      watch = entry.watch or return take(entry)
+
+      Thread.handle_interrupt(Object => :never) do # what is held is told, and so is its end; waits can be interrupted
+        begin
+          take(entry)
+          got = true
+        rescue Exception => error
+          raise
+        ensure # also where the thread is killed
+          got ? watch.acquired(entry) : watch.refused(entry, error)
+        end
+        on_lost(entry, watch.method(:lost))
+      end
+    end
+
+    def take(entry)
       sending do
         raise Closed, "the locks are closed" if @closed || Wires.ending?
 
@@ -48,9 +64,12 @@ module Redislock
         start unless @clock
         look(entry)
       end
+      if entry.watch
+        exclusively { wait(entry) { entry.state != :waiting || entry.watch.queued } }
+        entry.watch.waiting if entry.watch.queued
+      end
       exclusively do
-        @subscription.lead(entry.until) { entry.state != :waiting }
-        pause(entry) { entry.state != :waiting }
+        wait(entry) { entry.state != :waiting }
         next unless %i[leaving over].include?(entry.state)
 
         pause(entry, entry.error.is_a?(NotAcquired) ? PARTING : CANCELLING) { entry.state == :over }
@@ -71,10 +90,14 @@ module Redislock
       end
       return if waited.nil?
 
-      exclusively do
-        pause(entry, waited ? CANCELLING : NEVER) { entry.state == :over || entry.again } unless Wires.ending?
+      begin
+        exclusively do
+          pause(entry, waited ? CANCELLING : NEVER) { entry.state == :over || entry.again } unless Wires.ending?
+        end
+        @wires.work_off if Wires.ending?
+      ensure
+        entry.watch&.left(entry.error)
       end
-      @wires.work_off if Wires.ending?
       raise entry.error if entry.error && !waited
     end
 
@@ -168,6 +191,11 @@ module Redislock
 
         interruptible { entry.changed.wait(@mutex, left == NEVER ? nil : left) }
       end
+    end
+
+    def wait(entry, &over)
+      @subscription.lead(entry.until, &over)
+      pause(entry, &over)
     end
 
     def start
@@ -323,7 +351,7 @@ module Redislock
       return unless entry.state == :held
 
       why = AGED if entry.aged && now >= entry.until # the server may say that it has ended before the clock's look
-      entry.state, entry.error = :lost, LockLost.new("#{entry.request}: #{why}")
+      entry.state, entry.error = :lost, LockLost.new("#{entry.request}: #{why}", why)
       forget(entry)
       # Perhaps only the network failed, or there are others of several locks.
       give_back(entry.request, entry.fences, unsure: entry.unsure)

@@ -6,7 +6,7 @@ module Redislock
     NEVER = Float::INFINITY
     NO_LEASE = 30.0 # what to assume of a lease that is not known
 
-    attr_reader :request, :changed, :heard_lost, :listeners
+    attr_reader :request, :changed, :heard_lost, :listeners, :watch
     attr_accessor :state # :waiting, :held, :lost, :leaving, :over
     attr_accessor :fences, :slots, :lease
     attr_accessor :left # the grant of one that released it while this one waited
@@ -23,8 +23,9 @@ module Redislock
     attr_accessor :again # what gives it up was sent before, so NOTHELD says nothing
     attr_accessor :tries, :trouble, :extension, :error
 
-    def initialize(request)
-      @request, @changed = request, ConditionVariable.new
+    # `watch` tells an observer of it, if there is one.
+    def initialize(request, watch = nil)
+      @request, @watch, @changed = request, watch, ConditionVariable.new
       @heard_lost, @listeners, @fences, @slots = [], [], [], []
       @until = @due = NEVER
       @lease, @tries = NO_LEASE, 0

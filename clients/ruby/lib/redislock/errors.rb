@@ -9,7 +9,15 @@ module Redislock
   class NotAcquired < Error; end
 
   # The lock has ended without a release: somebody else may hold it now.
-  class LockLost < Error; end
+  class LockLost < Error
+    # Why, without the keys.
+    attr_reader :reason
+
+    def initialize(message, reason = message)
+      @reason = reason
+      super(message)
+    end
+  end
 
   # The locks were closed.
   class Closed < Error; end
@@ -69,7 +77,7 @@ module Redislock
       said = error.message.sub(%r{ \((rediss?|unix)://\S*\)\z}, "") # which redis-client adds
       rest = said.split(" ", 2).last
       case code(error)
-      when "NOTHELD" then LockLost.new("#{request}: #{said}")
+      when "NOTHELD" then LockLost.new("#{request}: #{said}", said)
       when "DEADLOCK" then Deadlock.new(rest)
       when "GRACE" then NotAcquired.new("#{request}: #{rest}")
       when "NOREPLICAS" then request.sync ? NotConfirmed.new("#{request}: #{rest}") : error

@@ -5,7 +5,7 @@ require "securerandom"
 module Redislock
   # One lock, or several at once, as somebody wants it, in the server's words. Bad input is refused here, before anything is sent.
   class Request
-    attr_reader :keys, :owner, :name, :wait, :session, :sync, :lease
+    attr_reader :keys, :owner, :name, :wait, :session, :sync, :lease, :shape
 
     MOST = 9e12 # seconds: more would not fit into a number of milliseconds that all clients read exactly
 
@@ -33,6 +33,7 @@ module Redislock
       refuse("label must be a string: #{label.inspect}") unless label.nil? || label.is_a?(String)
       Request.ms("wait", wait, 0) if wait
       @wait, @session, @sync, @named, @renew = wait, session, sync, !owner.nil?, renew
+      @shape = shared ? :shared : limit ? :limit : :exclusive
       self.lease = lease
       @owner = owner || SecureRandom.uuid
       @name = @owner.b # as messages have it

@@ -32,6 +32,7 @@ final class Core {
     final ReentrantLock mutex = new ReentrantLock();
     final String channel = "redislock:" + process() + ":" + UUID.randomUUID();
     final Connections connections;
+    private final LockObserver observer; // or null
     final Renewal renewal = new Renewal(this);
     final Leaving leaving = new Leaving(this);
     final ScheduledThreadPoolExecutor timer =
@@ -44,7 +45,8 @@ final class Core {
     private long next = never();
     private ScheduledFuture<?> tick;
 
-    Core(AbstractRedisClient client) {
+    Core(AbstractRedisClient client, LockObserver observer) {
+        this.observer = observer;
         connections = new Connections(client, channel, this::hear, this::doubtAll, this::endWithClient);
         timer.setRemoveOnCancelPolicy(true);
         timer.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
@@ -76,8 +78,21 @@ final class Core {
     }
 
     Held acquire(Request request, boolean interruptible) throws InterruptedException {
+        if (observer == null) return acquire(request, interruptible, null);
+        var watch = new Watch(observer, request);
+        try {
+            var held = acquire(request, interruptible, watch);
+            watch.acquired(held);
+            return held;
+        } catch (InterruptedException | RuntimeException why) {
+            watch.refused(why);
+            throw why;
+        }
+    }
+
+    private Held acquire(Request request, boolean interruptible, Watch watch) throws InterruptedException {
         if (interruptible && Thread.interrupted()) throw new InterruptedException();
-        var held = new Held(this, request);
+        var held = new Held(this, request, watch);
         mutex.lock();
         try {
             if (closed) throw new LockException.Closed();
@@ -100,12 +115,13 @@ final class Core {
         } finally {
             mutex.unlock();
         }
-        for (Held held : all) leaving.begin(held); // waits end by themselves
+        List<Held> ended = all.stream().filter(leaving::begin).toList(); // waits end by themselves
         await(CompletableFuture.allOf(all.stream().map(held -> held.over).toArray(CompletableFuture<?>[]::new)), CLOSING);
         connections.close();
         timer.shutdown();
         // Nothing is sent again any more, so nobody may wait for it.
         for (Held held : locked(this::all)) leaving.over(held, new LockException.Closed());
+        ended.forEach(Held::left);
     }
 
     /** Nobody has told the holders to stop, and nothing can be sent any more: to them, their locks are lost. */

@@ -18,6 +18,7 @@ public final class Held implements AutoCloseable {
 
     final Core core;
     final Request request;
+    final Watch watch; // null: nobody observes it
     final CompletableFuture<Void> over = new CompletableFuture<>(); // it has been given up; fails with what the holder is to hear
     final Loss lost = new Loss();
 
@@ -49,9 +50,10 @@ public final class Held implements AutoCloseable {
     String why; // it was lost
     CompletableFuture<Void> turn = CompletableFuture.completedFuture(null); // of two extensions at once, nobody knows which came last
 
-    Held(Core core, Request request) {
+    Held(Core core, Request request, Watch watch) {
         this.core = core;
         this.request = request;
+        this.watch = watch;
     }
 
     /** The locks, in the order in which they were named. */
@@ -123,20 +125,25 @@ public final class Held implements AutoCloseable {
     /** The lock ends by itself after that time, and is not watched any more: others have it not before, even if this process dies. */
     public void releaseIn(Duration rest) {
         extend(rest);
-        core.locked(() -> {
-            if (state == State.HELD) {
-                state = State.OVER;
-                over.complete(null);
-                core.forget(this);
-            }
-            return null;
+        boolean first = core.locked(() -> {
+            if (state != State.HELD) return false;
+            state = State.OVER;
+            over.complete(null);
+            core.forget(this);
+            return true;
         });
+        if (first) left();
     }
 
     /** Gives the lock back. Throws {@link LockException.Lost} if it was lost before. It does not end by an interrupt. */
     @Override
     public void close() {
         core.leaving.release(this);
+    }
+
+    /** By the one that has given it up, when that is done. */
+    void left() {
+        if (watch != null) over.whenComplete((done, error) -> watch.left(error));
     }
 
     /** Keeps in mind what the server may have of this wait. */

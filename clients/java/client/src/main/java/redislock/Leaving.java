@@ -15,14 +15,15 @@ final class Leaving {
     }
 
     void release(Held held) {
-        begin(held);
+        boolean first = begin(held);
         Core.await(held.over, Core.LONG);
+        if (first) held.left();
         if (held.why != null) throw held.lostException(); // it does not change any more
         LockException.join(held.over);
     }
 
     /** Only the first time, and only if it is held. */
-    void begin(Held held) {
+    boolean begin(Held held) {
         boolean first = core.locked(() -> {
             core.checkLease(held);
             if (held.state != Held.State.HELD) return false;
@@ -30,6 +31,7 @@ final class Leaving {
             return true;
         });
         if (first) part(held);
+        return first;
     }
 
     /** The wait is over without the lock. Its last question may still be on its way. */
@@ -76,7 +78,7 @@ final class Leaving {
 
     /** With the mutex. Releases a grant that nobody wants. */
     void giveBack(Request request, List<Long> fences) {
-        var other = new Held(core, request);
+        var other = new Held(core, request, null);
         other.fences = fences;
         other.state = Held.State.LEAVING;
         if (fences.isEmpty() || core.partner(other, Held.State.WAITING, Held.State.HELD) != null) return;

@@ -34,8 +34,16 @@ public abstract sealed class LockException extends RuntimeException {
 
     /** The lock has ended without a release, so somebody else may hold it now. */
     public static final class Lost extends LockException {
-        Lost(Request request, String why) {
-            super(request + " was lost: " + why, null);
+        private final String reason;
+
+        Lost(Request request, String reason) {
+            super(request + " was lost: " + reason, null);
+            this.reason = reason;
+        }
+
+        /** Why, without the keys. */
+        public String reason() {
+            return reason;
         }
     }
 

@@ -20,17 +20,29 @@ public final class Locks implements AutoCloseable {
 
     final Map<ThreadLock.Seat, ThreadLock.Hold> holds = new ConcurrentHashMap<>();
     private final Supplier<? extends AbstractRedisClient> client;
+    private final LockObserver observer;
     private volatile Core core;
 
     /** The client is a RedisClient (of Sentinel, too) or a RedisClusterClient. It stays open when the locks are closed. */
     public Locks(AbstractRedisClient client) {
-        this(() -> client);
+        this(client, null);
+    }
+
+    /** The same, with one who sees what becomes of each acquire. */
+    public Locks(AbstractRedisClient client, LockObserver observer) {
+        this(() -> client, observer);
     }
 
     /** The same, for those who {@link #reopen} the locks, with another client then. */
     public Locks(Supplier<? extends AbstractRedisClient> client) {
+        this(client, null);
+    }
+
+    /** The same, with one who sees what becomes of each acquire. */
+    public Locks(Supplier<? extends AbstractRedisClient> client, LockObserver observer) {
         this.client = client;
-        core = new Core(client.get());
+        this.observer = observer;
+        core = new Core(client.get(), observer);
     }
 
     /** Waits for a lock, without an end. */
@@ -104,6 +116,6 @@ public final class Locks implements AutoCloseable {
     /** For a program that stops and starts again in one process: locks that were closed can be used again. */
     public void reopen() {
         var last = core;
-        if (last.locked(() -> last.closed)) core = new Core(client.get());
+        if (last.locked(() -> last.closed)) core = new Core(client.get(), observer);
     }
 }

@@ -34,6 +34,7 @@ final class Request {
     final boolean session;
     final boolean starts; // the message is enough to begin
     final Duration wait;
+    final LockObserver.Mode shape;
     private final List<Object> mode;
     private final List<Object> sync;
     private long lease; // ms, 0: that of the server; changed with the mutex of the locks
@@ -50,6 +51,8 @@ final class Request {
         session = options.session;
         kept = options.renew || session;
         wait = options.wait;
+        shape = options.mode.containsKey("SHARED") ? LockObserver.Mode.SHARED
+            : options.mode.containsKey("LIMIT") ? LockObserver.Mode.LIMIT : LockObserver.Mode.EXCLUSIVE;
         lease = options.lease;
         mode = new ArrayList<>();
         options.mode.forEach((word, value) -> {
@@ -63,6 +66,10 @@ final class Request {
 
     boolean sync() {
         return !sync.isEmpty();
+    }
+
+    boolean once() {
+        return wait != null && wait.isZero();
     }
 
     long lease() {

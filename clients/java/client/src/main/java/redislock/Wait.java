@@ -30,7 +30,7 @@ final class Wait {
         this.held = held;
         this.interruptible = interruptible;
         request = held.request;
-        once = request.wait != null && request.wait.isZero();
+        once = request.once();
         Duration most = once ? core.connections.patience() : request.wait;
         limited = most != null && most.compareTo(Duration.ofNanos(Core.LONG)) < 0;
         end = limited ? System.nanoTime() + most.toNanos() : Core.never();
@@ -62,6 +62,8 @@ final class Wait {
             answer.whenComplete((reply, error) -> answered(answer));
             core.mutex.lock();
             try {
+                if (watchesPlace()) pause(ASK_AGAIN, () -> held.woken || answer.isDone());
+                if (watchesPlace() && isPlace(answer)) tellWaiting();
                 late = !pause(ASK_AGAIN, () -> hasNews(answer));
                 if (late && !pause(FOREVER, answer::isDone)) throw over(trouble == null ? unanswered() : trouble);
                 Object reply = null;
@@ -115,11 +117,29 @@ final class Wait {
 
     /** That there is a place is no news, for which the thread would have to run: it sleeps on, until that is served. */
     private boolean hasNews(CompletableFuture<Object> answer) {
-        return answer.isDone() && (held.woken || answer.isCompletedExceptionally() || !Reply.QUEUED.equals(answer.join()));
+        return answer.isDone() && (held.woken || !isPlace(answer));
+    }
+
+    private static boolean isPlace(CompletableFuture<Object> answer) {
+        return answer.isDone() && !answer.isCompletedExceptionally() && Reply.QUEUED.equals(answer.join());
     }
 
     private void answered(CompletableFuture<Object> answer) {
-        if (late || hasNews(answer)) LockSupport.unpark(held.waiter);
+        if (late || watchesPlace() || hasNews(answer)) LockSupport.unpark(held.waiter);
+    }
+
+    private boolean watchesPlace() {
+        return held.watch != null && held.watch.wantsPlace();
+    }
+
+    /** With the mutex, which the observer does not get. */
+    private void tellWaiting() {
+        core.mutex.unlock();
+        try {
+            held.watch.waiting();
+        } finally {
+            core.mutex.lock();
+        }
     }
 
     private long block() {

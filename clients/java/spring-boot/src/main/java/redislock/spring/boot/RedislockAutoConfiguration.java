@@ -1,23 +1,54 @@
 package redislock.spring.boot;
 
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.tracing.Tracer;
 import java.util.List;
+import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandidate;
-import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
 import org.springframework.context.SmartLifecycle;
 import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import redislock.LockObserver;
 import redislock.Locks;
 
-/** The {@link Locks} of the program, with Spring's own Lettuce client. */
-@AutoConfiguration(after = DataRedisAutoConfiguration.class)
+/** The {@link Locks} of the program, with Spring's own Lettuce client, and what Micrometer shows of them. */
+@AutoConfiguration(afterName = {
+    "org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration",
+    "org.springframework.boot.autoconfigure.data.redis.RedisAutoConfiguration" // Spring Boot 3
+})
 @ConditionalOnSingleCandidate(LettuceConnectionFactory.class)
 public class RedislockAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
-    Locks redislock(LettuceConnectionFactory connections) {
-        return new Locks(connections::getRequiredNativeClient);
+    Locks redislock(LettuceConnectionFactory connections, ObjectProvider<LockObserver> observers) {
+        return new Locks(connections::getRequiredNativeClient, LockObservers.of(observers.orderedStream().toList()));
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(MeterRegistry.class)
+    static class Meters {
+        /** Null, and so no bean, where the program has no registry. */
+        @Bean
+        @ConditionalOnMissingBean
+        LockMeters redislockMeters(ObjectProvider<MeterRegistry> registries, ObjectProvider<LockName> name) {
+            MeterRegistry registry = registries.getIfUnique();
+            return registry == null ? null : new LockMeters(registry, name.getIfAvailable());
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(Tracer.class)
+    static class Spans {
+        @Bean
+        @ConditionalOnMissingBean
+        LockSpans redislockSpans(ObjectProvider<Tracer> tracers, ObjectProvider<LockName> name) {
+            Tracer tracer = tracers.getIfUnique();
+            return tracer == null ? null : new LockSpans(tracer, name.getIfAvailable());
+        }
     }
 
     @Bean

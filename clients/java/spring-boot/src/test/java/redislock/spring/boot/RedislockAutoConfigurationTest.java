@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.lettuce.core.RedisClient;
+import java.net.URI;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -14,7 +15,6 @@ import org.springframework.boot.Banner;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
-import org.springframework.boot.data.redis.autoconfigure.DataRedisConnectionDetails;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.SmartLifecycle;
 import org.springframework.context.annotation.Bean;
@@ -32,12 +32,12 @@ class RedislockAutoConfigurationTest {
     @Configuration(proxyBeanMethods = false)
     static class Program {}
 
-    private static ConfigurableApplicationContext start(Class<?>... program) {
+    static ConfigurableApplicationContext start(Class<?>... program) {
         return new SpringApplicationBuilder(program).web(WebApplicationType.NONE).bannerMode(Banner.Mode.OFF)
             .properties("spring.data.redis.url=" + System.getenv("REDIS_URL"), "logging.level.root=warn").run();
     }
 
-    private static boolean isFree(String key) {
+    static boolean isFree(String key) {
         try (var client = RedisClient.create(System.getenv("REDIS_URL")); var connection = client.connect()) {
             return connection.sync().exists(key) == 0;
         }
@@ -123,16 +123,12 @@ class RedislockAutoConfigurationTest {
         assertTrue(isFree(key));
     }
 
-    /** As Spring's tests do with a context that they will need again, and CRaC with all programs. */
+    /** As CRaC does with all programs. */
     @Test
     void aContextThatIsStoppedAndStartedAgainCanLockAgain() throws Exception {
         try (var context = start(Program.class)) {
             var locks = context.getBean(Locks.class);
             locks.acquire(key);
-            context.pause();
-            assertTrue(isFree(key));
-            context.restart();
-            assertTrue(locks.tryAcquire(key).isPresent());
             context.stop();
             assertTrue(isFree(key));
             context.start();
@@ -145,17 +141,18 @@ class RedislockAutoConfigurationTest {
     static class WithTwoServers {
         @Bean
         @Primary
-        LettuceConnectionFactory one(DataRedisConnectionDetails details) {
-            return new LettuceConnectionFactory(server(details));
+        LettuceConnectionFactory one() {
+            return new LettuceConnectionFactory(server());
         }
 
         @Bean
-        LettuceConnectionFactory two(DataRedisConnectionDetails details) {
-            return new LettuceConnectionFactory(server(details));
+        LettuceConnectionFactory two() {
+            return new LettuceConnectionFactory(server());
         }
 
-        private static RedisStandaloneConfiguration server(DataRedisConnectionDetails details) {
-            return new RedisStandaloneConfiguration(details.getStandalone().getHost(), details.getStandalone().getPort());
+        private static RedisStandaloneConfiguration server() {
+            var url = URI.create(System.getenv("REDIS_URL"));
+            return new RedisStandaloneConfiguration(url.getHost(), url.getPort());
         }
     }
 

@@ -1,0 +1,25 @@
+package redislock.spring.boot;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.UUID;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import redislock.Locks;
+
+/** As Spring's tests do, from version 7 on, with a context that they will need again. */
+@Timeout(60)
+class PausedContextTest {
+    @Test
+    void aContextThatIsPausedAndRestartedCanLockAgain() throws Exception {
+        String key = UUID.randomUUID().toString();
+        try (var context = RedislockAutoConfigurationTest.start(RedislockAutoConfigurationTest.Program.class)) {
+            var locks = context.getBean(Locks.class);
+            locks.acquire(key);
+            context.pause();
+            assertTrue(RedislockAutoConfigurationTest.isFree(key));
+            context.restart();
+            assertTrue(locks.tryAcquire(key).isPresent());
+        }
+    }
+}
