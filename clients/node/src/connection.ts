@@ -1,18 +1,27 @@
 // What this package needs of a client, and where ioredis and node-redis have it.
 
-import { LockError, code } from "./errors.js";
+import { ClosedError, LockError, code } from "./errors.js";
+
+/** What a connection tells. */
+export interface Events {
+  hear(message: string): void;
+  /** The connection for commands is lost. */
+  lost(): void;
+  /** A connection is there again: messages or answers may have been lost. */
+  again(): void;
+}
 
 /** Any client that has this can be used. */
 export interface Connection {
-  /** Sends a command, to one server all of them over one connection, in order. `key` tells a cluster which node it is for. */
-  send(key: string, words: string[]): Promise<unknown>;
-  /** Hears messages until the signal, over another connection that is made anew when it is lost: then it calls `again`. */
-  subscribe(channel: string, hear: (message: string) => void, again: () => void, signal: AbortSignal): Promise<void>;
+  /** Connects, and hears the channel's messages. Both last until the signal. */
+  open(channel: string, events: Events, signal: AbortSignal): Promise<void>;
   /**
-   * Calls `lost` when the connection for commands is lost, `again` when it is there again, `ended` when the client was closed for
-   * good. Returns what ends that.
+   * Sends a command, to one server all of them over one connection, in order. `key` tells a cluster which node it is for. The
+   * server answers at once, or, if replicas have to confirm it, within so many ms.
    */
-  watch(lost: () => void, again: () => void, ended: () => void): () => void;
+  send(key: string, words: string[], patience: number): Promise<unknown>;
+  /** Calls `ended` when the client was closed for good. Returns what ends that. */
+  watch(ended: () => void): () => void;
   /** Whether the client was closed for good. */
   readonly closed: boolean;
   /** What the client puts before each key. */
@@ -44,10 +53,20 @@ export interface NodeRedisClient extends Emitter {
 
 export type Client = IoredisClient | NodeRedisClient | Connection;
 
+/** A duplicate of the user's client. When it loses a connection, it connects again, and tells that. */
+interface Line {
+  send(key: string, words: string[]): Promise<unknown>;
+  subscribe(channel: string, hear: (message: string) => void): Promise<unknown>;
+  /** None in a cluster, where one connection can be silent among others. */
+  ping?(): Promise<unknown>;
+  end(): void;
+}
+type Told = Omit<Events, "hear">;
+
 const ignore = () => {};
 
-/** A subscription that died unnoticed is found out: each ping wants an answer. */
-const PING = 4000, SILENCE = 8000;
+/** A line that a network swallows tells nothing. After so many PINGs without an answer, sent every so many ms, it is replaced. */
+const UNANSWERED = 4, PING = 2000;
 const retry = (tries: number) => Math.min(100 * tries, 2000);
 
 function listen(emitter: Emitter, events: Record<string, Listener>) {
@@ -58,7 +77,7 @@ function listen(emitter: Emitter, events: Record<string, Listener>) {
 }
 
 export function connectionOf(client: Client): Connection {
-  if ("send" in client) return client;
+  if ("open" in client) return client;
   if ("call" in client) return ioredis(client);
   if ("sendCommand" in client && !("totalClients" in client)) return nodeRedis(client);
   throw new TypeError("no client of ioredis or node-redis, nor a Connection. A pool can't be used: its connections come and go");
@@ -70,31 +89,110 @@ function stray(error: unknown): never {
   throw new LockError("this server is one node of a cluster: use a client for clusters", { cause: error });
 }
 
-function ioredis(client: IoredisClient): Connection {
+/**
+ * Lines of our own, because the user's client may be in a MULTI, block, have several connections, or wait for minutes until it sees
+ * that its connection is dead. `both`: one line sends and hears, over several connections.
+ */
+function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pick<Connection, "open" | "send"> {
+  let sending: { line: Line; heard(): void; patience: number } | undefined;
+
+  async function keep(told: Told, sends: boolean, begin: (line: Line) => Promise<unknown>, signal: AbortSignal) {
+    let unanswered = 0;
+    const heard = () => void (unanswered = 0), line = make(told, sends), kept = { line, heard, patience: 0 };
+    if (sends) sending = kept;
+    const end = () => {
+      clearInterval(beat);
+      signal.removeEventListener("abort", close);
+      line.end();
+    };
+    const close = () => {
+      if (sending === kept) sending = undefined;
+      end();
+    };
+    const replace = async () => {
+      told.lost();
+      while (!signal.aborted) {
+        try {
+          await keep(told, sends, begin, signal);
+          return told.again();
+        } catch {
+          await new Promise((resolve) => setTimeout(resolve, 1000));
+        }
+      }
+    };
+    // Turns are counted, and not the time: there are none while the process stands still.
+    const beat = line.ping && setInterval(() => {
+      if (unanswered >= UNANSWERED + kept.patience / PING) return end(), void replace();
+      unanswered += 1;
+      line.ping!().then(heard, (error) => code(error) && heard());
+    }, PING);
+    signal.addEventListener("abort", close);
+    try {
+      await begin(line);
+    } catch (error) {
+      end();
+      throw error;
+    }
+    if (signal.aborted) close();
+  }
+
   return {
-    send(_, [command, ...words]) {
-      const reply = client.call(command!, ...words);
-      return client.isCluster ? reply : reply.catch(stray);
+    async open(channel, events, signal) {
+      const subscribe = (line: Line) => line.subscribe(channel, events.hear);
+      if (both) return keep(events, true, subscribe, signal);
+      await Promise.all([
+        keep(events, true, async () => {}, signal), keep({ lost: ignore, again: events.again }, false, subscribe, signal),
+      ]);
     },
-    async subscribe(channel, hear, again, signal) {
-      const own = {
-        lazyConnect: false, enableOfflineQueue: true, maxRetriesPerRequest: null, keyPrefix: "", socketTimeout: SILENCE,
-        retryStrategy: retry,
-      };
-      const subscriber = client.isCluster ? client.duplicate([], own) : client.duplicate(own);
-      subscriber.on("error", ignore);
-      subscriber.on("message", (_: string, message: string) => hear(message));
-      const pings = setInterval(() => subscriber.status === "ready" && subscriber.ping().catch(ignore), PING);
-      signal.addEventListener("abort", () => (clearInterval(pings), subscriber.disconnect()));
-      await subscriber.subscribe(channel);
-      subscriber.on("ready", () => subscriber.subscribe(channel).then(again, ignore));
+    send(key, words, patience) {
+      if (!sending) return Promise.reject(new ClosedError("the locks were closed"));
+      const { line, heard } = sending, reply = line.send(key, words);
+      if (patience) {
+        // A PING waits for all of these, so each answer counts.
+        sending.patience = Math.max(sending.patience, patience);
+        reply.then(heard, heard);
+      }
+      return reply;
     },
-    watch(lost, again, ended) {
-      let connected = client.status === "ready"; // until it was for the first time, nothing is sent, so nothing is lost
-      const ready = () => (connected ? again() : void (connected = true)), changed = () => connected && again();
-      // The connections to a cluster's nodes come and go one by one.
-      return listen(client, client.isCluster ? { ready, end: ended, "+node": changed, "-node": changed } : { close: lost, ready, end: ended });
-    },
+  };
+}
+
+function ioredis(client: IoredisClient): Connection {
+  const { isCluster } = client;
+  const make = ({ lost, again }: Told, sends: boolean): Line => {
+    const own = { lazyConnect: false, enableOfflineQueue: true, keyPrefix: "" };
+    const single = { ...own, retryStrategy: retry, socketTimeout: undefined, disconnectTimeout: 100, ...(!sends && { maxRetriesPerRequest: null }) };
+    const line = isCluster ? client.duplicate([], own) : client.duplicate(single);
+    let wasReady = false, channel: string | undefined;
+    const changed = () => wasReady && again();
+    const ready = () => {
+      if (wasReady && channel !== undefined) line.subscribe(channel).then(again, ignore);
+      else changed();
+      wasReady = true;
+    };
+    line.on("error", ignore);
+    // The connections to a cluster's nodes come and go one by one.
+    const unlisten = listen(line, isCluster ? { ready, "+node": changed, "-node": changed } : { ready, close: lost });
+    return {
+      send(_, [command, ...words]) {
+        const reply = line.call(command!, ...words);
+        return isCluster ? reply : reply.catch(stray);
+      },
+      subscribe(name, hear) {
+        channel = name;
+        line.on("message", (_: string, message: string) => hear(message));
+        return line.subscribe(name);
+      },
+      ...(!isCluster && { ping: () => line.ping() }),
+      end() {
+        unlisten();
+        line.disconnect();
+      },
+    };
+  };
+  return {
+    ...linesOf(make, isCluster),
+    watch: (ended) => listen(client, { end: ended }),
     get closed() {
       return client.status === "end";
     },
@@ -106,38 +204,43 @@ function ioredis(client: IoredisClient): Connection {
 
 function nodeRedis(client: NodeRedisClient): Connection {
   const isCluster = "masters" in client, isSentinel = "acquire" in client;
-  const send = (key: string, words: string[]) => {
-    if (isCluster) return client.sendCommand(key, false, words);
-    return isSentinel ? client.sendCommand(false, words) : client.sendCommand(words).catch(stray);
+  const make = ({ lost, again }: Told): Line => {
+    const socket = { ...client.options?.socket, socketTimeout: undefined, reconnectStrategy: retry };
+    // Over several connections, commands would overtake each other.
+    const sentinel = { masterPoolSize: 1, replicaPoolSize: 0, reserveClient: true };
+    const line = client.duplicate(isCluster ? {} : isSentinel ? sentinel : { disableOfflineQueue: false, socket });
+    const events: Record<string, Listener> =
+      isCluster ? { "node-ready": again, "node-reconnecting": again, "node-disconnect": again }
+      : isSentinel ? { ready: again, "topology-change": again } : { ready: again, reconnecting: lost };
+    let unlisten = ignore, ended = false;
+    line.on("error", ignore);
+    const end = async () => {
+      ended = true;
+      unlisten();
+      await line.destroy();
+    };
+    const connected = line.connect().then(() => {
+      // A node-redis that is destroyed while it connects connects all the same.
+      if (ended) return end();
+      unlisten = listen(line, events);
+    });
+    connected.catch(ignore);
+    return {
+      send(key, words) {
+        if (isCluster) return line.sendCommand(key, false, words);
+        return isSentinel ? line.sendCommand(false, words) : line.sendCommand(words).catch(stray);
+      },
+      async subscribe(channel, hear) {
+        await connected;
+        await line.subscribe(channel, hear);
+      },
+      ...(!isCluster && { ping: () => (isSentinel ? line.sendCommand(false, ["PING"]) : line.ping()) }),
+      end: () => void end().catch(ignore), // some versions throw if it has ended
+    };
   };
   return {
-    send,
-    async subscribe(channel, hear, again, signal) {
-      const socket = { ...client.options?.socket, socketTimeout: SILENCE, reconnectStrategy: retry };
-      const subscriber = client.duplicate(isCluster || isSentinel ? {} : { pingInterval: PING, socket });
-      subscriber.on("error", ignore);
-      const end = () => {
-        try {
-          subscriber.destroy();
-        } catch {
-          // Some versions throw if it has ended.
-        }
-      };
-      signal.addEventListener("abort", end);
-      try {
-        await subscriber.connect();
-      } finally {
-        // A node-redis that is destroyed while it connects connects all the same, and its pings then keep the process.
-        if (signal.aborted) end();
-      }
-      await subscriber.subscribe(channel, hear);
-      listen(subscriber, { ready: again, "node-ready": again, "topology-change": again });
-    },
-    watch(lost, again, ended) {
-      if (isCluster) return listen(client, { "node-ready": again, "node-reconnecting": again, "node-disconnect": again, disconnect: ended });
-      if (isSentinel) return listen(client, { ready: again, "topology-change": again, end: ended });
-      return listen(client, { reconnecting: lost, ready: again, end: ended });
-    },
+    ...linesOf(make, isCluster || isSentinel),
+    watch: (ended) => listen(client, { [isCluster ? "disconnect" : "end"]: ended }),
     get closed() {
       return !client.isOpen;
     },

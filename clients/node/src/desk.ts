@@ -1,11 +1,14 @@
 // What all locks of a client share: the connection, the subscription, the timer.
 import { hostname } from "node:os";
-import { LockError, passes } from "./errors.js";
+import { ClosedError, passes } from "./errors.js";
 import type { Connection } from "./connection.js";
 import type { Request } from "./request.js";
 
 /** After a lost connection. */
 export const TRY_AGAIN = 100;
+
+/** Nobody who closes a client waits longer for its locks to be released. */
+const AT_END = 1000;
 
 /** Never goes back, unlike the clock of the day. */
 export const now = () => performance.now();
@@ -18,11 +21,6 @@ const NUMBERS = new Map([["start", 4], ["granted", 1], ["lost", 1], ["timeout", 
 /** A command whose answer tells the lease, which ends then at the latest, whatever the answer says. */
 export interface Flight {
   atMost: number;
-}
-
-function unqueued(reply: unknown) {
-  if (reply === "QUEUED") throw new Error("the client is in a MULTI"); // its EXEC has the reply
-  return reply;
 }
 
 /** A wait, or a lock that is held. */
@@ -44,7 +42,7 @@ export interface Entry {
   /** The connection for commands is lost. */
   cut(): void;
   /** The locks are closed. */
-  end(reason: LockError): Promise<unknown>;
+  end(reason: ClosedError): Promise<unknown>;
 }
 
 export class Desk {
@@ -58,19 +56,14 @@ export class Desk {
   readonly #connection: Connection;
   readonly #entries = new Map<string, readonly Entry[]>(); // by owner; a list never changes, so all may go through it
   readonly #unwatch: () => void;
-  #subscription: Promise<void> | undefined;
-  #unsubscribe = new AbortController();
+  #opening: Promise<void> | undefined;
+  #closing = new AbortController();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #next = Infinity;
 
   constructor(connection: Connection) {
     this.#connection = connection;
-    const watch = (tell: (entry: Entry) => void) => () => {
-      this.upsets += 1;
-      this.#all().forEach(tell);
-    };
-    const ended = () => void this.#finish(new LockError("the client was closed"));
-    this.#unwatch = connection.watch(watch((entry) => entry.cut()), watch((entry) => entry.doubt()), ended);
+    this.#unwatch = connection.watch(() => void this.#finish(new ClosedError("the client was closed"), AT_END));
   }
 
   #all() {
@@ -115,13 +108,8 @@ export class Desk {
     return partner !== undefined;
   }
 
-  /** Sends what may be answered by QUEUED. */
-  ask(request: Request, words: string[]) {
-    return this.#connection.send(request.names[0]!, words);
-  }
-
   send(request: Request, words: string[]) {
-    return this.ask(request, words).then(unqueued);
+    return this.#connection.send(request.names[0]!, words, request.options.sync?.[1] ?? 0);
   }
 
   /** Sends it until it is answered, as long as that is worth it. */
@@ -142,22 +130,24 @@ export class Desk {
     return passes(error) && !this.#connection.closed;
   }
 
-  /** There is one subscription, from the first lock on. */
-  subscribed() {
-    if (this.#connection.closed) throw new LockError("the client was closed"); // it may be opened again
-    return (this.#subscription ??= this.#subscribe());
+  /** Connects, from the first lock on. */
+  opened() {
+    if (this.#connection.closed) throw new ClosedError("the client was closed"); // it may be opened again
+    return (this.#opening ??= this.#open());
   }
 
-  async #subscribe() {
-    const unsubscribe = this.#unsubscribe;
-    const doubt = () => {
+  async #open() {
+    const closing = this.#closing;
+    const tell = (how: "cut" | "doubt") => () => {
+      this.upsets += 1;
       this.starts = true; // it may be another server
-      this.#all().forEach((entry) => entry.doubt());
+      for (const entry of this.#all()) entry[how]();
     };
     try {
-      await this.#connection.subscribe(this.channel, (message) => this.#hear(message), doubt, unsubscribe.signal);
+      const events = { hear: (message: string) => this.#hear(message), lost: tell("cut"), again: tell("doubt") };
+      await this.#connection.open(this.channel, events, closing.signal);
     } catch (error) {
-      if (unsubscribe === this.#unsubscribe) this.#endSubscription();
+      if (closing === this.#closing) this.#leave().abort();
       throw error;
     }
   }
@@ -194,21 +184,23 @@ export class Desk {
 
   async close() {
     this.closed = true;
-    await this.#finish(new LockError("the locks were closed"));
+    await this.#finish(new ClosedError("the locks were closed"), Infinity);
     this.#unwatch();
   }
 
-  #endSubscription() {
-    this.#unsubscribe.abort();
-    this.#unsubscribe = new AbortController();
-    this.#subscription = undefined;
+  /** What is acquired later, or meanwhile, connects anew. */
+  #leave() {
+    const closing = this.#closing;
+    this.#closing = new AbortController();
+    this.#opening = undefined;
+    return closing;
   }
 
-  /** Nothing is left that keeps the process; what is acquired later, or meanwhile, subscribes anew. */
-  async #finish(reason: LockError) {
-    const ending = Promise.allSettled(this.#all().map((entry) => entry.end(reason)));
-    this.#endSubscription();
-    await ending;
+  /** Nothing is left that keeps the process. */
+  async #finish(reason: ClosedError, patience: number) {
+    const closing = this.#leave(), ending = Promise.allSettled(this.#all().map((entry) => entry.end(reason)));
+    await (patience === Infinity ? ending : Promise.race([ending, sleep(patience)]));
+    closing.abort();
     if (this.#entries.size) return;
     clearTimeout(this.#timer);
     this.#next = Infinity;

@@ -13,6 +13,9 @@ export class NotAcquiredError extends LockError {}
 /** The lock has ended without a release, so somebody else may hold it now. */
 export class LockLostError extends LockError {}
 
+/** The locks were closed, or their client. */
+export class ClosedError extends LockError {}
+
 /** This wait would never end: release what this task holds, and start over. */
 export class DeadlockError extends LockError {
   /** Tells who waits for whom. */

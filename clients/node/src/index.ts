@@ -1,13 +1,15 @@
 // Locks of a Redis or Valkey server with the module Redislock.
 import { connectionOf, type Client } from "./connection.js";
 import { Desk } from "./desk.js";
-import { LockError } from "./errors.js";
+import { ClosedError, NotAcquiredError } from "./errors.js";
 import type { Held } from "./held.js";
 import { Request, type Options } from "./request.js";
 import { Wait } from "./wait.js";
 
-export type { Client, Connection, IoredisClient, NodeRedisClient } from "./connection.js";
-export { DeadlockError, LockError, LockLostError, NoModuleError, NotAcquiredError, NotConfirmedError, TooOldError } from "./errors.js";
+export type { Client, Connection, Events, IoredisClient, NodeRedisClient } from "./connection.js";
+export {
+  ClosedError, DeadlockError, LockError, LockLostError, NoModuleError, NotAcquiredError, NotConfirmedError, TooOldError,
+} from "./errors.js";
 export type { Held } from "./held.js";
 export type { Options } from "./request.js";
 
@@ -21,7 +23,7 @@ export class Locks {
   readonly #desk: Desk;
   readonly #prefix: string;
 
-  /** The client sends all commands. One more connection hears messages, from the first lock on. Both end with the client. */
+  /** Duplicates of the client send commands and hear messages, from the first lock on. They end with the client. */
   constructor(client: Client, settings: Settings = {}) {
     const connection = connectionOf(client);
     this.#prefix = settings.prefix ?? connection.prefix ?? "";
@@ -33,9 +35,19 @@ export class Locks {
     return new Promise<Held>((resolve, reject) => {
       const request = new Request(keys, options, this.#prefix);
       options.signal?.throwIfAborted();
-      if (this.#desk.closed) throw new LockError("the locks were closed");
+      if (this.#desk.closed) throw new ClosedError("the locks were closed");
       new Wait(this.#desk, request, resolve, reject).start();
     });
+  }
+
+  /** Asks once: undefined if somebody else holds the lock. */
+  async tryAcquire(keys: string | readonly string[], options: Omit<Options, "wait"> = {}) {
+    try {
+      return await this.acquire(keys, { ...options, wait: 0 });
+    } catch (error) {
+      if (error instanceof NotAcquiredError) return undefined;
+      throw error;
+    }
   }
 
   /** Holds a lock while the body runs. What goes wrong in the body tells more than a failed release. */

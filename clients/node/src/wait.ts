@@ -1,5 +1,5 @@
 // A wait for a lock: a place in the server's queue, which takes no connection.
-import { NotAcquiredError, explained, isSyntax } from "./errors.js";
+import { NotAcquiredError, code, explained, isSyntax } from "./errors.js";
 import { Held } from "./held.js";
 import { now, sleep, TRY_AGAIN, type Desk, type Entry, type Flight } from "./desk.js";
 import type { Request } from "./request.js";
@@ -76,7 +76,7 @@ export class Wait implements Entry {
     let start = false;
     this.#plan(ASK_AGAIN);
     try {
-      await this.desk.subscribed();
+      await this.desk.opened();
       if (this.#over) return;
       const began = (this.#asked = now());
       const block = wait === 0 ? undefined : wait ? Math.max(1, Math.ceil(this.#end - began)) : 0;
@@ -87,7 +87,7 @@ export class Wait implements Entry {
       this.#told = undefined;
       start = this.request.starts && this.#place && this.desk.starts;
       const words = this.request.acquire(this.desk.channel, block, lease, start ? this.#asks : undefined);
-      this.#asking = this.desk.ask(this.request, words);
+      this.#asking = this.desk.send(this.request, words);
       const reply = await this.#asking;
       this.#asking = this.#trouble = undefined;
       if (this.#over) return; // #part saw the reply
@@ -103,7 +103,7 @@ export class Wait implements Entry {
         this.desk.starts = false; // an older server: claim first
         this.#again = true;
       } else if (wait !== 0 && this.desk.passes(error)) this.#plan(TRY_AGAIN);
-      else void this.end(explained(error, this.request.keys));
+      else void this.end(code(error) === "GRACE" ? this.#notAcquired() : explained(error, this.request.keys));
     } finally {
       this.#busy = false;
       if (this.#again) void this.#ask();
@@ -150,8 +150,10 @@ export class Wait implements Entry {
   async end(reason: unknown) {
     if (this.#over) return;
     this.#leaveDesk();
-    await Promise.race([this.#part().catch(() => {}), sleep(PARTING)]);
+    const parted = this.#part().catch(() => {});
+    await Promise.race([parted, sleep(PARTING)]);
     this.reject(reason);
+    await parted;
   }
 
   async #part() {
