@@ -55,18 +55,31 @@ pub(crate) fn address(link: &mut Link, client: u64) -> Option<String> {
     line.split(' ').find_map(|word| word.strip_prefix("addr=")).map(str::to_owned)
 }
 
-/// For example "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) for 3m 20s".
-pub(crate) fn who_holds(target: &Target, keys: &[Name]) -> String {
-    let Ok(mut link) = target.link() else {
-        return format!("{} is held by somebody else", names(keys));
-    };
+/// Who has one of these locks, for example "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) for 3m 20s", and that
+/// lock; `None` if all are free.
+pub(crate) fn holder(link: &mut Link, keys: &[Name]) -> redis::RedisResult<Option<(String, Value)>> {
+    let mut reserved = None;
     for key in keys {
-        let Some(lock) = link.ask::<Reply>(&info(key, false)).ok().map(json).filter(Value::is_object) else {
+        let lock = json(link.ask::<Reply>(&info(key, false))?);
+        if lock.is_null() {
             continue;
-        };
-        return held_by(key, &lock, address(&mut link, text::number(&lock, "client_id")));
+        }
+        let address = address(link, text::number(&lock, "client_id"));
+        let found = (held_by(key, &lock, address), lock);
+        if text::number(&found.1, "holders") > 0 {
+            return Ok(Some(found));
+        }
+        reserved = reserved.or(Some(found));
     }
-    format!("{} was held by somebody else", names(keys))
+    Ok(reserved)
+}
+
+pub(crate) fn who_holds(target: &Target, keys: &[Name]) -> String {
+    match target.link().map(|mut link| holder(&mut link, keys)) {
+        Ok(Ok(Some((line, _)))) => line,
+        Ok(_) => format!("{} was held by somebody else", names(keys)),
+        Err(_) => format!("{} is held by somebody else", names(keys)),
+    }
 }
 
 /// The names of locks, for a message.

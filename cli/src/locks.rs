@@ -16,7 +16,7 @@ use crate::text::{self, Name, count, number, table, time, word};
 /// How many names one SCAN command looks at.
 const SCAN_COUNT: usize = 1_000;
 /// The server's name for the type of a lock.
-pub(crate) const TYPE: &str = "lockstate";
+const TYPE: &str = "lockstate";
 
 /// Writes to the standard output. Returns whether the reader still reads: `head`, for example, ends when it has read enough.
 fn write(text: &str) -> Result<bool, Failure> {
@@ -121,12 +121,10 @@ fn of_node(node: &mut Node, pattern: &Name) -> Result<Vec<Value>, Failure> {
         }
     }
     let mut locks = Vec::new();
-    let mut cursor = "0".to_owned();
+    let mut cursor = 0;
     loop {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(TYPE);
-        let keys: Vec<Vec<u8>>;
-        (cursor, keys) = node.ask(&scan, "listing")?;
+        let keys;
+        (cursor, keys) = scan(node, cursor, pattern, SCAN_COUNT)?;
         let mut asks = redis::pipe();
         for key in &keys {
             asks.cmd("LOCK.INFO").arg(key);
@@ -144,10 +142,22 @@ fn of_node(node: &mut Node, pattern: &Name) -> Result<Vec<Value>, Failure> {
                 locks.push(lock);
             }
         }
-        if cursor == "0" {
+        if cursor == 0 {
             return Ok(locks);
         }
     }
+}
+
+/// The next names of locks that match the pattern, of `count` names that the server looks at. A cursor of 0 is the beginning, and the end.
+pub(crate) fn scan(
+    node: &mut Node,
+    cursor: u64,
+    pattern: &Name,
+    count: usize,
+) -> Result<(u64, Vec<Vec<u8>>), Failure> {
+    let mut scan = redis::cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count).arg("TYPE").arg(TYPE);
+    node.ask(&scan, "listing")
 }
 
 fn lease(lock: &Value) -> String {

@@ -1,6 +1,7 @@
 //! `redislock`: runs commands under locks of Redis or Valkey, and shows operators the locks of a server.
 
 mod bench;
+mod complete;
 mod connect;
 mod doctor;
 mod failure;
@@ -18,7 +19,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::connect::Target;
 use crate::failure::{Failure, USAGE};
-use crate::options::{Command, Options};
+use crate::options::{Command, Options, Place};
 
 fn main() -> ExitCode {
     // `run` starts this program again for these; they have no options, and no help.
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
         Some(run::child::WORD) => return run::child::main(words),
         Some(run::guard::WORD) => return run::guard::main(),
         _ => {}
+    }
+    if complete::answered() {
+        return ExitCode::SUCCESS;
     }
     let options = match Options::try_parse() {
         Ok(options) => options,
@@ -58,10 +62,14 @@ fn act(options: Options) -> Result<u8, Failure> {
         Command::Break(asked) => locks::break_lock(&target()?, &asked),
         Command::Top(asked) => top::main(&target()?, &asked),
         Command::Doctor(asked) => doctor::main(&target()?, &asked),
+        Command::Server(_) if options.place != Place::default() => Err(Failure::new(
+            USAGE,
+            "server starts a server of its own on 127.0.0.1: --url and the other options of a connection are not for it",
+        )),
         Command::Server(asked) => server::main(&asked),
         Command::Bench(asked) => bench::main(&target()?, &asked),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Options::command(), "redislock", &mut std::io::stdout());
+            complete::script(shell)?;
             Ok(0)
         }
         Command::Man { folder } => {

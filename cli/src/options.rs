@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::complete;
 use crate::text::Name;
 
 const CODES: &str = "\
@@ -44,7 +45,7 @@ pub(crate) struct Options {
 }
 
 /// Where the server is, and which user connects.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Place {
     /// Server: redis://HOST:PORT/DB, rediss:// for TLS, or unix:///PATH; several with commas. Put passwords into REDIS_URL or a file
@@ -110,9 +111,10 @@ pub(crate) enum Command {
 #[command(after_long_help = CODES)]
 pub(crate) struct Run {
     /// Name of the lock; \xff is a byte
+    #[arg(add = complete::names())]
     pub(crate) key: Name,
     /// Hold these locks together with KEY: all of them or none
-    #[arg(long, value_name = "KEY", num_args = 1..)]
+    #[arg(long, value_name = "KEY", num_args = 1.., add = complete::names())]
     pub(crate) all: Vec<Name>,
     /// Wait at most this long, such as 500ms, 10s or 1h [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -138,11 +140,14 @@ pub(crate) struct Run {
     /// Exit with N if somebody else has the lock, or has run the command [default: 75, or 0 with --once-per]
     #[arg(long, short = 'E', value_name = "N")]
     pub(crate) conflict_exit_code: Option<u8>,
+    /// Say on stderr who holds the lock while waiting for it, and when it is acquired
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
     /// If the lock is lost, send SIGTERM to the command, and SIGKILL after TIME
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "10s")]
     pub(crate) kill_after: Duration,
     /// Command to run, and its arguments; no shell interprets them
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required = true, value_name = "COMMAND", add = complete::files())]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -150,7 +155,7 @@ pub(crate) struct Run {
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
     /// Glob pattern, as for SCAN MATCH; \xff is a byte
-    #[arg(default_value = "*")]
+    #[arg(default_value = "*", add = complete::names())]
     pub(crate) pattern: Name,
     /// List only locks that somebody waits for
     #[arg(long)]
@@ -171,6 +176,7 @@ pub(crate) struct Ls {
 #[derive(Args, Debug)]
 pub(crate) struct Show {
     /// Name of the lock; \xff is a byte
+    #[arg(add = complete::names())]
     pub(crate) key: Name,
     /// Print JSON (see docs/clients/shell.md)
     #[arg(long)]
@@ -184,6 +190,7 @@ pub(crate) struct Show {
 #[derive(Args, Debug)]
 pub(crate) struct Break {
     /// Name of the lock; \xff is a byte
+    #[arg(add = complete::names())]
     pub(crate) key: Name,
     /// End only the grant with this fence
     #[arg(long)]
@@ -203,7 +210,7 @@ pub(crate) struct Top {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1s")]
     pub(crate) every: Duration,
     /// Show only locks whose names contain this text, or match it if it has *, ? or [, as for SCAN MATCH
-    #[arg(default_value = "")]
+    #[arg(default_value = "", add = complete::names())]
     pub(crate) filter: String,
 }
 
@@ -244,7 +251,7 @@ pub(crate) struct Server {
     #[arg(long, value_name = "FILE")]
     pub(crate) server: Option<PathBuf>,
     /// Command to run, and its arguments; no shell interprets them
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", add = complete::files())]
     pub(crate) command: Vec<OsString>,
 }
 

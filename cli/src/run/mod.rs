@@ -11,11 +11,13 @@ pub(crate) mod signals;
 
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redislock::Acquire;
 use redislock::blocking::{Cancel, Held, Locks};
+use serde_json::Value;
 
 use crate::connect::Target;
 use crate::failure::{Failure, LOST, NOT_ACQUIRED, OTHER, USAGE};
@@ -23,7 +25,7 @@ use crate::lock;
 use crate::options::Run;
 use crate::run::child::Child;
 use crate::run::guard::Guard;
-use crate::text::Name;
+use crate::text::{self, Name};
 
 /// What happens while `run` waits for the lock, or while the command runs.
 pub(crate) enum Event {
@@ -38,6 +40,8 @@ pub(crate) enum Event {
 
 /// How long a release may take. It usually takes no time; if the server is gone, the guard goes on with it.
 const GIVING_BACK: Duration = Duration::from_secs(2);
+/// How often `--verbose` looks who holds the lock.
+const LOOK: Duration = Duration::from_secs(1);
 /// An owner that nobody is: commands for it need rights, and change nothing.
 const NOBODY: &str = "redislock:nobody";
 /// The longest label that the server accepts, in bytes.
@@ -55,6 +59,12 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
     let mut guard = Guard::start(target)?;
     reach(target, &keys, asked)?;
     let locks = Locks::new(target.servers()?);
+    let begin = Instant::now();
+    let waits = Arc::new(Mutex::new(asked.verbose));
+    if asked.verbose && !asked.no_wait {
+        let (target, keys, waits) = (target.clone(), keys.clone(), Arc::clone(&waits));
+        thread::spawn(move || tell_who_holds(&target, &keys, &waits));
+    }
     let held = match wanted(&locks, &keys, &label, asked).cancelled_by(&cancel) {
         Ok(held) => held,
         Err(redislock::Error::Cancelled) => {
@@ -75,6 +85,12 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
             ));
         }
     };
+    if asked.verbose {
+        let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
+        *waits = false;
+        let waited = text::time(u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX));
+        eprintln!("redislock: acquired {} (fence {}) after {waited}", lock::names(&keys), held.fence());
+    }
     let lost = tell.clone();
     held.on_lost(move |why| drop(lost.send(Event::Lost(why.to_string()))));
     guard.holds(&keys, &held);
@@ -117,11 +133,47 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
     noted.map(|()| code_of(status))
 }
 
+/// Says who holds the locks, and again whenever that has changed, as long as `waits`.
+fn tell_who_holds(target: &Target, keys: &[Name], waits: &Mutex<bool>) {
+    // The server may know of the grant to this process before this process does.
+    let own = format!("{}:{}", host(), std::process::id());
+    let (mut link, mut last) = (None, Value::Null);
+    loop {
+        let connected = link.take().map_or_else(|| target.link(), Ok);
+        let seen = connected.and_then(|mut open| {
+            let seen = lock::holder(&mut open, keys);
+            link = Some(open).filter(|_| seen.is_ok());
+            seen.map_err(|error| Failure::of(&error, "waiting", &target.address()))
+        });
+        let (line, now) = match seen {
+            Ok(Some((line, lock))) if text::word(&lock, "client_name") != own => {
+                (format!("waiting: {line}"), lock.get("fence").cloned().unwrap_or_default())
+            }
+            Ok(_) => (String::new(), Value::Null),
+            Err(failure) => (failure.to_string(), failure.to_string().into()),
+        };
+        let waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*waits {
+            return;
+        }
+        if !line.is_empty() && now != last {
+            eprintln!("redislock: {line}");
+            last = now;
+        }
+        drop(waits);
+        thread::sleep(LOOK);
+    }
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// The code if the command does not run, because somebody else has the lock or has run the command. With `--once-per` that is as it should
 /// be: nothing is said, and so cron sends no mail, unless a code is asked for.
 fn skipped(asked: &Run, why: impl FnOnce() -> String) -> u8 {
     let code = asked.conflict_exit_code.unwrap_or(if asked.once_per.is_some() { 0 } else { NOT_ACQUIRED.0 });
-    if asked.once_per.is_none() || code != 0 {
+    if asked.once_per.is_none() || code != 0 || asked.verbose {
         eprintln!("redislock: {}", why());
     }
     code
@@ -167,9 +219,8 @@ fn wanted<'a>(locks: &'a Locks, keys: &[Name], label: &str, asked: &Run) -> Acqu
 /// A label for people: "web-1 pid 4242: ./deploy --all".
 fn label(asked: &Run) -> Result<String, Failure> {
     let words = || {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let command: Vec<_> = asked.command.iter().map(|word| word.to_string_lossy()).collect();
-        format!("{host} pid {}: {}", std::process::id(), command.join(" "))
+        format!("{} pid {}: {}", host(), std::process::id(), command.join(" "))
     };
     let mut label = asked.label.clone().unwrap_or_else(words);
     if asked.label.is_some() && label.len() > LABEL {

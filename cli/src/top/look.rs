@@ -11,7 +11,7 @@ use crate::connect::{Node, Target};
 use crate::doctor::fields;
 use crate::failure::Failure;
 use crate::lock::{info, json};
-use crate::locks::TYPE;
+use crate::locks::scan;
 use crate::text::{Name, number, text};
 
 /// How many names one SCAN command looks at, and how long one look sends SCAN commands. If there are more names, a pass through all of them
@@ -123,9 +123,7 @@ impl Pass {
     fn go_on(&mut self, node: &mut Node, pattern: &Name) -> Result<(), Failure> {
         let begin = Instant::now();
         while begin.elapsed() < SCANNING {
-            let mut scan = cmd("SCAN");
-            scan.arg(self.cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT);
-            let (cursor, keys): (u64, Vec<Vec<u8>>) = node.ask(scan.arg("TYPE").arg(TYPE), "looking")?;
+            let (cursor, keys) = scan(node, self.cursor, pattern, SCAN_COUNT)?;
             let room = NAMES.saturating_sub(self.now.len());
             self.now.extend(keys.into_iter().take(room).map(|key| text(&key)));
             self.cursor = cursor;

@@ -1,5 +1,6 @@
 //! `redislock`, the command, as people run it: with arguments, pipes, signals and terminals.
 
+mod complete;
 mod doctor;
 mod errors;
 mod many;

@@ -173,10 +173,8 @@ fn a_benchmark_says_ratios_and_leaves_nothing() {
 }
 
 #[test]
-fn completions_and_a_man_page_come_from_the_program_itself() {
+fn a_man_page_comes_from_the_program_itself() {
     let server = Server::start();
-    let completions = redislock(&server, &["completions", "bash"]);
-    assert!(completions.out.contains("--once-per"), "{}", completions.err);
     let folder = server.folder().join("man");
     std::fs::create_dir(&folder).unwrap();
     assert_eq!(redislock(&server, &["man", folder.to_str().unwrap()]).code, Some(0));

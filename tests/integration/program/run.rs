@@ -1,9 +1,10 @@
 //! `redislock run`: what the command gets, what it ends with, and who may hold beside it.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use super::{Running, command, ended, redislock, url};
-use crate::support::{Server, Setup, queue, wait_for};
+use crate::support::{Server, Setup, Waiter, queue, wait_for};
 
 #[test]
 fn a_command_runs_under_the_lock() {
@@ -72,6 +73,31 @@ fn who_waits_gets_the_lock_when_it_is_released() {
     client.ask::<()>("LOCK.RELEASE k alice");
     let ran = waiting.end();
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "mine\n"));
+}
+
+#[test]
+fn who_waits_is_told_who_holds_the_lock_if_asked() {
+    let (server, mut client) = Server::held();
+    let other = Waiter::new(&server, "k", "OWNER bob LABEL nightly");
+    let mut waiting = Running::start(&server, &["run", "k", "-v", "--label", "", "--", "echo", "mine"]);
+    let mut said = BufReader::new(waiting.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut says = |part: &str| {
+        let line = said.next().unwrap();
+        assert!(line.starts_with(&format!("redislock: {part}")), "{line}");
+    };
+    says("waiting: k is held by alice (fence ");
+    wait_for("two waiters", || queue(&mut client, "k").len() == 2);
+    client.ask::<()>("LOCK.RELEASE k alice");
+    says("waiting: k is held by nightly (fence ");
+    client.ask::<()>("LOCK.RELEASE k bob");
+    says("acquired k (fence ");
+    assert_eq!(waiting.0.wait().unwrap().code(), Some(0));
+    assert_eq!(said.next(), None);
+    drop(other);
+    let words = ["run", "job", "--once-per", "1h", "-v", "--", "true"];
+    let [first, second] = [(); 2].map(|()| redislock(&server, &words));
+    assert!(first.err.starts_with("redislock: acquired job (fence ") && first.err.lines().count() == 1);
+    assert!(second.err.contains("job was run by"), "{second:?}");
 }
 
 #[test]

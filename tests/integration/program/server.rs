@@ -102,9 +102,10 @@ fn said(ran: &Ran, code: i32, parts: &[&str]) {
 /// As in the archives of a release, and with nothing beside it.
 #[test]
 fn the_module_beside_the_program_is_found_and_what_is_missing_is_said() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(program_path().parent().unwrap()).unwrap();
     let program = folder.path().join("redislock");
-    fs::copy(program_path(), &program).unwrap();
+    // A copy could not be run while a process that another thread starts has it open for writing.
+    fs::hard_link(program_path(), &program).unwrap();
     let with = |variable: &str, words: &[&str]| {
         let mut command = Command::new(&program);
         command.args(words).env("PATH", variable);
@@ -118,6 +119,11 @@ fn the_module_beside_the_program_is_found_and_what_is_missing_is_said() {
     }
     fs::copy(module_path(), folder.path().join("libredislock.so")).unwrap();
     assert_eq!(with(&path, &["server", "--", "true"]).code, Some(0));
+    for of_a_client in
+        [&["--url", "redis://a"] as &[_], &["--cluster"], &["--user", "me"], &["--cacert", "x"]]
+    {
+        said(&with(&path, &[&["server"], of_a_client, &["--", "true"]].concat()), 64, &["--url"]);
+    }
     said(&with("/nowhere", &["server"]), 69, &["/nowhere", "--server"]);
     said(&with("/nowhere", &["server", "--server", "/bin/true"]), 69, &["/bin/true"]);
     let options = ["server", "--server", &server_program(), "--", "/bin/true"];

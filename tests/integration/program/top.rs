@@ -34,7 +34,13 @@ impl Screen {
     }
 
     /// On a terminal with so many columns and rows.
-    pub(super) fn sized(url: &str, words: &[&str], (columns, rows): (u16, u16)) -> Self {
+    pub(super) fn sized(url: &str, words: &[&str], size: (u16, u16)) -> Self {
+        let mut command = Command::new(program_path());
+        command.args(words).env("REDIS_URL", url);
+        Self::of(command, size)
+    }
+
+    pub(super) fn of(mut command: Command, (columns, rows): (u16, u16)) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -45,9 +51,8 @@ impl Screen {
             let path = name.to_str().unwrap();
             Stdio::from(File::options().read(true).write(true).open(path).unwrap())
         };
-        let mut command = Command::new(program_path());
-        command.args(words).env("REDIS_URL", url).env("TERM", "xterm");
-        let process = command.stdin(other()).stdout(other()).stderr(other()).spawn().unwrap();
+        let process =
+            command.env("TERM", "xterm").stdin(other()).stdout(other()).stderr(other()).spawn().unwrap();
         let keys = File::from(terminal);
         let mut said = keys.try_clone().unwrap();
         let (rows, columns) = (NonZeroU16::new(rows).unwrap(), NonZeroU16::new(columns).unwrap());
@@ -75,7 +80,7 @@ impl Screen {
         wait_for(&format!("{part} on the screen"), || self.text().contains(part));
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(super) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 }

@@ -318,7 +318,7 @@ impl Runner {
             command.arg(package);
         }
         command.env("FORM", form).env("REDISLOCK_SO", self.module.as_ref()?);
-        command.env("REDISLOCK_SERVER", self.found.get(server)?);
+        command.env("REDISLOCK_SERVER", self.found.get(server)?).env("REDISLOCK_PROGRAM", self.program());
         Some(command)
     }
 }
