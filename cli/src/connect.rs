@@ -171,10 +171,9 @@ impl Target {
 
     fn info(&self, url: &str) -> Result<ConnectionInfo, Failure> {
         let info = url.into_connection_info().map_err(|error| {
-            Failure::new(
-                USAGE,
-                format!("{} is no URL of a server: {error}; such as {DEFAULT}", without_password(url)),
-            )
+            // What can't be read as a URL is not shown: nobody knows where its password is.
+            let name = if self.of_environment { "REDIS_URL" } else { "--url" };
+            Failure::new(USAGE, format!("{name} is no URL of a server: {error}; such as {DEFAULT}"))
         })?;
         let mut settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         if settings.username().is_none()

@@ -54,12 +54,16 @@ pub(crate) fn main(asked: &Asked) -> Result<u8, Failure> {
         Failure::new(UNREACHABLE, format!("{} {what}; its log ends with\n{last}", server.display()))
     };
     let start = |port: u16| -> std::io::Result<Child> {
-        let own = folder.path().join(name);
-        if !own.exists() {
-            std::os::unix::fs::symlink(&server, &own)?;
-        }
         let mut command = child::tied();
-        command.arg(own);
+        if server.ends_with(name) {
+            command.arg(&server);
+        } else {
+            let own = folder.path().join(name);
+            if !own.exists() {
+                std::os::unix::fs::symlink(&server, &own)?;
+            }
+            command.arg(own);
+        }
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
         command.args(["--save", "", "--appendonly", "no", "--logfile", "", "--dir"]).arg(folder.path());
         command.arg("--loadmodule").arg(&module);

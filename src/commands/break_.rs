@@ -50,8 +50,8 @@ impl<'a> Break<'a> {
         let broken = serving::break_(ctx, self.key, self.fence)?;
         for grant in &broken {
             let line = format!(
-                "lock broken: owner \"{}\", fence {}, by {}, key \"{}\"",
-                grant.owner().text().as_ref().escape_ascii(),
+                "lock broken: {}, fence {}, by {}, key \"{}\"",
+                serving::named(grant.owner().text().as_ref(), grant.label(), Vec::new),
                 grant.fence().get(),
                 ctx.client(),
                 // The key comes last, because the server cuts a line of the log off after 1 kB.

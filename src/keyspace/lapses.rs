@@ -150,7 +150,13 @@ fn shown(what: &str, grant: &Grant, others: usize, waiters: usize, key: &[u8]) -
     line.push_str(what);
     line.push_str("owner \"");
     push_escaped(&mut line, grant.owner().text().as_ref());
-    line.push_str("\", fence ");
+    line.push('"');
+    if !grant.label().is_empty() {
+        line.push_str(" (");
+        push_escaped(&mut line, grant.label());
+        line.push(')');
+    }
+    line.push_str(", fence ");
     line.push_str(itoa::Buffer::new().format(grant.fence().get()));
     if others > 0 {
         line.push_str(", others ");

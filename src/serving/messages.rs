@@ -49,6 +49,13 @@ pub(crate) fn client_name(
     }
 }
 
+/// Returns an owner and, in parentheses, who this is: the label, or else what the client says of itself.
+pub(crate) fn named(owner: &[u8], label: &[u8], name: impl FnOnce() -> Vec<u8>) -> String {
+    let name = if label.is_empty() { name() } else { label.to_vec() };
+    let who = if name.is_empty() { String::new() } else { format!(" ({})", name.escape_ascii()) };
+    format!("owner \"{}\"{who}", owner.escape_ascii())
+}
+
 /// Returns `HOST:PID` of a channel `redislock:HOST:PID:SECRET`.
 fn process(channel: &[u8]) -> Option<&[u8]> {
     let named = channel.strip_prefix(b"redislock:")?;

@@ -29,7 +29,7 @@ mod views;
 pub(crate) use holders::{HolderInfo, Holders};
 pub(crate) use host::SETTLE;
 pub(crate) use listener::ServerEvents;
-pub(crate) use messages::client_name;
+pub(crate) use messages::{client_name, named};
 pub(crate) use steps::{acquire, break_, extend, leave, leave_others, release, settle};
 pub(crate) use table::now;
 pub(crate) use views::{grace, holders_shown, longest_held, most_work, shown, view};

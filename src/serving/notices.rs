@@ -1,10 +1,13 @@
 //! Writes lines for operators into the log: about long waits, about lapses of locks with waiters, and about refused payloads of clients. Of
 //! each kind, only a few lines in a second get the level notice or warning.
 
+use std::sync::Arc;
+
 use super::holders::{HolderInfo, Holders, holders_of};
+use super::messages::{client_name, named};
 use super::table::{TABLE, now};
 use crate::config;
-use crate::lock::Now;
+use crate::lock::{Now, Owner};
 use crate::server::{Ctx, LogLevel, ServerCell};
 use crate::waiting::{LockId, LockRef, LongWaits, RateLimit, WaiterInfo};
 
@@ -52,7 +55,7 @@ fn long_waits(ctx: &Ctx<'_>, limit: i64, now: Now) {
     for wait in &waits {
         let Some(id) = wait.id() else { continue };
         let holders = holders_of(ctx, id, 1, now);
-        ctx.log(LogLevel::Notice, &line(&wait.waiter, id, &holders, now));
+        ctx.log(LogLevel::Notice, &line(ctx, &wait.waiter, id, &holders, now));
     }
     WAITS.with(|rate| {
         waits.iter().for_each(|_| _ = rate.take(now.millis()));
@@ -60,28 +63,27 @@ fn long_waits(ctx: &Ctx<'_>, limit: i64, now: Now) {
     });
 }
 
-fn line(waiter: &WaiterInfo, id: &LockId, holders: &Holders, now: Now) -> String {
-    let (owner, client, waited) = (waiter.owner.text(), waiter.client_id, waiter.waited);
+fn line(ctx: &Ctx<'_>, waiter: &WaiterInfo, id: &LockId, holders: &Holders, now: Now) -> String {
+    let named = |owner: &Owner<'_>, label: &[u8], client, address: &Option<Arc<[u8]>>| {
+        named(owner.text().as_ref(), label, || client_name(ctx, client, address.as_deref(), false))
+    };
+    let (client, waited) = (waiter.client_id, waiter.waited);
+    let who = named(&waiter.owner, &waiter.label, Some(client), &waiter.address);
     let held = match (holders.first.first(), &holders.reserved_for) {
-        (Some(HolderInfo { grant, .. }), _) => {
+        (Some(HolderInfo { grant, client, address, .. }), _) => {
             let others = match holders.count.saturating_sub(1) {
                 0 => String::new(),
                 others => format!(" and {others} more"),
             };
             let (fence, held) = (grant.fence().get(), grant.age(now.millis()));
-            let owner = grant.owner();
-            let owner = owner.text();
-            format!(
-                "held for {held} ms by owner \"{}\", fence {fence}{others}",
-                owner.as_ref().escape_ascii()
-            )
+            let who = named(&grant.owner(), grant.label(), *client, address);
+            format!("held for {held} ms by {who}, fence {fence}{others}")
         }
         (None, Some(owner)) => format!("reserved for owner \"{}\"", owner.text().as_ref().escape_ascii()),
         (None, None) => "free".into(),
     };
     format!(
-        "long wait: owner \"{}\", client id={client}, for {waited} ms; the lock is {held}, key \"{}\"",
-        owner.as_ref().escape_ascii(),
+        "long wait: {who}, client id={client}, for {waited} ms; the lock is {held}, key \"{}\"",
         // The key comes last, because the server cuts a line of the log off after 1 kB.
         id.key.escape_ascii(),
     )

@@ -5,14 +5,15 @@ use crate::support::Server;
 #[test]
 fn the_log_says_who_broke_what() {
     let (server, mut client) = Server::and_client();
-    let fence = client.acquire("jobs:42", "OWNER alice").unwrap().fence;
+    let fence = client.acquire("jobs:42", "OWNER alice LABEL nightly").unwrap().fence;
     client.ask::<()>("ACL SETUSER admin on nopass +@all ~*");
     client.ask::<()>("AUTH admin any");
     let id: i64 = client.ask("CLIENT ID");
     client.ask::<()>("LOCK.BREAK jobs:42");
     let log = server.log();
     let line = log.lines().find(|line| line.contains("lock broken")).expect("a line in the log");
-    let said = format!("lock broken: owner \"alice\", fence {fence}, by client id={id} addr=127.0.0.1:");
+    let said =
+        format!("lock broken: owner \"alice\" (nightly), fence {fence}, by client id={id} addr=127.0.0.1:");
     assert!(line.contains(&said), "{line}");
     assert!(line.ends_with(" user=admin, key \"jobs:42\""), "{line}");
 }

@@ -52,6 +52,22 @@ fn who_waits_long_is_named_once_with_the_holder() {
     queue_up(&mut places, "k", "carol", "");
     let lines = wait_for_lines(&server, "long wait", 2);
     assert!(lines[1].contains("owner \"carol\""), "{lines:#?}");
+    // By the channel of a package, and by labels.
+    let mut next = server.client();
+    client.acquire("n", "OWNER u1 PX 600000 NOTIFY redislock:web-1:42:u1").unwrap();
+    next.ask::<()>("LOCK.ACQUIRE n OWNER u2 PX 600000 BLOCK 600000 NOTIFY redislock:web-2:43:u2");
+    client.acquire("l", "OWNER u3 LABEL daily PX 600000").unwrap();
+    let _labelled = Waiter::new(&server, "l", "OWNER u4 LABEL nightly");
+    let lines = wait_for_lines(&server, "long wait", 4).concat();
+    for who in [
+        "held for",
+        "by owner \"u1\" (web-1:42), fence",
+        "long wait: owner \"u2\" (web-2:43), client",
+        "long wait: owner \"u4\" (nightly), client",
+        "by owner \"u3\" (daily), fence",
+    ] {
+        assert!(lines.contains(who), "{who} is not in {lines}");
+    }
 }
 
 #[test]
@@ -147,11 +163,15 @@ fn a_lapse_that_somebody_waited_for_is_a_notice() {
     assert!(line.ends_with(&expected), "{line}");
     // One of several grants.
     client.acquire("s", "OWNER r1 SHARED PX 600000").unwrap();
-    client.acquire("s", "OWNER r2 SHARED PX 600000").unwrap();
+    client.acquire("s", "OWNER r2 SHARED PX 600000 LABEL reader").unwrap();
     let _writer = Waiter::new(&server, "s", "OWNER dave");
     client.ask::<()>("LOCK.EXTEND s r2 PX 50");
     let lines = wait_for_lines(&server, "lock lapsed", 2);
-    assert!(lines[1].contains("owner \"r2\"") && lines[1].ends_with("waiters 1, key \"s\""), "{}", lines[1]);
+    assert!(
+        lines[1].contains("owner \"r2\" (reader), fence ") && lines[1].ends_with("waiters 1, key \"s\""),
+        "{}",
+        lines[1]
+    );
 }
 
 /// All lapse in one millisecond: at the verbose level each has its line as ever.

@@ -102,6 +102,11 @@ fn a_password_on_the_command_line_is_refused() {
     let ran = redislock(&server, &["ls", "--url", &format!("redis://:secret@127.0.0.1:{}", server.port())]);
     fails(&ran, 64, &["ps", "REDIS_URL"]);
     assert!(!ran.err.contains("secret"));
+    for url in ["me:secret@127.0.0.1", "redis://me:secret,x@127.0.0.1", "redis://me:secret"] {
+        let ran = ended(command(url, &["ls"]));
+        fails(&ran, 64, &["REDIS_URL is no URL"]);
+        assert!(!ran.err.contains("secret"), "{}", ran.err);
+    }
 }
 
 /// In `run`, what follows `--` is the command.
