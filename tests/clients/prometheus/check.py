@@ -92,7 +92,8 @@ def each_metric_is_delivered():
 
 def expressions():
     dashboard = json.loads((FILES / "dashboard.json").read_text())
-    return [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    all_of_them = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    return [each for each in all_of_them if "redislock_" not in each]  # programs deliver these: tests/clients/python/test_observer.py
 
 
 def each_panel_has_something_to_show():

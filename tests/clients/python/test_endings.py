@@ -38,7 +38,7 @@ def test_what_is_closed_ends_waits_and_tells_holders(server, client, locks, othe
     held.on_lost(told.append)
 
     def wait():
-        with pytest.raises(redislock.Cancelled) as raised, locks.lock("window"):
+        with pytest.raises(redislock.Closed) as raised, locks.lock("window"):
             pass
         waiting.append(str(raised.value))
 

@@ -106,7 +106,7 @@ def test_what_is_closed_while_it_connects_ends(server, other, message):
     waits, before = [], ours()
 
     def wait(number):
-        with pytest.raises(redislock.Cancelled, match=f"^{message}: door{number}$"):
+        with pytest.raises(redislock.Closed, match=f"^{message}: door{number}$"):
             waits[number].acquire()
 
     with redis.Redis.from_url(server.url, socket_timeout=30) as client, redislock.Locks(client) as locks:
@@ -153,7 +153,7 @@ def test_holders_and_waits_are_told_of_the_close_though_renewals_get_no_answer(s
     told = []
 
     def wait():
-        with pytest.raises(redislock.Cancelled):
+        with pytest.raises(redislock.Closed):
             locks.lock("window").acquire()
         told.append("window")
 

@@ -20,7 +20,10 @@ from uuid import uuid4
 
 from redis import exceptions
 
-from ._request import Cancelled, Key, LockError, LockLost, NotAcquired, Passing, Request, Seconds, Words, ms, seconds
+from ._observer import Observer, Outcome
+from ._request import (
+    Cancelled, Closed, Deadlock, Key, LockError, LockLost, Mode, NotAcquired, Passing, Request, Seconds, Words, ms, seconds
+)
 
 log = logging.getLogger("redislock")
 
@@ -102,6 +105,7 @@ class Handle:
         self._unreachable: Exception | None = None  # why the connections could not be made
         self._answered: Signal | None = None
         self._ended: Signal | None = None
+        self._since: float | None = None  # when the observer was told that it is held, until that is told of its end
         self._inside: Any = None  # the task of a block, which gives back what it holds at the end of the program, too
         self._heard_lost: set[int] = set()
         self._asks, self._asked = 0, 0.0  # how often it was asked for, and when last
@@ -110,8 +114,10 @@ class Handle:
         self._listeners: list[Callable[[LockLost], object]] = []
 
     def _use(self) -> None:
-        if self._state != "new" or self._core.closed:
-            raise LockError("this lock was used already, or its locks are closed")
+        if self._core.closed:
+            raise Closed("the locks were closed")
+        if self._state != "new":
+            raise LockError(f"this lock was used already: {self._request}")
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -120,6 +126,10 @@ class Handle:
     @property
     def owner(self) -> bytes:
         return self._request.name
+
+    @property
+    def mode(self) -> Mode:
+        return self._request.mode
 
     @property
     def fence(self) -> int:
@@ -157,8 +167,8 @@ class Handle:
 
 
 class Core:
-    def __init__(self, io: IO) -> None:
-        self.io = io
+    def __init__(self, io: IO, observer: Observer | None) -> None:
+        self.io, self.observer = io, observer
         self.closed = False
         self.start = True  # the server knows START, as far as we know
         self.tick = io.signal()
@@ -187,15 +197,20 @@ class Core:
             handle._use()
             handle._state = "waiting"
             self.handles.setdefault(handle.owner, []).append(handle)
+        began = monotonic()
         try:
-            await self._ask(handle)
+            await self._ask(handle, began)
         except BaseException as error:
+            if self.observer is not None:
+                self._tell_refused(handle, self.observer, monotonic() - began, error)
             if handle._unsure and isinstance(error, PASSING):  # nothing answers, and this keeps nobody waiting for that any longer
                 handle._state, handle._until = "parting", monotonic() + handle._lease
                 self._plan(handle, 0, "parting")
             else:
                 await self.io.finish(self._part(handle))
             raise
+        if self.observer is not None:
+            self._tell_acquired(handle, self.observer, began)
 
     async def _connected(self, handle: Handle) -> None:
         """The first lock makes the connections. Those that come meanwhile wait for the same try, and fail with it."""
@@ -210,10 +225,10 @@ class Core:
                 return
             await handle._woken.sleep(math.inf)
 
-    async def _ask(self, handle: Handle) -> None:
-        request = handle._request
+    async def _ask(self, handle: Handle, began: float) -> None:
+        request, observer = handle._request, self.observer
         wait = request.until_asked
-        began, tries = monotonic(), 0
+        tries = 0
         end = math.inf if wait is None else began + wait
         await self._connected(handle)
         while not handle._cancelled:
@@ -245,6 +260,9 @@ class Core:
             tries += 1
             if handle._cancelled:
                 continue
+            if observer is not None and handle._place:
+                self._call(handle, observer.waiting, handle)
+                observer = None  # it is told once
             if monotonic() >= end and (error is None or tries > 1):
                 raise error or NotAcquired(f"{request} is not free")
             await handle._woken.sleep(max(0.0, min(pause, end - monotonic())))
@@ -252,7 +270,7 @@ class Core:
                 return
             if monotonic() >= end and wait:
                 raise error or NotAcquired(f"{request} is not free")
-        raise Cancelled(f"{handle._cancelled}: {request}")
+        raise (Closed if self.closed else Cancelled)(f"{handle._cancelled}: {request}")
 
     def _starts(self, handle: Handle) -> bool:
         """Whether the lock is held from the message on. What is believed ends as if the grant had been made when it was asked for last: it
@@ -483,28 +501,71 @@ class Core:
             if handle._aged and monotonic() >= handle._until:  # the server may say that it has ended before the clock's look
                 reason = TOO_OLD
             if held:
-                handle._state, handle._error = "lost", LockLost(f"{handle._request}: {reason}")
+                handle._state, handle._error = "lost", LockLost.of(handle._request, reason)
         if held and handle._error is not None:
+            self._tell_end(handle)
             for listener in listeners:
-                try:
-                    listener(handle._error)
-                except (Exception, SystemExit) as error:  # the thread that found out serves all other locks as well
-                    if self.io.shields and isinstance(error, SystemExit):  # with tasks, it is to end the program
-                        raise
-                    log.exception("a listener of %s failed", handle._request)
+                self._call(handle, listener, handle._error)
+
+    # What is told
+
+    def _call(self, handle: Handle, listener: Callable[..., object], *said: object) -> None:
+        try:
+            listener(*said)
+        except (Exception, SystemExit) as error:  # the thread that found out serves all other locks as well
+            if self.io.shields and isinstance(error, SystemExit):  # with tasks, it is to end the program
+                raise
+            log.exception("a listener of %s failed", handle._request)
+
+    def _tell_acquired(self, handle: Handle, observer: Observer, began: float) -> None:
+        now = monotonic()
+        self._call(handle, observer.acquired, handle, now - began)
+        with self.mutex:
+            handle._since, lost = now, handle._error is not None
+        if lost:  # before the observer was told that it is held
+            self._tell_end(handle)
+
+    def _tell_refused(self, handle: Handle, observer: Observer, waited: float, error: BaseException) -> None:
+        outcome: Outcome = "error"
+        if isinstance(error, NotAcquired):
+            outcome = "busy" if handle._request.until_asked == 0 else "timeout"
+        elif isinstance(error, Deadlock):
+            outcome = "deadlock"
+        elif isinstance(error, Closed):
+            outcome = "closed"
+        elif isinstance(error, Cancelled) or not isinstance(error, Exception):
+            outcome = "cancelled"
+        self._call(handle, observer.refused, handle, waited, outcome, error)
+
+    def _tell_end(self, handle: Handle) -> None:
+        """Once, whoever comes first."""
+        with self.mutex:
+            since, handle._since = handle._since, None
+        if since is None or self.observer is None:
+            return
+        held = monotonic() - since
+        if handle._error is None:
+            self._call(handle, self.observer.released, handle, held)
+        else:
+            self._call(handle, self.observer.lost, handle, held, handle._error)
 
     # The end
 
     async def release(self, handle: Handle) -> None:
         if handle.lost is not None and handle._state == "lost":
             self.io.spawn(self._part(handle))  # perhaps it was only the network: then others get it at once
-        elif handle._state == "held" and await self._part(handle):
-            handle._error = LockLost(f"{handle._request}: found out when it was released")
+        elif handle._state == "held":
+            try:
+                if await self._part(handle):
+                    handle._error = LockLost.of(handle._request, "found out when it was released")
+            finally:
+                self._tell_end(handle)
         handle.check()
 
     def drop(self, handle: Handle) -> None:
         """A release, or an acquire, did not come to its end: the clock gives up what there is."""
         if handle._state in ("held", "parting"):
+            self._tell_end(handle)
             handle._state = "parting"
             self._plan(handle, 0, "parting")
         else:
@@ -597,6 +658,7 @@ class Core:
         for handle in handles:
             kept = handle._request.renew or handle._request.session
             if handle._state in ("held", "parting") and kept and not handle._inside:
+                self._tell_end(handle)
                 await self._part(handle)
 
     # The messages

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypedDict, Union
+from typing import Any, Literal, TypedDict, Union
 from uuid import uuid4
 
 from redis import exceptions
@@ -14,6 +14,7 @@ from redis import exceptions
 Key = Union[str, bytes]
 Seconds = Union[int, float, timedelta]
 Words = list[Any]
+Mode = Literal["exclusive", "shared", "limit"]
 
 
 class LockError(Exception):
@@ -25,11 +26,23 @@ class NotAcquired(LockError, TimeoutError):
 
 
 class LockLost(LockError):
-    """The lock has ended without a release: somebody else may hold it now."""
+    """The lock has ended without a release: somebody else may hold it now. `reason` says why."""
+
+    reason = ""
+
+    @classmethod
+    def of(cls, lock: object, reason: str) -> LockLost:
+        error = cls(f"{lock}: {reason}")
+        error.reason = reason
+        return error
 
 
 class Cancelled(LockError):
-    """The wait was given up by `cancel`, or because the locks were closed."""
+    """The wait was given up by `cancel`."""
+
+
+class Closed(LockError):
+    """The locks, or their client, were closed."""
 
 
 class Deadlock(LockError):
@@ -137,6 +150,10 @@ class Request:
         for name, value in [("lease", self.lease), ("max_hold", self.max_hold), *(("sync", given) for given in of_sync)]:
             if value is not None:
                 seconds(name, value)
+
+    @property
+    def mode(self) -> Mode:
+        return "shared" if self.shared else "exclusive" if self.limit is None else "limit"
 
     def acquire(self, channel: str, block: int | None, lease: Seconds | None, start: int | None = None) -> Words:
         words: Words = ["OWNER", self.name, "NOTIFY", channel, *([] if start is None else ["START", start]), "ONCE"]

@@ -19,6 +19,7 @@ from redis.retry import Retry
 
 from . import _own
 from ._core import SILENCE, TRY_AGAIN, Core, Handle, T, log
+from ._observer import Observer
 from ._request import Key, Passing, Request, Seconds
 
 if TYPE_CHECKING:
@@ -166,9 +167,9 @@ class _Threads:
     process: ClassVar[int | None] = None  # whose end gives back
     shields = False
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, observer: Observer | None) -> None:
         self.all.add(self)
-        self.client, self.core = client, Core(self)
+        self.client, self.core = client, Core(self, observer)
         self.reset()
 
     def reset(self) -> None:
@@ -396,8 +397,8 @@ class Lock(Handle):
 class Locks:
     """The locks of a process: make one, and share it between all threads. `client` is a `Redis`, of Sentinel too, or a `RedisCluster`."""
 
-    def __init__(self, client: Client) -> None:
-        self._client, self._io = client, _Threads(client)
+    def __init__(self, client: Client, *, observer: Observer | None = None) -> None:
+        self._client, self._io = client, _Threads(client, observer)
         _own.made_of(client, self, "close", _closing)
 
     def lock(self, *keys: Key, **options: Unpack[Options]) -> Lock:
@@ -410,7 +411,7 @@ class Locks:
 
     def _client_closed(self) -> None:
         if (io := self._io).begun() and not io.core.closed:
-            self._io = _Threads(self._client)  # as the client, they begin anew
+            self._io = _Threads(self._client, io.core.observer)  # as the client, they begin anew
             io.client_closed()
 
     def __enter__(self) -> Locks:

@@ -16,6 +16,7 @@ from redis.asyncio.retry import Retry
 
 from . import _own
 from ._core import SILENCE, Core, Handle, T
+from ._observer import Observer
 from ._request import Key, LockError, LockLost, Passing, Request, Seconds
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class _Tasks:
 
     shields = True
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, observer: Observer | None) -> None:
         self.client = client
         self.tasks: set[asyncio.Task[Any]] = set()
         self.serving: list[asyncio.Task[Any]] = []
@@ -84,7 +85,7 @@ class _Tasks:
             self.sessions: Any = client
         else:
             self.commands, self.sessions = self._client(_own.COMMANDS), self._client(1)
-        self.core = Core(self)
+        self.core = Core(self, observer)
 
     def _client(self, connections: int) -> redis.Redis:
         return redis.Redis(connection_pool=redis.ConnectionPool(max_connections=connections, **_own.settings(self.client, Retry)))
@@ -261,8 +262,8 @@ class Lock(Handle):
 class Locks:
     """The locks of an event loop: make one, and share it between all tasks. `client` is a `Redis`, of Sentinel too, or a `RedisCluster`."""
 
-    def __init__(self, client: Client) -> None:
-        self._client, self._io = client, _Tasks(client)
+    def __init__(self, client: Client, *, observer: Observer | None = None) -> None:
+        self._client, self._io = client, _Tasks(client, observer)
         if not isinstance(client, redis.RedisCluster):  # which calls its own `aclose` at some errors
             _own.made_of(client, self, "aclose", _closing)
 
@@ -276,7 +277,7 @@ class Locks:
 
     async def _client_closed(self) -> None:
         if (io := self._io).begun() and not io.core.closed:
-            self._io = _Tasks(self._client)  # as the client, they begin anew
+            self._io = _Tasks(self._client, io.core.observer)  # as the client, they begin anew
             closing = asyncio.create_task(io.close("the client was closed"))
             await asyncio.wait({closing}, timeout=AT_END)
 

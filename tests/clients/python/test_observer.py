@@ -1,0 +1,310 @@
+"""What an observer is told, and what OpenTelemetry makes of it, with threads and with asyncio."""
+
+import asyncio
+import pickle
+import re
+import threading
+from pathlib import Path
+
+import prometheus_client
+import pytest
+import redis
+import redis.asyncio
+import redislock
+import redislock.asyncio
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+from redislock.opentelemetry import OpenTelemetry
+
+from support import LIMIT_S, info, until, wait_for
+
+
+class Threads:
+    """Each wait is a thread, as each is a task below."""
+
+    def __init__(self, url, observer):
+        self.client = redis.Redis.from_url(url)
+        self.locks = redislock.Locks(self.client, observer=observer)
+
+    def acquire(self, *keys, **options):
+        return self.locks.lock(*keys, **options).acquire()
+
+    def release(self, lock):
+        lock.release()
+
+    def begin(self, *keys, around=None, **options):
+        lock, ended = self.locks.lock(*keys, **options), []
+
+        def run():
+            try:
+                if around is None:
+                    ended.append(lock.acquire())
+                else:
+                    with around():
+                        ended.append(lock.acquire())
+            except BaseException as error:
+                ended.append(error)
+
+        threading.Thread(target=run).start()
+        return lambda: wait_for(lambda: ended, "the wait ends")[0], lock.cancel
+
+    def wait_for(self, condition, what):
+        return wait_for(condition, what)
+
+    def close(self):
+        self.locks.close()
+
+    def end(self):
+        self.client.close()
+
+
+class Tasks:
+    def __init__(self, url, observer):
+        self.loop = asyncio.new_event_loop()
+        self.client = redis.asyncio.Redis.from_url(url)
+        self.locks = redislock.asyncio.Locks(self.client, observer=observer)
+
+    def run(self, work):
+        return self.loop.run_until_complete(work)
+
+    def acquire(self, *keys, **options):
+        return self.run(self.locks.lock(*keys, **options).acquire())
+
+    def release(self, lock):
+        self.run(lock.release())
+
+    def begin(self, *keys, around=None, **options):
+        lock = self.locks.lock(*keys, **options)
+
+        async def work():
+            if around is None:
+                return await lock.acquire()
+            with around():
+                return await lock.acquire()
+
+        task = self.loop.create_task(work())
+        return lambda: self.run(asyncio.gather(task, return_exceptions=True))[0], task.cancel
+
+    def wait_for(self, condition, what):
+        self.run(until(condition, what))
+
+    def close(self):
+        self.run(self.locks.close())
+
+    def end(self):
+        self.close()
+        self.run(self.client.aclose())
+        self.loop.close()
+
+
+class Heard(redislock.Observer):
+    """Notes what it is told: the event, the first key, and what tells one from another."""
+
+    def __init__(self):
+        self.events = []
+
+    def of(self, key):
+        return [event for event, name, *_ in self.events if name == key]
+
+    def waiting(self, lock):
+        self.events.append(("waiting", lock.keys[0], lock.mode))
+
+    def acquired(self, lock, waited):
+        assert lock.fence > 0 and waited >= 0
+        self.events.append(("acquired", lock.keys[0], lock.mode))
+
+    def refused(self, lock, waited, outcome, error):
+        assert isinstance(error, BaseException) and waited >= 0
+        self.events.append(("refused", lock.keys[0], outcome))
+
+    def released(self, lock, held):
+        assert held >= 0
+        self.events.append(("released", lock.keys[0], lock.mode))
+
+    def lost(self, lock, held, error):
+        assert held >= 0 and error is lock.lost
+        self.events.append(("lost", lock.keys[0], error.reason))
+
+
+@pytest.fixture(params=[Threads, Tasks], ids=["threads", "asyncio"])
+def make(request, server):
+    made = []
+
+    def make(observer):
+        made.append(request.param(server.url, observer))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
+
+
+def test_a_wait_is_told_with_its_end_and_a_grant_with_its_own(make, other):
+    heard = Heard()
+    user = make(heard)
+    held = user.acquire("door", shared=True)
+    ended, _ = user.begin("door", limit=1)
+    user.wait_for(lambda: len(heard.events) == 2, "it waits")
+    asked = other.info("commandstats")["cmdstat_lock.acquire"]["calls"]
+    other.client_kill_filter(_type="pubsub")
+    user.wait_for(lambda: other.info("commandstats")["cmdstat_lock.acquire"]["calls"] > asked + 1, "it asks again, as does the holder")
+    user.release(held)
+    user.release(ended())
+    user.release(user.acquire("free", wait=10))
+    assert heard.events[:2] == [("acquired", "door", "shared"), ("waiting", "door", "limit")]
+    # The one that waits may go on before the one that released it.
+    assert sorted(heard.events[2:4]) == [("acquired", "door", "limit"), ("released", "door", "shared")]
+    assert heard.events[4:] == [("released", "door", "limit"), ("acquired", "free", "exclusive"), ("released", "free", "exclusive")]
+
+
+def test_a_refusal_is_told_with_its_kind(make, other):
+    heard = Heard()
+    user = make(heard)
+    other.set("text", "no lock")
+    held = user.acquire("door", owner="first")
+    for key, options in [("door", {"wait": 0}), ("door", {"wait": 0.01}), ("text", {})]:
+        user.begin(key, **options)[0]()
+    ended, cancel = user.begin("door")
+    user.wait_for(lambda: heard.of("door").count("waiting") == 2, "it waits")
+    cancel()
+    ended()
+    back = user.acquire("back", owner="second")
+    ended, _ = user.begin("back", owner="first", detect=True)
+    user.wait_for(lambda: heard.of("back").count("waiting") == 1, "it waits")
+    assert isinstance(user.begin("door", owner="second", detect=True)[0](), redislock.Deadlock)
+    user.release(back)
+    user.release(ended())
+    user.release(held)
+    door = [event for event in heard.events if event[1] == "door"]
+    assert door[1:] == [
+        ("refused", "door", "busy"), ("waiting", "door", "exclusive"), ("refused", "door", "timeout"), ("waiting", "door", "exclusive"),
+        ("refused", "door", "cancelled"), ("refused", "door", "deadlock"), ("released", "door", "exclusive")]
+    assert [event for event in heard.events if event[1] == "text"] == [("refused", "text", "error")]
+
+
+def test_a_loss_is_told_once_and_with_its_reason(make, other):
+    heard = Heard()
+    user = make(heard)
+    held = user.acquire("door")
+    other.execute_command("LOCK.BREAK", "door")
+    user.wait_for(lambda: held.lost, "it hears")
+    with pytest.raises(redislock.LockLost) as lost:
+        user.release(held)
+    assert heard.events[1:] == [("lost", "door", "the server says that it has ended")]
+    assert pickle.loads(pickle.dumps(lost.value)).reason == lost.value.reason
+
+
+def test_what_is_closed_tells_of_all_that_it_ends(make):
+    heard = Heard()
+    user = make(heard)
+    user.acquire("door")
+    ended, _ = user.begin("door")
+    user.wait_for(lambda: "waiting" in heard.of("door"), "it waits")
+    user.close()
+    assert isinstance(ended(), redislock.Closed)
+    assert sorted(heard.events[2:]) == [("lost", "door", "the locks were closed"), ("refused", "door", "closed")]
+
+
+def test_an_observer_that_fails_changes_nothing(make, other, caplog):
+    class Fails(redislock.Observer):
+        def fail(self, *said):
+            raise ZeroDivisionError
+
+        waiting = acquired = refused = released = lost = fail
+
+    user = make(Fails())
+    held, broken = user.acquire("door"), user.acquire("broken")
+    assert isinstance(user.begin("door", wait=0.01)[0](), redislock.NotAcquired)
+    other.execute_command("LOCK.BREAK", "broken")
+    user.wait_for(lambda: broken.lost, "it hears")
+    user.release(held)
+    assert info(other, "door") is None
+    assert [record.name for record in caplog.records] == ["redislock"] * 6
+
+
+def test_opentelemetry_counts_waits_and_grants_and_times_them(make, other):
+    reader, spans = InMemoryMetricReader(), InMemorySpanExporter()
+    tracing = TracerProvider()
+    tracing.add_span_processor(SimpleSpanProcessor(spans))
+    observer = OpenTelemetry(lambda key: key.partition(":")[0], meter_provider=MeterProvider([reader]), tracer_provider=tracing)
+    user = make(observer)
+
+    def points(name):
+        """Each value, or count, with its attributes but for those that are the same everywhere."""
+        found = {}
+        for resource in reader.get_metrics_data().resource_metrics:
+            for scope in resource.scope_metrics:
+                assert scope.scope.name == "redislock"
+                for metric in scope.metrics:
+                    for point in metric.data.data_points if metric.name == f"redislock.{name}" else ():
+                        labels = {key.removeprefix("redislock."): value for key, value in point.attributes.items()}
+                        assert (labels.pop("name"), labels.pop("mode")) == ("door", "exclusive")
+                        found[tuple(labels.values())] = point.count if "duration" in name else point.value
+                        units.add((name, metric.unit))
+        return found
+
+    units = set()
+    tracer = tracing.get_tracer("the user's")
+    held = user.acquire("door:1")
+    ended, _ = user.begin("door:1", around=lambda: tracer.start_as_current_span("the user's"))
+    user.wait_for(lambda: points("waiting") == {(): 1}, "it waits")
+    assert points("held") == {(): 1} and spans.get_finished_spans() == ()
+    user.release(held)
+    held = ended()
+    user.wait_for(lambda: points("waiting") == {(): 0}, "it waits no longer")
+    assert isinstance(user.begin("door:1", wait=0.01)[0](), redislock.NotAcquired)
+    other.execute_command("LOCK.BREAK", "door:1")
+    user.wait_for(lambda: held.lost, "it hears")
+
+    assert points("held") == {(): 0}
+    assert points("wait.duration") == {("acquired",): 2, ("timeout",): 1}
+    assert points("hold.duration") == {("released",): 1, ("lost",): 1}
+    assert points("lost") == {("the server says that it has ended",): 1}
+    assert units == {("wait.duration", "s"), ("hold.duration", "s"), ("waiting", "{waiter}"), ("held", "{lock}"), ("lost", "{lock}")}
+    waited, around, refused = spans.get_finished_spans()
+    assert waited.name == refused.name == "redislock.wait" and waited.kind == SpanKind.CLIENT
+    assert waited.parent.span_id == around.context.span_id and waited.status.status_code == StatusCode.UNSET
+    assert dict(waited.attributes) == {"redislock.mode": "exclusive", "redislock.name": "door", "redislock.outcome": "acquired"}
+    assert refused.parent is None and refused.attributes["redislock.outcome"] == "timeout"
+    assert refused.status.status_code == StatusCode.UNSET
+
+
+def test_a_wait_that_fails_ends_its_span_with_an_error(make):
+    class Notes(OpenTelemetry):
+        def waiting(self, lock):
+            super().waiting(lock)
+            waiting.append(lock)
+
+    spans, tracing, waiting = InMemorySpanExporter(), TracerProvider(), []
+    tracing.add_span_processor(SimpleSpanProcessor(spans))
+    user = make(Notes(tracer_provider=tracing))
+    user.acquire("door")
+    ended, _ = user.begin("door")
+    user.wait_for(lambda: waiting, "it waits")
+    user.close()
+    ended()
+    (span,) = spans.get_finished_spans()
+    assert dict(span.attributes) == {"redislock.mode": "exclusive", "redislock.outcome": "closed"}
+    assert span.status.status_code == StatusCode.ERROR
+
+
+def test_the_dashboard_names_what_the_exporter_for_prometheus_delivers(server, other):
+    provider = MeterProvider([PrometheusMetricReader()])
+    with redis.Redis.from_url(server.url) as client:
+        with redislock.Locks(client, observer=OpenTelemetry(meter_provider=provider)) as locks:
+            held, ended = locks.lock("door").acquire(), threading.Event()
+            held.on_lost(lambda lost: ended.set())
+            with pytest.raises(redislock.NotAcquired):
+                locks.lock("door", wait=0.01).acquire()
+            other.execute_command("LOCK.BREAK", "door")
+            assert ended.wait(LIMIT_S)
+        delivered = prometheus_client.generate_latest().decode()
+    provider.shutdown()
+    named = re.findall(r"\bredislock_\w+", (Path(__file__).parents[3] / "contrib/prometheus/dashboard.json").read_text())
+    assert len(set(named)) == 8
+    assert set(named) <= set(re.findall(r"\bredislock_\w+", delivered)), delivered
