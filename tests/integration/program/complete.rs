@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use super::top::Screen;
 use super::url;
-use crate::support::{Server, freeze, program_path, wake};
+use crate::support::{Server, Stopwatch, freeze, program_path, wake};
 
 /// A shell, its options, and how it reads the script that is printed for it.
 const SHELLS: [(&str, &[&str], &str); 4] = [
@@ -69,7 +70,10 @@ fn a_server_that_stands_still_holds_tab_up_for_a_second() {
     let server = Server::start();
     let mut screen = shell(&server, SHELLS[0]).unwrap();
     freeze(&server);
+    let watch = Stopwatch::start();
     screen.press("redislock show inv\t:42");
     screen.shows("show inv:42");
+    let took = watch.elapsed();
     wake(&server);
+    assert!(took < Duration::from_secs(4), "{took:?}");
 }
