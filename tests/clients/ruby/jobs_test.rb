@@ -41,7 +41,7 @@ class JobsTest < Test
   end
 
   def program(code)
-    system("ruby", "-W:no-deprecated", "-r", @program, "-e", "ActiveJob::Base.logger = nil; #{code}", out: File::NULL)
+    system("ruby", "-W:no-deprecated", "-r", @program, "-e", "ActiveJob::Base.logger = nil; #{code}", %i[out err] => File.join(@folder, "log"))
   end
 
   def begun = @other.blpop("begun", timeout: 60)

@@ -74,13 +74,14 @@ class MigratingTest {
     void neverAreTwoAtWork() throws Exception {
         var inside = new AtomicInteger();
         var most = new AtomicInteger();
+        var redis = client.connect();
         for (var steps : List.of(List.of(Both.OLD, Both.BOTH), List.of(Both.BOTH, Both.NEW))) {
             var threads = Executors.newFixedThreadPool(6);
             try {
                 var work = IntStream.range(0, 60).mapToObj(at -> (Callable<Integer>) () ->
                     alone(steps.get(at % 2), Duration.ofSeconds(50), fence -> {
                         most.accumulateAndGet(inside.incrementAndGet(), Math::max);
-                        Thread.onSpinWait();
+                        redis.sync().ping(); // work that takes a while
                         return inside.decrementAndGet();
                     })).toList();
                 for (var done : threads.invokeAll(work)) done.get();
