@@ -28,12 +28,13 @@ var (
 	// ErrClosed: the locks were closed, or their client: then it is a redis.ErrClosed, too.
 	ErrClosed = errors.New("redislock: closed")
 
-	errClient = fmt.Errorf("%w: %w", ErrClosed, redis.ErrClosed)
-	errOver   = errors.New("its lease is over, and no renewal came through")
-	errOld    = errors.New("it has reached its maximum age (MaxHold, or the server's lock.max-hold)")
-	errOthers = errors.New("it was free, or someone else's, meanwhile")
-	errTold   = errors.New("the server says that it has ended")
-	errNode   = errors.New("redislock: this server is one node of a cluster: give New a redis.ClusterClient")
+	errClient  = fmt.Errorf("%w: %w", ErrClosed, redis.ErrClosed)
+	errOver    = errors.New("its lease is over, and no renewal came through")
+	errOld     = errors.New("it has reached its maximum age (MaxHold, or the server's lock.max-hold)")
+	errOthers  = errors.New("it was free, or someone else's, meanwhile")
+	errTold    = errors.New("the server says that it has ended")
+	errMissing = errors.New("one of the locks was gone when it was released")
+	errNode    = errors.New("redislock: this server is one node of a cluster: give New a redis.ClusterClient")
 )
 
 // DeadlockError tells who waits for whom.

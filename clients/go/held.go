@@ -23,13 +23,14 @@ const (
 
 // Held is a lock that is held: renewed while it is, and told of its loss.
 type Held struct {
-	locks   *Locks
-	request *request
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	woken   chan struct{} // a wait is to ask again
-	turn    chan struct{} // of two extensions at once, nobody knows which came last at the server
-	over    chan struct{} // closed when it has been given up
+	locks       *Locks
+	request     *request
+	ctx         context.Context
+	cancel      context.CancelCauseFunc
+	observation *observation
+	woken       chan struct{} // a wait is to ask again
+	turn        chan struct{} // of two extensions at once, nobody knows which came last at the server
+	over        chan struct{} // closed when it has been given up
 
 	// With the mutex of the locks:
 	state         state
@@ -168,11 +169,12 @@ func (h *Held) Release(ctx context.Context) error {
 	l.leave(h)
 	l.mutex.Unlock()
 	defer h.cancel(nil)
+	ended := h.observation.ending(h)
 	if ctx.Done() == nil {
-		return l.part(h, nil)
+		return ended(l.part(h, nil))
 	}
 	done := make(chan error, 1)
-	go func() { done <- l.part(h, nil) }()
+	go func() { done <- ended(l.part(h, nil)) }()
 	select {
 	case err := <-done:
 		return err

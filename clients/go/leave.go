@@ -19,6 +19,9 @@ func (l *Locks) lose(h *Held, why error) {
 	}
 	h.state, h.err = lost, fmt.Errorf("%w: %s: %w", ErrLost, h.request, why)
 	h.cancel(h.err)
+	if h.observation != nil {
+		go h.observation.ending(h)(h.err)
+	}
 	l.forget(h)
 	l.giveBack(h.request, h.fences) // perhaps only the network failed, or there are others of several locks
 }
@@ -106,7 +109,7 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 		case passes(err), again && isGone(err): // the lease is over, or the first try has worked
 			return nil
 		case err == nil && slices.Contains(missing, nil):
-			return fmt.Errorf("%w: %s: one of the locks was gone when it was released", ErrLost, r)
+			return fmt.Errorf("%w: %s: %w", ErrLost, r, errMissing)
 		case err == nil:
 			return nil
 		}

@@ -42,13 +42,14 @@ type Locks struct {
 
 	ending sync.Once
 
-	mutex   sync.Mutex
-	closed  error // why they are, if they are
-	working bool  // so l.jobs are done
-	jobs    []job
-	claims  bool // an older server: it grants nothing at the message
-	next    time.Time
-	entries map[string][]*Held // by owner
+	mutex     sync.Mutex
+	closed    error // why they are, if they are
+	working   bool  // so l.jobs are done
+	jobs      []job
+	observers []Observer
+	claims    bool // an older server: it grants nothing at the message
+	next      time.Time
+	entries   map[string][]*Held // by owner
 }
 
 var odd = regexp.MustCompile(`[^A-Za-z0-9._-]`)
@@ -62,11 +63,11 @@ func newChannel() string {
 
 // New uses the settings of the client (a Client, of Sentinel too, or a ClusterClient) for connections of its own: the client may
 // have a pool of one, or be busy. Another UniversalClient is used itself. When the client is closed, so are the locks.
-func New(client redis.UniversalClient) *Locks {
+func New(client redis.UniversalClient, observers ...Observer) *Locks {
 	l := &Locks{
 		client: client, commands: client, sessions: client, channel: newChannel(), wake: make(chan struct{}, 1),
 		more: make(chan struct{}, commands),
-		done: make(chan struct{}), entries: map[string][]*Held{}, next: never(),
+		done: make(chan struct{}), entries: map[string][]*Held{}, next: never(), observers: observers,
 	}
 	switch client := client.(type) {
 	case *redis.Client:
@@ -129,23 +130,25 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...Option
 	if err != nil {
 		return nil, err
 	}
+	o := l.observe(ctx, r)
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, o.refused(ctx, r, context.Cause(ctx))
 	}
-	h := &Held{locks: l, request: r, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), over: make(chan struct{}), until: never(), due: never(), sets: never(), atMost: never(), lease: noLease}
+	h := &Held{locks: l, request: r, observation: o, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), over: make(chan struct{}), until: never(), due: never(), sets: never(), atMost: never(), lease: noLease}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	l.mutex.Lock()
 	if l.closed != nil {
 		l.mutex.Unlock()
 		h.cancel(l.closed)
-		return nil, l.closed
+		return nil, o.refused(ctx, r, l.closed)
 	}
 	l.entries[r.owner] = append(l.entries[r.owner], h)
 	l.mutex.Unlock()
 	if err := l.wait(ctx, h); err != nil {
 		h.cancel(err)
-		return nil, err
+		return nil, o.refused(ctx, r, err)
 	}
+	o.acquired(h)
 	return h, nil
 }
 

@@ -112,6 +112,8 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 			continue
 		case answered.err != nil:
 			return l.giveUp(h, nil, explained(answered.err, r))
+		default:
+			h.observation.waiting()
 		}
 		if _, err := pause(next, h.woken, nil); err != nil {
 			return l.giveUp(h, nil, err)
@@ -147,6 +149,7 @@ func (l *Locks) hold(h *Held, grant []any, began time.Time) bool {
 		h.slots = numbers(grant[4])
 	}
 	h.state = held
+	h.observation.granted()
 	l.renewed(h, grant[3], began)
 	if slices.ContainsFunc(h.fences, func(fence int64) bool { return slices.Contains(h.heardLost, fence) }) {
 		l.lose(h, errTold)
@@ -169,6 +172,7 @@ func (l *Locks) begin(h *Held, asked time.Time) bool {
 		return false
 	}
 	h.fences, h.state, h.started, h.until, h.lease = []int64{told.fence}, held, true, until, told.lasts
+	h.observation.granted()
 	if h.request.limit > 0 {
 		h.slots = []int64{told.slot}
 	}
