@@ -95,8 +95,10 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         for kept in [1, 10] {
             let work = format!("from release to the next begin, {kept} ms of work inside, {name}");
             let start = || contestants(&hosted[..2]);
-            let middle =
-                |sample: Sample| Sample { value: percentiles(&times(&[sample.clone()]))[0], ..sample };
+            let middle = |sample: Sample| Sample {
+                value: percentiles(&times(std::slice::from_ref(&sample)))[0],
+                ..sample
+            };
             let turn = |contestant: &mut Contestant| middle(turn(report, contestant, kept));
             let rounds = Rounds::play(&work, "µs", 1, 1..=turns, start, turn);
             if let [(_, ours), (raw, theirs)] = &rounds.all[..] {
