@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use redis_module::raw;
 
 use super::guard::guard;
-use super::{Arg, Ctx, audience, step};
+use super::{Arg, Ctx, audience, detached, step};
 
 /// Callbacks for the server's events. An event may come in the middle of a change of keys. So a callback may only note the event, and must
 /// not open any key (except in `restored`).
@@ -46,10 +46,13 @@ pub(crate) trait KeyspaceEvents {
 
     /// A connection closes, for whatever reason. The server still knows the client.
     fn disconnected(ctx: &Ctx<'_>, client: u64);
+}
 
+/// The callback for turns of the event loop (see `listen_to_turns`).
+pub(crate) trait TurnEvents {
     /// The event loop has slept, and begins another turn. In the turn before, the server has sent the replies that it could send, and closed
     /// the connections that it had to close.
-    fn slept(ctx: &Ctx<'_>);
+    fn slept();
 }
 
 /// A type with callbacks for events, in the table of what the module adds to the server (`Module`).
@@ -83,13 +86,10 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let config = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
     // SAFETY: the server gave us the context for the time of loading.
     let config = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, config, Some(configured::<E>))) };
-    let turn = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_EVENTLOOP, dataver: 1 };
-    // SAFETY: the server gave us the context for the time of loading, and the callback does not use the data.
-    let turn = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, turn, Some(looped::<E>))) };
     let cron = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
     // SAFETY: the context is valid for the time of loading, and the callback takes the data of this event, in this version.
     let cron = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, cron, Some(on_cron::<E>))) };
-    [keys, flush, swap, client, role, config, turn, cron]
+    [keys, flush, swap, client, role, config, cron]
         .iter()
         .all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
@@ -101,6 +101,16 @@ pub(crate) fn listen_to_keys<E: KeyspaceEvents>(ctx: &Ctx<'_>) -> bool {
     // SAFETY: the context is valid (see `Ctx::new`).
     let status = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx.raw(), class, Some(touched::<E>))) };
     status == raw::REDISMODULE_OK as c_int
+}
+
+/// Begins or ends the subscription to the event that `TurnEvents::slept` reports. Each of these events costs the server over a thousand
+/// instructions, whatever the callback does, so the module subscribes only while it needs them. A subscription must not end while the server
+/// reports any event, so only a timer may end it.
+pub(crate) fn listen_to_turns<E: TurnEvents>(on: bool) {
+    let event = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_EVENTLOOP, dataver: 1 };
+    let callback: raw::RedisModuleEventCallback = if on { Some(looped::<E>) } else { None };
+    // SAFETY: the context is valid as long as the module is loaded, and the callback does not use the data.
+    unsafe { api!(RedisModule_SubscribeToServerEvent(detached::context(), event, callback)) };
 }
 
 /// # Safety
@@ -240,16 +250,14 @@ unsafe extern "C" fn client_changed<E: KeyspaceEvents>(
 
 /// # Safety
 /// Only the server calls this function, with a context that is valid until it returns.
-unsafe extern "C" fn looped<E: KeyspaceEvents>(
-    ctx: *mut raw::RedisModuleCtx,
+unsafe extern "C" fn looped<E: TurnEvents>(
+    _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     subevent: u64,
     _data: *mut c_void,
 ) {
     if subevent == raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP {
-        // SAFETY: the server gave the context to this callback.
-        let ctx = unsafe { Ctx::new(ctx) };
-        guard(c"loop-event", || E::slept(&ctx));
+        guard(c"loop-event", E::slept);
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) use context::Ctx;
 #[cfg(test)]
 pub(crate) use counted::{Counted, allocated_by};
 pub(crate) use definition::{Argument, Change, Definition, KeyUse, Keys};
-pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
+pub(crate) use events::{EventSpec, KeyspaceEvents, TurnEvents, listen_to_keys, listen_to_turns};
 #[cfg(debug_assertions)]
 pub(crate) use fault_command::Fault;
 pub(crate) use info::InfoWriter;

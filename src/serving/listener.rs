@@ -132,12 +132,6 @@ impl KeyspaceEvents for ServerEvents {
         }
     }
 
-    fn slept(ctx: &Ctx<'_>) {
-        if waiting::turn_sent(&mut Server::new(ctx)) {
-            tick::arm();
-        }
-    }
-
     fn flushed(db: Option<i32>) {
         TABLE.with(|table| table.locks.touched_db(db));
         tick::arm();

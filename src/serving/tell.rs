@@ -58,8 +58,11 @@ impl BlockedEvents for BlockedReplies {
     }
 
     fn freed(number: NonZeroU64) {
-        TABLE.with(|table| table.freed(RequestId(number)));
-        tick::arm();
+        if TABLE.with(|table| table.freed(RequestId(number))) {
+            tick::hear_of_turns();
+        } else {
+            tick::arm();
+        }
     }
 }
 

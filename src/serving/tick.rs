@@ -15,7 +15,9 @@ use std::ffi::CStr;
 use super::host::Server;
 use super::table::{BUDGET, TABLE, now};
 use crate::lock::Millis;
-use crate::server::{self, AFTER_PANIC, AckEvents, Acks, Ctx, ServerCell, Timer, TimerTask};
+use crate::server::{
+    self, AFTER_PANIC, AckEvents, Acks, Ctx, ServerCell, Timer, TimerTask, TurnEvents, listen_to_turns,
+};
 use crate::stats;
 use crate::waiting::{self, Budget};
 
@@ -34,6 +36,8 @@ struct Tick {
     later: Option<Millis>,
     /// Whether due work is being done now.
     running: bool,
+    /// Whether the server tells the module of each turn of its event loop (see `hear_of_turns`).
+    hears_of_turns: bool,
 }
 
 /// A timer that has been set.
@@ -67,6 +71,7 @@ static TICK: ServerCell<Tick> = ServerCell::new(Tick {
     acks: None,
     later: None,
     running: false,
+    hears_of_turns: false,
 });
 
 impl Tick {
@@ -150,6 +155,9 @@ pub(super) fn on_cron() {
         if let Some((late, _)) = tick.outbox.take_if(has_outlasted) {
             late.stop();
         }
+        if tick.hears_of_turns && tick.outbox.is_none() {
+            tick.outbox = Some((Timer::after::<Outbox>(0), 0));
+        }
         if let Some(late) = tick.replicas.take_if(is_late) {
             late.timer.stop();
         }
@@ -159,6 +167,14 @@ pub(super) fn on_cron() {
         }
     });
     arm();
+}
+
+/// A client has been told of its grant. Has the server tell the module when this turn of the event loop is over: then the reply has been
+/// sent. The next timer for answers ends this, usually in the next turn (that of the next handover), or the server's cron sets such a timer.
+pub(super) fn hear_of_turns() {
+    if !TICK.with(|tick| std::mem::replace(&mut tick.hears_of_turns, true)) {
+        listen_to_turns::<Turns>(true);
+    }
 }
 
 /// Whether due work is being done now.
@@ -179,7 +195,13 @@ impl TimerTask for Outbox {
     const NAME: &'static CStr = c"answers";
 
     fn run(ctx: &Ctx<'_>) {
-        TICK.with(|tick| tick.outbox = None);
+        let hears_of_turns = TICK.with(|tick| {
+            tick.outbox = None;
+            std::mem::replace(&mut tick.hears_of_turns, false)
+        });
+        if hears_of_turns {
+            listen_to_turns::<Turns>(false);
+        }
         send(ctx);
         // More waiters may have to be answered, or a grant whose message nobody received may have to go to the next waiter.
         arm();
@@ -220,6 +242,14 @@ impl TimerTask for Replicas {
             (tick.sending, tick.replicas) = (false, None);
             tick.poll_replicas(AFTER_PANIC);
         });
+    }
+}
+
+struct Turns;
+
+impl TurnEvents for Turns {
+    fn slept() {
+        TABLE.with(|table| table.turn_sent());
     }
 }
 

@@ -12,7 +12,7 @@ use crate::lock::{AcquireRequest, Deadline, Got, Now};
 pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
     let mut told = host.table(|table| table.with_table_of(request, |table| table.tell(request)))?;
     if let Answer::Granted { until } = &mut told.answer
-        && host.table(|table| table.may_be_changed(&told.locks))
+        && told.may_be_changed
     {
         // If a grant has ended meanwhile, or its lease is shorter, the waiter is told so.
         for lock in told.locks.all() {
@@ -101,29 +101,17 @@ pub(crate) fn finished<A: Environment>(
 /// only at the end of a turn of its event loop, for example those of a deleted user. `is_lost` says whether the reply was not sent. If so,
 /// this function takes the grant back. Returns whether work may be due.
 pub(crate) fn closed<A: Environment>(env: &mut A, client: u64, is_lost: impl FnOnce() -> bool) -> bool {
-    let sent = env.table(|table| table.take_sent(Some(client)));
+    let sent: Vec<_> = env.table(|table| table.sent.extract_if(.., |sent| sent.0 == client).collect());
     let lost = !sent.is_empty() && is_lost();
     env.table(|table| {
-        for request in &sent {
-            table.with_table_of(*request, |table| {
+        for &(_, request) in &sent {
+            table.with_table_of(request, |table| {
                 if lost {
-                    table.depart(*request);
+                    table.depart(request);
                 }
-                table.forget(*request);
+                table.forget(request);
             });
         }
         table.connections.close(client) || !sent.is_empty()
-    })
-}
-
-/// The server has sent the replies of this turn of its event loop, so the clients that were told of their grants know of them. Returns
-/// whether there were any such clients.
-pub(crate) fn turn_sent<A: Environment>(env: &mut A) -> bool {
-    env.table(|table| {
-        let sent = table.take_sent(None);
-        for request in &sent {
-            table.with_table_of(*request, |table| table.forget(*request));
-        }
-        !sent.is_empty()
     })
 }

@@ -58,7 +58,7 @@ pub(crate) use access::{
 pub(crate) use acquire::{Grants, acquire};
 pub(crate) use budget::{Budget, CHANGE};
 pub(crate) use confirm::confirm;
-pub(crate) use departures::{closed, finished, tell, turn_sent};
+pub(crate) use departures::{closed, finished, tell};
 pub(crate) use detect::{Cycle, Holder, Link, holders};
 pub(crate) use extend::{ExtendRequest, extend};
 pub(crate) use grace::{Grace, GraceLength, Moment};

@@ -91,7 +91,9 @@ impl<C: Copy> WaitTable<C> {
             Phase::Unconfirmed(_) => _ = self.end_unconfirmed(request),
             _ => (),
         }
-        let is_over = self.waiters.get(request).is_some_and(|waiter| self.is_over(&waiter.locks));
+        let waiter = self.waiters.get(request)?;
+        let (is_over, may_be_changed) =
+            if waiter.phase.is_granted() { self.doubts(&waiter.locks) } else { (false, false) };
         let tell = |waiter: &mut Waiter<C>| {
             let Phase::Answered(mut answer) = waiter.phase else { return None };
             if let Answer::Granted { until } = &mut answer
@@ -103,7 +105,16 @@ impl<C: Copy> WaitTable<C> {
             let channel = waiter.channel().cloned();
             let Waiter { locks, ask, client_id, confirm, .. } = waiter;
             let (locks, ask, binds) = (locks.clone(), ask.clone(), Vec::new());
-            Some(Told { locks, binds, ask, client_id: *client_id, answer, confirm: *confirm, channel })
+            Some(Told {
+                locks,
+                binds,
+                ask,
+                client_id: *client_id,
+                answer,
+                may_be_changed,
+                confirm: *confirm,
+                channel,
+            })
         };
         let mut told = self.waits().edit(request, tell).flatten()?;
         for lock in told.locks.all().iter().filter(|_| told.ask.session) {
@@ -118,18 +129,22 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// The server is done with a blocked client. If the client was told of its grant, it is known only at the end of this turn of the event
-    /// loop whether the reply was sent. Otherwise, drops what the table has of this client.
-    pub(crate) fn freed(&mut self, request: RequestId) {
-        match self.with_table_of(request, |table| table.waiters.told_client(request)) {
+    /// loop whether the reply was sent (see `departures::closed`). Otherwise, drops what the table has of this client. Returns whether the
+    /// client was told of its grant.
+    pub(crate) fn freed(&mut self, request: RequestId) -> bool {
+        let told = self.with_table_of(request, |table| table.waiters.told_client(request));
+        match told {
             Some((client, _)) => self.sent.push((client, request)),
             None => self.with_table_of(request, |table| table.forget(request)),
         }
+        told.is_some()
     }
 
-    /// Takes the requests of this client, or of all clients, out of the list of clients that have been told of their grants in this turn of
-    /// the event loop.
-    pub(crate) fn take_sent(&mut self, client: Option<u64>) -> Vec<RequestId> {
-        let is_meant = |sent: &mut (u64, RequestId)| client.is_none_or(|client| sent.0 == client);
-        self.sent.extract_if(.., is_meant).map(|(_, request)| request).collect()
+    /// The server has sent the replies of this turn of its event loop, so the clients that were told of their grants know of them. Drops
+    /// what the table has of these clients.
+    pub(crate) fn turn_sent(&mut self) {
+        while let Some((_, request)) = self.sent.pop() {
+            self.with_table_of(request, |table| table.forget(request));
+        }
     }
 }

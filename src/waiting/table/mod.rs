@@ -97,7 +97,7 @@ pub(crate) struct WaitTable<C> {
     outgoing: VecDeque<Notice>,
     /// The blocked clients that have been told of their grants in this turn of the event loop, and the numbers of their requests. The
     /// server is done with these clients, but may still close their connections before it sends the replies.
-    sent: Vec<(u64, RequestId)>,
+    pub(super) sent: Vec<(u64, RequestId)>,
     observers: Observers,
 }
 

@@ -107,25 +107,26 @@ impl<C: Copy> WaitTable<C> {
         self.locks.lock(at).grants.address(fence).cloned()
     }
 
-    /// Whether one of these grants ends with the next look at its lock, because the connection that kept it alive has closed.
-    pub(crate) fn is_over(&self, locks: &RequestedLocks) -> bool {
-        let is_over = |at: LockRef<'_>, fence: Fence| {
-            self.session(at, fence).is_some_and(|session| session.over) && !self.has_successor(at, fence)
-        };
-        locks.all().iter().any(|lock| lock.fence().is_some_and(|fence| is_over(lock.id.to_ref(), fence)))
-    }
-
-    /// Whether something other than the module may have changed these locks, and the module has not compared their entries with their keys
-    /// since.
-    pub(crate) fn may_be_changed(&self, locks: &RequestedLocks) -> bool {
-        let is_touched =
-            |at: LockRef<'_>| self.locks.lock(at).recheck || self.locks.sweeps.is_touched_since(at.db, 0);
-        locks.names().any(is_touched)
+    /// Returns whether one of these grants ends with the next look at its lock, because the connection that kept it alive has closed, and
+    /// whether something other than the module may have changed these locks since the module last compared their entries with their keys.
+    pub(super) fn doubts(&self, locks: &RequestedLocks) -> (bool, bool) {
+        let (mut is_over, mut may_be_changed) = (false, false);
+        for lock in locks.all() {
+            let at = lock.id.to_ref();
+            let entry = self.locks.lock(at);
+            may_be_changed |= entry.recheck || self.locks.sweeps.is_touched_since(at.db, 0);
+            let session = lock.fence().and_then(|fence| entry.grants.session(fence));
+            is_over |= session.is_some_and(|session| {
+                self.connections.is_over(session) && !self.has_successor(at, session.fence)
+            });
+        }
+        (is_over, may_be_changed)
     }
 
     /// Whether a connection that kept a grant of this lock alive has closed.
     pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
-        !self.next_sessions(at, None, false, 1).is_empty()
+        // Each release of a lock with waiters asks this, and most of these locks have no sessions.
+        self.locks.lock(at).grants.counts().sessions > 0 && !self.next_sessions(at, None, false, 1).is_empty()
     }
 
     /// Whether a waiter that has not been told of this grant yet will keep the grant alive, with its connection, once it has been told. If

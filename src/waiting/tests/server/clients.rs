@@ -96,7 +96,7 @@ impl Turn<'_> {
                 self.server.close(self.rules, self.now, conn);
             }
         }
-        waiting::turn_sent(self);
+        self.server.table.turn_sent();
     }
 }
 
@@ -209,7 +209,7 @@ impl Server {
             }
         }
         if !self.is_doomed(conn) {
-            waiting::turn_sent(&mut self.turn(rules, now));
+            self.table.turn_sent();
         }
         self.take_told()
     }
