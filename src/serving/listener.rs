@@ -31,8 +31,9 @@ impl ValueEvents<Value> for ServerEvents {
         };
         let must_track = || if is_empty() { None } else { TABLE.with(matters) };
         keyspace::unlinked(value, from, must_track);
-        if !is_empty() {
-            recheck(at);
+        // If the key expired, a timer for the end of the lease is already due.
+        if !is_empty() && TABLE.with(|table| table.unlinked(at, now().millis())) {
+            tick::arm();
         }
     }
 
@@ -61,16 +62,6 @@ fn is_empty() -> bool {
     TABLE.with(|table| table.locks.is_empty())
 }
 
-/// Sets a timer that compares all that the module knows of a lock with the lock's key, because something other than the module removes the
-/// value of the key.
-fn recheck(at: LockRef<'_>) {
-    // If the key expired, a timer for the end of the lease is already due. `recheck_by` leaves this earlier timer set.
-    let now = now().millis();
-    if TABLE.with(|table| table.locks.recheck_by(at, now)) {
-        tick::arm();
-    }
-}
-
 impl KeyspaceEvents for ServerEvents {
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
         let Some(lapse) = keyspace::expired(ctx, key) else { return };
@@ -88,7 +79,7 @@ impl KeyspaceEvents for ServerEvents {
 
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>) {
         let at = LockRef { db: ctx.db(), key: key.bytes() };
-        if !is_empty() && TABLE.with(|table| table.locks.touched(at)) {
+        if !is_empty() && TABLE.with(|table| table.touched(at)) {
             tick::arm();
         }
     }
@@ -138,10 +129,7 @@ impl KeyspaceEvents for ServerEvents {
     }
 
     fn swapped(first: i32, second: i32) {
-        TABLE.with(|table| {
-            table.locks.touched_db(Some(first));
-            table.locks.touched_db(Some(second));
-        });
+        TABLE.with(|table| table.swapped(first, second));
         tick::arm();
     }
 }

@@ -6,7 +6,7 @@ use super::outgoing::{Message, MessageKind, Notice};
 use super::queue::RequestId;
 use super::waiter::{Answer, Phase, RequestedLocks};
 use super::{AT_A_TIME, LockId, LockRef, WaitTable};
-use crate::lock::{Deadline, Fence};
+use crate::lock::{Deadline, Fence, Millis};
 
 impl<C: Copy> WaitTable<C> {
     /// Ends a wait without a grant: takes the waiter out of its queues, and moves it to the phase `next`. If the waiter is in no queue,
@@ -142,22 +142,33 @@ impl<C: Copy> WaitTable<C> {
         for hold in record.pending.iter().filter(|hold| !hold.to_claim) {
             self.shorten_answer(hold.request, Deadline::At(0));
         }
-        let mut was_to_claim = false;
+        let (mut was_to_claim, mut was_told) = (false, false);
         for hold in record.pending.iter().filter(|hold| hold.to_claim) {
             was_to_claim = true;
-            let is_left = self.waits().edit(hold.request, |waiter| {
+            let left = self.waits().edit(hold.request, |waiter| {
                 waiter.locks.at_mut(at).into_iter().for_each(|lock| lock.got = None);
-                waiter.locks.all().iter().all(|lock| lock.got.is_none())
+                (waiter.phase, waiter.locks.all().iter().all(|lock| lock.got.is_none()))
             });
-            debug_assert!(is_left.is_some(), "{hold:?}");
-            if is_left == Some(true) {
-                self.drop_waiter(hold.request);
+            debug_assert!(left.is_some(), "{hold:?}");
+            let Some((phase, has_nothing)) = left else { continue };
+            let is_told = !matches!(phase, Phase::Answered(_) | Phase::Unconfirmed(_));
+            was_told |= is_told;
+            if has_nothing {
+                // A waiter that was still to be told of its grants hears that it has to ask again.
+                self.waits().go_on(hold.request, Phase::Answered(Answer::Gone));
+                match phase {
+                    Phase::Answered(_) => (),
+                    Phase::Unconfirmed(_) => self.outgoing.push_back(Notice::Waiter(hold.request)),
+                    _ => self.drop_waiter(hold.request),
+                }
             }
         }
         if was_to_claim && recheck {
             self.locks.look_by(at, 0);
         }
-        if let (Some(listener), Some(kind)) = (record.listener, kind) {
+        if let (Some(listener), Some(kind)) = (record.listener, kind)
+            && (listener.claimed || was_told || !was_to_claim)
+        {
             let Listener { owner, channel, .. } = *listener;
             self.outgoing.push_back(Notice::Message(Message { channel, kind: kind(record.fence), owner }));
         }
@@ -177,6 +188,64 @@ impl<C: Copy> WaitTable<C> {
         let given: Vec<RequestId> =
             self.locks.lock(at).grants.given(fence).map(|hold| hold.request).collect();
         given.into_iter().for_each(|request| self.shorten_answer(request, until));
+    }
+
+    /// Something other than the module removes the value of a lock at the time `now`, perhaps to move it to another key (`RENAME`, `MOVE`).
+    /// Notes the holds of which no owner has been told. If the grants move, `touched` has these holds taken back at the new key: otherwise
+    /// they would stay there, although nobody ever hears of them. Returns whether the lock has an entry.
+    pub(crate) fn unlinked(&mut self, at: LockRef<'_>, now: Millis) -> bool {
+        let untold = |record: &GrantRecord| {
+            let untold = record.pending.iter().filter(|hold| hold.own && self.is_untold(hold.request));
+            (record.fence, record.undeliverable + untold.count() as u32)
+        };
+        let strays = self.locks.lock(at).grants.iter().map(untold).filter(|(_, holds)| *holds > 0);
+        self.strays = Some((self.locks.id(at), strays.collect()));
+        self.locks.recheck_by(at, now)
+    }
+
+    fn is_untold(&self, request: RequestId) -> bool {
+        matches!(self.waiters.phase(request), Some(Phase::Answered(_) | Phase::Unconfirmed(_)))
+    }
+
+    /// Notes that the key of a lock was changed. Returns whether there may be something to do.
+    pub(crate) fn touched(&mut self, at: LockRef<'_>) -> bool {
+        let moved = self.strays.take_if(|(from, _)| !from.is(at));
+        for (fence, holds) in moved.into_iter().flat_map(|(_, strays)| strays) {
+            self.locks.take_back(at, fence, holds);
+        }
+        self.locks.touched(at)
+    }
+
+    /// The server has swapped two databases. Has the holds of which no owner has been told taken back in the other database (see
+    /// `unlinked`), and all locks of these databases brought up to date.
+    pub(crate) fn swapped(&mut self, first: i32, second: i32) {
+        let mut strays: Vec<(LockId, Fence, u32)> = Vec::new();
+        let answers = self.outgoing.iter().filter_map(Notice::waiter).chain(self.replication.answers());
+        for (request, waiter) in answers.filter_map(|request| Some((request, self.waiters.get(request)?))) {
+            for lock in waiter.locks.all() {
+                let own = |fence: &Fence| {
+                    self.locks
+                        .lock(lock.id.to_ref())
+                        .grants
+                        .hold(*fence, request)
+                        .is_some_and(|hold| hold.own)
+                };
+                strays.extend(lock.fence().filter(own).map(|fence| (lock.id.clone(), fence, 1)));
+            }
+        }
+        for id in self.locks.timers.due_at_once() {
+            let records = self.locks.lock(id.to_ref()).grants.iter();
+            let lost = records.filter(|record| record.undeliverable > 0);
+            strays.extend(lost.map(|record| (id.clone(), record.fence, record.undeliverable)));
+        }
+        for (mut id, fence, holds) in strays {
+            if id.db == first || id.db == second {
+                id.db = if id.db == first { second } else { first };
+                self.locks.take_back(id.to_ref(), fence, holds);
+            }
+        }
+        self.locks.touched_db(Some(first));
+        self.locks.touched_db(Some(second));
     }
 
     /// Drops what the table knows of at most `most` grants of a lock, and returns their number. `kind` is the message to the holders.

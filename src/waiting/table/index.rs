@@ -53,6 +53,10 @@ impl<K: Copy + Ord, Id: Clone + Ord> Index<K, Id> {
         self.0.range(range)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(K, Id)> {
+        self.0.iter()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -181,6 +181,12 @@ impl Locks {
         self.recheck_by(at, 0)
     }
 
+    /// Has so many holds of a grant taken back, if the grant is found at this key.
+    pub(super) fn take_back(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
+        self.open(at).1.grants.open(fence, |record| record.undeliverable += holds);
+        self.recheck_by(at, 0);
+    }
+
     /// Starts a walk that sets timers to bring all locks of a database up to date, because something has happened to all its keys. `None`
     /// stands for all databases.
     pub(crate) fn touched_db(&mut self, db: Option<i32>) {

@@ -68,6 +68,8 @@ use sessions::Sessions;
 use shown::{Observers, Shown};
 use waiters::{Waiters, Waits};
 
+use crate::lock::Fence;
+
 pub(crate) use entry::LockEntry;
 pub(crate) use grant_record::Expired;
 #[cfg(test)]
@@ -98,6 +100,9 @@ pub(crate) struct WaitTable<C> {
     /// The blocked clients that have been told of their grants in this turn of the event loop, and the numbers of their requests. The
     /// server is done with these clients, but may still close their connections before it sends the replies.
     pub(super) sent: Vec<(u64, RequestId)>,
+    /// The lock whose value was last removed by something other than the module, and those of its holds of which no owner knew (see
+    /// `unlinked`).
+    strays: Option<(LockId, Vec<(Fence, u32)>)>,
     observers: Observers,
 }
 
@@ -120,6 +125,7 @@ impl<C: Copy> WaitTable<C> {
             earlier: Vec::new(),
             outgoing: VecDeque::new(),
             sent: Vec::new(),
+            strays: None,
             observers: Observers::new(),
         }
     }

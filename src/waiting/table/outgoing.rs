@@ -45,6 +45,15 @@ pub(super) enum Notice {
     Wanted(LockId),
 }
 
+impl Notice {
+    pub(super) fn waiter(&self) -> Option<RequestId> {
+        match self {
+            Self::Waiter(request) => Some(*request),
+            _ => None,
+        }
+    }
+}
+
 /// An answer or a message that has to be sent now.
 pub(crate) enum Outgoing<C> {
     /// The answer to a blocked client.

@@ -89,6 +89,14 @@ impl Replication {
         self.pending.is_empty()
     }
 
+    /// Returns the requests whose answers replicas have to confirm.
+    pub(super) fn answers(&self) -> impl Iterator<Item = RequestId> {
+        self.pending.keys().filter_map(|awaited| match awaited {
+            Awaited::Answer(request) => Some(*request),
+            Awaited::Renewal(..) => None,
+        })
+    }
+
     /// Returns the number of answers and renewals that replicas have to confirm.
     pub(crate) fn len(&self) -> usize {
         self.pending.len()

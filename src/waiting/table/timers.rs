@@ -149,6 +149,11 @@ impl Timers {
         lane.first().filter(|(time, _)| *time <= now).map(|(_, id)| id)
     }
 
+    /// Returns the locks with timers that are due at once.
+    pub(super) fn due_at_once(&self) -> impl Iterator<Item = &LockId> {
+        self.lanes.now.iter().map(|(_, id)| id)
+    }
+
     /// If a timer is still due after its lock has been brought up to date, moves the timer to the next millisecond. Otherwise, the timer
     /// would stay due forever on a server that does not let keys expire. (A timer that is due at once is not moved, so that the work on the
     /// lock goes on.)

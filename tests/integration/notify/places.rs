@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use super::queue_up;
-use crate::support::{Mailbox, Server, Waiter, all_along, owners, queue, soon, wait_for};
+use crate::support::{Mailbox, Server, Waiter, all_along, owners, queue, soon, transaction, wait_for};
 
 #[test]
 fn both_kinds_of_waiters_are_served_as_they_came() {
@@ -26,6 +26,20 @@ fn both_kinds_of_waiters_are_served_as_they_came() {
     let dave = client.holder("k").unwrap();
     assert_eq!(mail.next(), format!("granted {} dave", dave.fence));
     assert!(mail.rest(&mut client).is_empty());
+}
+
+/// It hears that it has to ask again, and of no loss: it did not know of its grant.
+#[test]
+fn gone_if_its_grant_ends_before_it_is_told() {
+    for start in ["ONCE", "ONCE START 1"] {
+        let (_server, mut client, mut mail) = super::held("");
+        let ask = format!("LOCK.ACQUIRE k OWNER bob PX 60000 BLOCK 0 NOTIFY ch {start}");
+        assert_eq!(client.send(&ask), Ok(Value::SimpleString("QUEUED".into())));
+        transaction(&mut client, &["LOCK.RELEASE k alice", "LOCK.BREAK k"]);
+        assert_eq!(mail.next(), "gone bob", "{start}");
+        assert!(mail.rest(&mut client).is_empty(), "{start}");
+        assert_eq!(client.holder("k"), None, "{start}");
+    }
 }
 
 #[test]
