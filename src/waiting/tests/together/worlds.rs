@@ -204,12 +204,13 @@ fn both_beside_other_events() {
     holds("both, in several turns, and connections that close", size);
 }
 
-/// Any number of sessions, breaks and lost connections in one turn, at two locks, with two permits.
+/// Any number of breaks and lost connections in one turn, at two locks with a session each, and with two permits.
 #[test]
 fn sessions_and_breaks_in_one_turn() {
     let pair = Want { room: Room::limit(2).unwrap(), lease: 9, ..Want::ONE };
     let (session, both) = (Want { session: true, ..pair }, Want { locks: &[0, 1], alone: false, ..pair });
-    let begins = vec![(0, session), (1, pair), (2, pair), (3, both)];
+    let on_l = Want { locks: &[1], ..session };
+    let begins = vec![(0, session), (1, on_l), (2, pair), (3, both)];
     let size = Size { conns: 4, owners: 4, wants: &[], asks: 0, begins, horizon: 0, ..SMALL };
     for slow in soak(&[false][..], &[false, true]) {
         let size = Size { slow: *slow, breaks: true, closes: true, ..size.clone() };

@@ -231,12 +231,17 @@ impl World {
         self.primary.acked = self.primary.written - on_the_way as Offset;
     }
 
+    /// Whether the client of a connection is gone, and the server has not closed the connection yet.
+    fn is_gone(&self, conn: Conn) -> bool {
+        self.primary.has_vanished(conn) || self.primary.is_doomed(conn)
+    }
+
     /// Whether a connection can be used: it is open, no owner waits on it, and the server is done with its last wait.
     fn is_free(&self, at: Role, conn: Conn) -> bool {
         if let (Role::Old, Some((old, _))) = (at, &self.old) {
             return self.waiting_old[usize::from(conn)].is_none() && !old.blocked().contains(&conn);
         }
         let blocked = self.waiting[usize::from(conn)].is_some() || self.primary.blocked().contains(&conn);
-        !blocked && !self.primary.has_vanished(conn)
+        !blocked && !self.is_gone(conn)
     }
 }

@@ -35,6 +35,8 @@ pub(in crate::waiting::tests) enum Action {
     Close(Conn),
     /// A client goes away, without the server's knowing it yet.
     Vanish(Conn),
+    /// The server has to close a connection, and will do so at the end of its turn.
+    Doom(Conn),
     /// An owner sends `LOCK.LEAVE`.
     Leave(Who),
     /// All subscribers come, or go.
@@ -120,7 +122,9 @@ impl Size {
         let old = world.old.as_ref().filter(|_| !world.away);
         if old.is_some_and(|(old, _)| old.next_due().is_some_and(|at| at <= now)) {
             actions.push(Action::RunDueOld);
-        } else if world.primary.next_due().is_some_and(|at| at <= now) {
+        } else if world.primary.next_due().is_some_and(|at| at <= now)
+            || (0..self.conns).any(|conn| world.primary.is_doomed(conn))
+        {
             if happens.arrives {
                 actions.push(Action::RunDue(Writes::Arriving));
             } else {
@@ -147,6 +151,9 @@ impl Size {
         }
         if !self.happens.vanishes || world.primary.has_vanished(conn) {
             actions.push(Action::Close(conn));
+        }
+        if self.happens.dooms && !world.primary.is_doomed(conn) {
+            actions.push(Action::Doom(conn));
         }
         if self.happens.unblocks && world.waiting[usize::from(conn)].is_some() {
             actions.extend([false, true].map(|error| Action::Unblock { conn, error }));
@@ -219,6 +226,7 @@ impl Model for Size {
             Action::Cut => next.cut(*self),
             Action::Close(conn) => next.close(*self, conn),
             Action::Vanish(conn) => next.vanish(conn),
+            Action::Doom(conn) => next.doom(conn),
             Action::Leave(who) => next.leave(*self, who),
             Action::Deafen => next.primary.deaf = !next.primary.deaf,
             Action::Unblock { conn, error } => next.unblock(*self, conn, error),

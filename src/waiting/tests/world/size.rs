@@ -38,6 +38,8 @@ pub(in crate::waiting::tests) struct Happens {
     pub(in crate::waiting::tests) unblocks: bool,
     /// Whether the server finds out only later that a client is gone.
     pub(in crate::waiting::tests) vanishes: bool,
+    /// Whether the server has to close connections, and does so at the end of a turn.
+    pub(in crate::waiting::tests) dooms: bool,
     /// Whether the server refuses due work.
     pub(in crate::waiting::tests) refusals: bool,
     /// Whether the server may freeze although work is due.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Belief, Clients, Failover, Fault, Kind, Role, Size, Who, World, owner};
 use crate::lock::{Deadline, Millis};
-use crate::waiting::tests::server::{Conn, Queued, Reply, Writes};
+use crate::waiting::tests::server::{Conn, Queued, Reply, Rules, Server, Writes};
 use crate::waiting::{Confirm, ExtendRequest};
 
 impl World {
@@ -120,12 +120,18 @@ impl World {
 
     pub(super) fn close(&mut self, size: Size, conn: Conn) {
         self.client_gone(conn);
+        self.closed(conn);
+        self.step(size, Role::Primary, |server, rules, now| server.close(rules, now, conn));
+    }
+
+    /// The server closes a connection, or has closed it at the end of this turn.
+    fn closed(&mut self, conn: Conn) {
+        self.arrivals.retain(|queued| *queued != Queued::Blocked(conn));
         for (who, place) in (0..).zip(&mut self.places) {
             if place.take_if(|place| *place == conn).is_some() {
                 self.arrivals.retain(|queued| *queued != Queued::Notified(owner(who)));
             }
         }
-        self.step(size, Role::Primary, |server, rules, now| server.close(rules, now, conn));
         for lost in &mut self.lost {
             lost.remove(&conn);
         }
@@ -133,7 +139,13 @@ impl World {
 
     pub(super) fn vanish(&mut self, conn: Conn) {
         self.client_gone(conn);
+        self.arrivals.retain(|queued| *queued != Queued::Blocked(conn));
         self.primary.vanish(conn);
+    }
+
+    pub(super) fn doom(&mut self, conn: Conn) {
+        self.client_gone(conn);
+        self.primary.doom(conn);
     }
 
     /// The client of a connection is gone. Its owner no longer relies on a grant that the connection kept alive, or was to keep alive.
@@ -145,7 +157,6 @@ impl World {
         self.sessions[usize::from(conn)].clear();
         let mut asked = std::mem::take(&mut self.sent_away[usize::from(conn)]);
         asked.extend(waited);
-        self.arrivals.retain(|queued| *queued != Queued::Blocked(conn));
         for (who, (belief, lost)) in (0..).zip(self.beliefs.iter_mut().zip(&mut self.lost)) {
             let asked = asked.contains(&who);
             let ended = belief
@@ -163,7 +174,14 @@ impl World {
     }
 
     pub(super) fn run_due(&mut self, size: Size, writes: Writes) {
-        let told = self.step(size, Role::Primary, |server, rules, now| server.run_due(rules, now, writes));
+        self.end_turn(size, |server, rules, now| server.run_due(rules, now, writes));
+    }
+
+    /// Takes the last step of a turn, after which the server sends its replies, and closes the connections that it had to close.
+    fn end_turn(&mut self, size: Size, body: impl FnOnce(&mut Server, Rules, Millis) -> Vec<(Conn, Reply)>) {
+        let doomed: Vec<Conn> = (0..size.conns).filter(|&conn| self.primary.is_doomed(conn)).collect();
+        let told = self.step(size, Role::Primary, body);
+        doomed.into_iter().for_each(|conn| self.closed(conn));
         self.hear(size, told);
     }
 
@@ -177,8 +195,7 @@ impl World {
     }
 
     pub(super) fn free(&mut self, size: Size) {
-        let told = self.step(size, Role::Primary, |server, rules, now| server.free_done(rules, now));
-        self.hear(size, told);
+        self.end_turn(size, Server::free_done);
     }
 
     /// Handles answers that clients have got.

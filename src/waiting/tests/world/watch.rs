@@ -275,7 +275,7 @@ impl World {
             }
         }
         for (conn, (kept, told)) in (0..).zip(kept.iter().zip(&mut self.sessions)) {
-            if !kept.is_subset(told) && !self.primary.has_vanished(conn) {
+            if !kept.is_subset(told) && !self.primary.has_vanished(conn) && !self.primary.is_doomed(conn) {
                 self.faults.insert(Fault::KeptUntold);
             }
             told.retain(|who| kept.contains(who));

@@ -32,6 +32,7 @@ const ONE_SERVER: Size = Size {
 const NOTHING_ELSE: Happens = Happens {
     unblocks: false,
     vanishes: false,
+    dooms: false,
     refusals: false,
     freezes: false,
     arrives: false,
@@ -62,6 +63,14 @@ fn holds(name: &str, size: Size) {
 fn three_owners_wait_and_go_away() {
     let kinds = &[Kind::Plain, Kind::Wait, Kind::Once];
     holds("three owners", Size { owners: 3, kinds, horizon: soak(2, 3), ..ONE_SERVER });
+}
+
+/// Any number of breaks and lost connections in one turn, with three owners.
+#[test]
+fn breaks_and_connections_that_are_about_to_be_closed() {
+    let happens = Happens { dooms: true, ..NOTHING_ELSE };
+    let size = Size { owners: 3, happens, breaks: true, horizon: soak(1, 2), ..ONE_SERVER };
+    holds("three owners, breaks, about to be closed", Size { kinds: &[Kind::Wait], ..size });
 }
 
 #[test]
