@@ -69,3 +69,18 @@ impl Equivalent<LockId> for LockRef<'_> {
         self.db == id.db && *self.key == *id.key
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::hash::BuildHasher;
+
+    use super::*;
+
+    /// Otherwise, the locks of one name in many databases would slow each other down.
+    #[test]
+    fn a_name_has_another_hash_in_each_database() {
+        let hash = |db| HASHES.hash_one(LockRef { db, key: b"k" });
+        assert_eq!((0..100).map(hash).collect::<BTreeSet<_>>().len(), 100);
+    }
+}

@@ -7,6 +7,7 @@ use crate::support::{Client, OTHER_FENCE, Payload, Server, Setup, Waiter, restor
 /// A fence given in the year 2200, as a server with a clock far ahead gives them.
 const AHEAD: u64 = 7_258_118_400_000_000;
 const GREATEST: u64 = (1 << 53) - 1;
+const NO_MORE: &str = "ERR no more fences: the last one given is the greatest there is";
 
 fn restore(client: &mut Client, key: &str, fence: u64) {
     let payload = Payload::lock(client, b"alice", fence, 1).encode();
@@ -105,10 +106,7 @@ fn once_the_greatest_fence_is_given_nothing_more_is_granted() {
     restore(&mut client, "k", GREATEST - 1);
     assert_eq!(client.acquire("l", "").unwrap().fence as u64, GREATEST);
     let before = client.snapshot();
-    assert_eq!(
-        client.refused("LOCK.ACQUIRE m"),
-        "ERR no more fences: the last one given is the greatest there is"
-    );
+    assert_eq!(client.refused("LOCK.ACQUIRE m"), NO_MORE);
     assert_eq!(client.snapshot(), before);
     assert_eq!(client.acquire("k", "OWNER alice").unwrap().holds, 2);
     assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice ALL"), 0);
@@ -124,5 +122,6 @@ fn without_more_fences_a_lock_that_somebody_waits_for_can_be_given_back() {
         client.send(end).unwrap();
         assert!(client.lock_info("k").is_none(), "{end}");
         assert!(bob.is_blocked(&mut client), "there is nothing to give him");
+        assert_eq!(client.refused("LOCK.ACQUIRE k OWNER carol"), NO_MORE, "{end}");
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{NO_REPLICAS, confirmed, in_step, pair};
+use redis::Value;
+
+use super::{NO_REPLICAS, confirmed, in_step, pair, wait_for_syncing};
 use crate::support::{
-    Client, Mailbox, Proxy, Server, Setup, Stopwatch, Waiter, convert, freeze, server_time, soon, wait_for,
-    wake,
+    Client, Mailbox, Proxy, Server, Setup, Stopwatch, Waiter, convert, freeze, server_time, soon,
+    transaction, wait_for, wake,
 };
 
 /// A primary whose effects can get lost, and its replica.
@@ -80,6 +82,27 @@ fn a_session_does_not_outlive_a_failover_that_its_server_slept_through() {
     wake(&primary);
     let shown: Option<HashMap<String, String>> = convert(alice.finish().unwrap());
     assert_eq!(shown, None, "alice is told that she still has it");
+}
+
+/// Both show the lease without the renewal that no replica has confirmed.
+#[test]
+fn waits_and_info_show_the_same_lease() {
+    let lossy = Lossy::start();
+    let mut client = lossy.primary.client();
+    confirmed(&mut client, "OWNER alice PX 3000 SESSION SYNC 1 2500");
+    let _bob = Waiter::new(&lossy.primary, "k", "OWNER bob");
+    lossy.relay.lose_effects(true);
+    wait_for_syncing(&mut client, 1);
+    let end = end(&mut client);
+    let replies = transaction(&mut client, &["LOCK.INFO k", "LOCK.WAITS KEY k", "TIME"]);
+    let [info, waits, time]: [Value; 3] =
+        replies.into_iter().map(Result::unwrap).collect::<Vec<_>>().try_into().unwrap();
+    let lease = convert::<HashMap<String, String>>(info)["lease-ms"].clone();
+    let (_, waits): (Value, Vec<HashMap<String, Value>>) = convert(waits);
+    let holders: Vec<HashMap<String, String>> = convert(waits[0]["holders"].clone());
+    assert_eq!(holders[0]["lease-ms"], lease);
+    let (seconds, micros): (i64, i64) = convert(time);
+    assert!(lease.parse::<i64>().unwrap() < end - seconds * 1000 - micros / 1000, "{lease}: it is confirmed");
 }
 
 #[test]

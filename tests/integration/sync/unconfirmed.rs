@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{NO_REPLICAS, pair, wait_for_syncing};
-use crate::support::{HELD_BY_ANOTHER, Mailbox, Server, Waiter, grant, soon, while_stopped};
+use crate::support::{HELD_BY_ANOTHER, Mailbox, Server, Waiter, grant, soon, transaction, while_stopped};
 
 #[test]
 fn a_grant_is_taken_back_where_there_is_no_replica() {
@@ -108,4 +108,17 @@ fn an_owner_that_asks_twice_keeps_what_it_was_told_of() {
     assert_eq!(first.client.finish(), Err(NO_REPLICAS.into()));
     let held = client.holder("k").unwrap();
     assert_eq!((held.fence, held.holds), (second.fence, 1));
+}
+
+/// Its hold goes with it, so a release in the same turn of the server does not count this hold.
+#[test]
+fn killed_before_its_re_entry_was_confirmed() {
+    let (server, mut client) = Server::held();
+    let mut other = server.client();
+    let id: i64 = other.ask("CLIENT ID");
+    other.begin("LOCK.ACQUIRE k OWNER alice SYNC 1 600000");
+    wait_for_syncing(&mut client, 1);
+    let replies = transaction(&mut client, &[&format!("CLIENT KILL ID {id}"), "LOCK.RELEASE k alice"]);
+    assert_eq!(replies, [Ok(Value::Int(1)), Ok(Value::Int(0))]);
+    assert_eq!(client.holder("k"), None);
 }
