@@ -47,6 +47,7 @@ export interface IoredisClient extends Emitter {
 export interface NodeRedisClient extends Emitter {
   readonly isOpen: boolean;
   readonly options?: any;
+  readonly _keyPrefix?: { toString(): string } | undefined;
   sendCommand(...args: any[]): Promise<unknown>;
   duplicate(...overrides: any[]): any;
 }
@@ -243,6 +244,9 @@ function nodeRedis(client: NodeRedisClient): Connection {
     watch: (ended) => listen(client, { [isCluster ? "disconnect" : "end"]: ended }),
     get closed() {
       return !client.isOpen;
+    },
+    get prefix() {
+      return client._keyPrefix?.toString() ?? "";
     },
   };
 }

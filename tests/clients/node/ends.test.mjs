@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { LockError, LockLostError, Locks } from "redislock-client";
+import { ClosedError, LockLostError, Locks } from "redislock-client";
 import { clients, info, testWithLocks, testWithServer, waitFor } from "./support.mjs";
 
 for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
@@ -15,10 +15,11 @@ for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
     const waits = locks.acquire("taken");
     await waitFor(async () => (await info(plain, "taken")).waiters === 1, "it waits");
     await ("quit" in client && name.startsWith("ioredis") ? client.quit() : client.close());
-    await assert.rejects(waits, LockError);
+    await assert.rejects(waits, ClosedError);
     await waitFor(() => held.lost, "the holder is told");
     assert.match(held.lost.message, /closed/);
     await assert.rejects(held.release(), LockLostError);
+    await waitFor(async () => (await info(plain, "door")) === null, "the lock is released");
     await waitFor(async () => (await plain.call("CLIENT", "LIST")).split("\n").filter((line) => /sub=1/.test(line)).length === 1,
       "only the other one's subscription is left");
     await assert.rejects(locks.acquire("more", { wait: 100 }));
@@ -32,11 +33,11 @@ for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
     const { client, end } = await clients[name](port), plain = plainly();
     const locks = new Locks(client);
     await locks.acquire("door");
-    const waits = assert.rejects(locks.acquire("door"), LockError);
+    const waits = assert.rejects(locks.acquire("door"), ClosedError);
     await waitFor(async () => (await info(plain, "door")).waiters === 1, "it waits");
     const closed = new Promise((resolve) => client.once("end", resolve));
     await Promise.all([closed, end()]);
-    await assert.rejects(locks.acquire("more"), LockError);
+    await assert.rejects(locks.acquire("more"), ClosedError);
     await client.connect();
     const held = await locks.acquire("again", { lease: 1000 });
     const kept = await locks.acquire("kept");

@@ -1,5 +1,6 @@
 // What the tests share: the server of ./run, connections to it, waiting.
 import assert from "node:assert/strict";
+import net from "node:net";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
@@ -24,6 +25,25 @@ export async function info(client, key) {
   const reply = await client.call("LOCK.INFO", key);
   if (!Array.isArray(reply)) return reply;
   return Object.fromEntries(reply.flatMap((name, at) => (at % 2 ? [] : [[name, reply[at + 1]]])));
+}
+
+/** Before the server. After `forget`, as in some networks, nothing comes through the connections that there are; new ones work. */
+export async function proxy(port) {
+  const pairs = new Set();
+  const door = net.createServer((client) => {
+    const server = net.connect(port, "127.0.0.1"), pair = [client, server];
+    pairs.add(pair);
+    for (const [from, to] of [pair, [server, client]]) {
+      from.on("error", () => {}).on("close", () => (to.destroy(), pairs.delete(pair)));
+      from.pipe(to);
+    }
+  });
+  await new Promise((resolve) => door.listen(0, "127.0.0.1", resolve));
+  return {
+    port: door.address().port,
+    forget: () => pairs.forEach((pair) => pair.forEach((end) => end.unpipe().resume())),
+    end: () => (pairs.forEach(([client]) => client.destroy()), door.close()),
+  };
 }
 
 /** A test that has the server to itself, empty, and what it connects. */

@@ -12,7 +12,7 @@ class Pair:
     """A client's connection and ours to the server. It is a subscription once the client has said so."""
 
     def __init__(self, client, server):
-        self.client, self.server, self.kind, self.free = client, server, "commands", False
+        self.client, self.server, self.kind, self.free, self.forgotten = client, server, "commands", False, False
 
     def cut(self):
         for end in (self.client, self.server):
@@ -46,6 +46,11 @@ class Proxy:
         self.refuses = refuses
         if refuses:
             self.cut()
+
+    def forget(self):
+        """As a network can: nothing more comes through the connections that there are, and nobody is told. New ones work."""
+        for pair in self.pairs:
+            pair.forgotten = True
 
     def delay(self, word, seconds):
         """From now on, a command with that word reaches the server so much later, and what its connection sends after it."""
@@ -99,6 +104,8 @@ class Proxy:
     def _to_server(self, pair):
         try:
             while data := pair.client.recv(65536):
+                if pair.forgotten:
+                    continue
                 if b"SUBSCRIBE" in data.upper():
                     pair.kind = "subscription"
                 for word, seconds in self.slow.items():
@@ -122,7 +129,7 @@ class Proxy:
                     while self.mode[pair.kind] == "hold" and not pair.free and not select.select([pair.client], [], [], 0)[0]:
                         self.changed.wait(0.02)
                     self.held.remove(pair)
-                    passes = pair.free or self.mode[pair.kind] != "swallow"
+                    passes = pair.free or (self.mode[pair.kind] != "swallow" and not pair.forgotten)
                 if passes:
                     pair.client.sendall(data)
                 if pair.free:

@@ -168,6 +168,22 @@ def subscription_that_died_unnoticed_is_made_anew(stage):
     told_at_once(server, task)
 
 
+@scenario(quick=False)
+def forgotten_connections_are_made_anew(stage):
+    """Long before the lease is over, the holder renews over a new one, and the waiter asks again."""
+    server, proxy, program = stage.behind_proxy()
+    held = program.acquire("held", lease=30_000).acquired()
+    hold(server, "k")
+    waiting = program.acquire("k")
+    queued(server, "k", 1)
+    proxy.forget()
+    free(server, "k")
+    waiting.acquired(seconds=20).release()
+    until(lambda: held.events or server.lock("held")["fence"] == held.fences[0] and server.calls("lock.extend"), "the renewal", seconds=25)
+    assert held.silent()
+    held.release()
+
+
 @scenario()
 def answer_to_an_acquire_is_lost(stage):
     server, proxy, program = stage.behind_proxy()
@@ -304,6 +320,7 @@ def failed_over_by_sentinel(stage, lease):
     first = stage.server()
     second, sentinel = stage.sentinels(first)
     program = stage.program(sentinel, kind="sentinel")
+    program.crowd(20, ["crowd"], 1).next("done", seconds=60)
     held = program.acquire("k", lease=lease).acquired()
     waiting = program.acquire("k")
     queued(first, "k", 1)

@@ -22,7 +22,7 @@ const clients = {
   },
   "node-redis": {
     single: ({ urls }) => createClient({ url: urls[0] }),
-    sentinel: ({ urls, service }) => createSentinel({ name: service, sentinelRootNodes: urls.map(address) }),
+    sentinel: ({ urls, service }) => createSentinel({ name: service, sentinelRootNodes: urls.map(address), masterPoolSize: 3 }),
     cluster: ({ urls }) => createCluster({ rootNodes: urls.map((url) => ({ url })) }),
     end: (client) => client.destroy(),
   },
