@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { ClosedError, passes } from "./errors.js";
 import type { Connection } from "./connection.js";
+import type { Observer } from "./observer.js";
 import type { Request } from "./request.js";
 
 /** After a lost connection. */
@@ -61,7 +62,7 @@ export class Desk {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #next = Infinity;
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, readonly observer: Observer | undefined) {
     this.#connection = connection;
     this.#unwatch = connection.watch(() => void this.#finish(new ClosedError("the client was closed"), AT_END));
   }

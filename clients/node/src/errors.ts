@@ -11,7 +11,14 @@ export class LockError extends Error {
 export class NotAcquiredError extends LockError {}
 
 /** The lock has ended without a release, so somebody else may hold it now. */
-export class LockLostError extends LockError {}
+export class LockLostError extends LockError {
+  /** Why, in few words that repeat. */
+  readonly reason: string;
+  constructor(message: string, reason: string, options?: ErrorOptions) {
+    super(message, options);
+    this.reason = reason;
+  }
+}
 
 /** The locks were closed, or their client. */
 export class ClosedError extends LockError {}
@@ -35,7 +42,9 @@ export class NoModuleError extends LockError {}
 /** The server's Redislock is older than an option that was used. */
 export class TooOldError extends LockError {}
 
-const message = (error: unknown) => (error instanceof Error ? error.message : String(error));
+export const NOT_HELD = "the server says that it is not held";
+
+export const message = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 /** The code of an error that the server sent, such as NOTHELD. None if the error is of the client or the connection. */
 export const code = (error: unknown) => /^[A-Z][A-Z0-9]+(?= )/.exec(message(error))?.[0];
@@ -57,7 +66,7 @@ export function passes(error: unknown) {
 /** The error of this package for one that the server sent; any other error as it is. */
 export function explained(cause: unknown, keys: readonly string[]): unknown {
   const said = message(cause), locks = keys.join(", ");
-  if (said.startsWith("NOTHELD")) return new LockLostError(`${locks}: ${said}`, { cause });
+  if (said.startsWith("NOTHELD")) return new LockLostError(`${locks}: ${said}`, NOT_HELD, { cause });
   if (said.startsWith("DEADLOCK ")) return new DeadlockError(`${locks}: ${said}`, said.slice("DEADLOCK ".length), { cause });
   if (said.startsWith("NOREPLICAS too few")) return new NotConfirmedError(`${locks}: ${said}`, { cause });
   if (/^ERR unknown command/i.test(said)) {

@@ -1,6 +1,7 @@
 // A lock that is held: renewed while it is, and told of its loss.
-import { LockLostError, code, explained } from "./errors.js";
+import { LockLostError, NOT_HELD, code, explained, message } from "./errors.js";
 import { now, type Desk, type Flight } from "./desk.js";
+import { tell } from "./observer.js";
 import { leaseOf, type Request } from "./request.js";
 
 const numbers = (reply: unknown) => (Array.isArray(reply) ? reply.map(Number) : [Number(reply)]);
@@ -36,6 +37,7 @@ export class Held {
   private trouble: unknown;
   private released: Promise<void> | undefined;
   private expire: (() => void) | undefined;
+  private since = 0; // for the observer
 
   /** @internal `left` is that of a reply which has just come, or how long a grant lasts that is still to be claimed. */
   constructor(
@@ -59,6 +61,7 @@ export class Held {
       this.until = began + left;
       this.renewal = now() + (this.until - now()) / 3; // the claim, if it is held that long
     }
+    if (desk.observer) this.since = now();
     desk.add(this);
   }
 
@@ -93,7 +96,7 @@ export class Held {
       this.granted(left, began, flight);
       return left;
     } catch (error) {
-      if (isGone(error)) this.gone((error as Error).message, error);
+      if (isGone(error)) this.gone(NOT_HELD, error);
       this.check();
       throw explained(error, this.keys);
     } finally {
@@ -113,7 +116,7 @@ export class Held {
   private async part() {
     this.check();
     this.parting = true;
-    if (this.desk.leaveTo(this, this.fences)) return this.desk.remove(this);
+    if (this.desk.leaveTo(this, this.fences)) return this.leaves();
     const { upsets } = this.desk;
     try {
       const reply = await new Promise<unknown>((resolve, reject) => {
@@ -124,11 +127,17 @@ export class Held {
     } catch (error) {
       if (!isGone(error)) throw this.loss ?? explained(error, this.keys); // the client was closed, or it can't be sent
       // If an answer may have been lost, the first try is what worked.
-      if (upsets === this.desk.upsets) this.tell((error as Error).message, error);
+      if (upsets === this.desk.upsets) this.tell(NOT_HELD, error);
     } finally {
-      this.desk.remove(this);
+      this.leaves();
     }
     this.check();
+  }
+
+  private leaves() {
+    const { observer } = this.desk;
+    this.desk.remove(this);
+    if (observer && !this.loss) tell(observer, "released", this.request, now() - this.since);
   }
 
   /** @internal */
@@ -255,7 +264,7 @@ export class Held {
       }
       if (this.doubted) this.plan(0);
     } catch (error) {
-      if (isGone(error)) this.gone((error as Error).message, error);
+      if (isGone(error)) this.gone(NOT_HELD, error);
       this.trouble = error;
       this.doubted ||= asks || code(error) === "GRACE";
       this.plan(Math.min(1000, this.whole / 10));
@@ -266,8 +275,12 @@ export class Held {
   }
 
   private tell(why: string, cause?: unknown) {
-    this.loss ??= new LockLostError(`${this.keys.join(", ")}: ${why}`, { cause });
+    if (this.loss) return;
+    const said = why === NOT_HELD ? message(cause) : why; // the server's words have the key
+    this.loss = new LockLostError(`${this.keys.join(", ")}: ${said}`, why, { cause });
     this.aborter?.abort(this.loss);
+    const { observer } = this.desk;
+    if (observer) tell(observer, "lost", this.request, now() - this.since, this.loss);
   }
 
   /** The server knows nothing of the grant: it is lost for all that share it. */

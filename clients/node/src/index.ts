@@ -1,8 +1,9 @@
 // Locks of a Redis or Valkey server with the module Redislock.
 import { connectionOf, type Client } from "./connection.js";
 import { Desk } from "./desk.js";
-import { ClosedError, NotAcquiredError } from "./errors.js";
+import { NotAcquiredError } from "./errors.js";
 import type { Held } from "./held.js";
+import type { Observer } from "./observer.js";
 import { Request, type Options } from "./request.js";
 import { Wait } from "./wait.js";
 
@@ -11,11 +12,14 @@ export {
   ClosedError, DeadlockError, LockError, LockLostError, NoModuleError, NotAcquiredError, NotConfirmedError, TooOldError,
 } from "./errors.js";
 export type { Held } from "./held.js";
+export type { Observed, Observer, Outcome } from "./observer.js";
 export type { Options } from "./request.js";
 
 export interface Settings {
   /** Before each key: by default what the client puts there (`keyPrefix` of ioredis); "" for the keys as they are. */
   prefix?: string | undefined;
+  /** Is told of waits, and of locks that are held: see also `redislock-client/opentelemetry`. */
+  observer?: Observer | undefined;
 }
 
 /** The locks of a process: make one for each client, and share it between all tasks. */
@@ -27,16 +31,13 @@ export class Locks {
   constructor(client: Client, settings: Settings = {}) {
     const connection = connectionOf(client);
     this.#prefix = settings.prefix ?? connection.prefix ?? "";
-    this.#desk = new Desk(connection);
+    this.#desk = new Desk(connection, settings.observer);
   }
 
   /** Waits for a lock, or for several at once, all or none. Release it, or say `await using`. */
   acquire(keys: string | readonly string[], options: Options = {}) {
     return new Promise<Held>((resolve, reject) => {
-      const request = new Request(keys, options, this.#prefix);
-      options.signal?.throwIfAborted();
-      if (this.#desk.closed) throw new ClosedError("the locks were closed");
-      new Wait(this.#desk, request, resolve, reject).start();
+      new Wait(this.#desk, new Request(keys, options, this.#prefix), resolve, reject).start();
     });
   }
 

@@ -98,6 +98,10 @@ export class Request {
     this.options = options;
   }
 
+  get mode() {
+    return this.options.shared ? "shared" : this.options.limit === undefined ? "exclusive" : "limit";
+  }
+
   /** What stands for one grant has the same. */
   get id() {
     return (this.#id ??= JSON.stringify([this.owner, [...this.keys].sort()]));

@@ -1,7 +1,9 @@
 // A wait for a lock: a place in the server's queue, which takes no connection.
-import { NotAcquiredError, code, explained, isSyntax } from "./errors.js";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { ClosedError, DeadlockError, NotAcquiredError, code, explained, isSyntax } from "./errors.js";
 import { Held } from "./held.js";
 import { now, sleep, TRY_AGAIN, type Desk, type Entry, type Flight } from "./desk.js";
+import { tell, type Observer, type Outcome } from "./observer.js";
 import type { Request } from "./request.js";
 
 /** Less than lock.claim: a lost message costs seconds, but never the lock. */
@@ -17,6 +19,9 @@ export class Wait implements Entry {
   due: number;
   flights: readonly Flight[] = [];
   readonly #end: number;
+  readonly #began = now();
+  #asCaller: ((call: () => void) => void) | undefined;
+  #waits = false; // it was not free
   #asking: Promise<unknown> | undefined;
   #busy = false;
   #again = false;
@@ -35,16 +40,21 @@ export class Wait implements Entry {
     readonly resolve: (held: Held) => void,
     readonly reject: (reason: unknown) => void,
   ) {
-    this.due = this.#end = now() + (request.options.wait || Infinity);
+    this.due = this.#end = this.#began + (request.options.wait || Infinity);
+    // The observer is called as by the caller of acquire, whose trace it may belong to.
+    if (desk.observer) this.#asCaller = AsyncLocalStorage.snapshot();
   }
 
   start() {
+    const { signal } = this.request.options;
+    if (signal?.aborted) return this.#cancel();
+    if (this.desk.closed) return void this.end(new ClosedError("the locks were closed"));
     this.desk.add(this);
-    this.request.options.signal?.addEventListener("abort", this.#cancel);
+    signal?.addEventListener("abort", this.#cancel);
     void this.#ask();
   }
 
-  readonly #cancel = () => this.end(this.request.options.signal?.reason);
+  readonly #cancel = () => void this.end(this.request.options.signal?.reason, "cancelled");
 
   tick() {
     if (now() >= this.#end) return void this.end(this.#notAcquired());
@@ -72,7 +82,7 @@ export class Wait implements Entry {
     this.#again = this.#busy;
     if (this.#busy || this.#over) return;
     this.#busy = true;
-    const { wait, lease } = this.request.options;
+    const { request } = this, { wait, lease } = request.options;
     let start = false;
     this.#plan(ASK_AGAIN);
     try {
@@ -85,15 +95,19 @@ export class Wait implements Entry {
       this.#place = wait !== 0;
       this.#asks += 1;
       this.#told = undefined;
-      start = this.request.starts && this.#place && this.desk.starts;
-      const words = this.request.acquire(this.desk.channel, block, lease, start ? this.#asks : undefined);
-      this.#asking = this.desk.send(this.request, words);
+      start = request.starts && this.#place && this.desk.starts;
+      const words = request.acquire(this.desk.channel, block, lease, start ? this.#asks : undefined);
+      this.#asking = this.desk.send(request, words);
       const reply = await this.#asking;
       this.#asking = this.#trouble = undefined;
       if (this.#over) return; // #part saw the reply
       if (Array.isArray(reply)) this.#hold(reply[1], reply[4], Number(reply[3]), began, flight);
       else if (reply === null) void this.end(this.#notAcquired());
-      else if (this.#told && !this.#begin()) this.#again = true;
+      else {
+        if (!this.#waits) this.#tell((observer) => tell(observer, "waiting", request));
+        this.#waits = true;
+        if (this.#told && !this.#begin()) this.#again = true;
+      }
     } catch (error) {
       if (this.#over) return;
       this.#unsure = this.#asking !== undefined && this.desk.passes(error);
@@ -103,11 +117,16 @@ export class Wait implements Entry {
         this.desk.starts = false; // an older server: claim first
         this.#again = true;
       } else if (wait !== 0 && this.desk.passes(error)) this.#plan(TRY_AGAIN);
-      else void this.end(code(error) === "GRACE" ? this.#notAcquired() : explained(error, this.request.keys));
+      else void this.end(code(error) === "GRACE" ? this.#notAcquired() : explained(error, request.keys));
     } finally {
       this.#busy = false;
       if (this.#again) void this.#ask();
     }
+  }
+
+  #tell(call: (observer: Observer) => void) {
+    const { observer } = this.desk;
+    if (observer) this.#asCaller!(() => call(observer));
   }
 
   #plan(pause: number) {
@@ -118,6 +137,11 @@ export class Wait implements Entry {
   #notAcquired() {
     const keys = this.request.keys.join(", "), cause = this.#trouble;
     return new NotAcquiredError(cause ? `could not ask for ${keys}: ${cause}` : `${keys} is not free`, { cause });
+  }
+
+  #outcome(reason: unknown) {
+    if (reason instanceof NotAcquiredError) return this.request.options.wait === 0 ? "busy" : "timeout";
+    return reason instanceof DeadlockError ? "deadlock" : reason instanceof ClosedError ? "closed" : "error";
   }
 
   #leaveDesk() {
@@ -142,14 +166,16 @@ export class Wait implements Entry {
   #hold(fences: unknown, slots: unknown, left: number, began: number, flight?: Flight) {
     const held = new Held(this.desk, this.request, fences, slots, left, began, flight);
     this.#leaveDesk();
+    this.#tell((observer) => tell(observer, "acquired", this.request, now() - this.#began, held.fence));
     for (const fence of this.#lost) held.hear("lost", [fence]); // the message was faster than the reply
     this.resolve(held);
   }
 
   /** What can't be given up now is given up later. */
-  async end(reason: unknown) {
+  async end(reason: unknown, outcome?: Outcome) {
     if (this.#over) return;
     this.#leaveDesk();
+    this.#tell((observer) => tell(observer, "refused", this.request, now() - this.#began, outcome ?? this.#outcome(reason), reason));
     const parted = this.#part().catch(() => {});
     await Promise.race([parted, sleep(PARTING)]);
     this.reject(reason);
