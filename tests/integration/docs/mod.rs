@@ -7,6 +7,7 @@ mod examples;
 mod fields;
 mod figures;
 mod operations;
+mod packages;
 mod page;
 mod prometheus;
 mod shown;
