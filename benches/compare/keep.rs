@@ -1,9 +1,9 @@
 //! What is kept of a run: results and pictures in the target folder; with `--save` in `docs/bench` too, by kind of server and by
-//! part, each with its date. From there come a page for each part, and the tables of `docs/bench.md` and `README.md`.
+//! part, each with its date. From there come a page for each kind of
+//! server, and the tables of `docs/bench.md` and `README.md`.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -71,34 +71,22 @@ fn results_in<T: DeserializeOwned>(folder: &Path) -> BTreeMap<String, T> {
     serde_json::from_str(&read(&file)).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// Writes the pages of figures, one for each of these parts, and the tables of the others, from the kept results.
+/// Writes a page of figures for each kind of server, of these parts, and the tables of the other pages, from the kept results.
 pub(crate) fn write_pages(parts: &[&str]) {
     let (bench, readme) = (Path::new("docs/bench.md"), Path::new("README.md"));
-    let mut list = String::new();
     for kind in KINDS {
-        let folder = folder_of(kind);
-        let all: Results = results_in(&folder);
-        let parts = parts.iter().filter_map(|&part| Some((part, all.get(part)?)));
-        let mut links = Vec::new();
-        for (part, report) in parts {
-            let title = format!("# {part}, {}\n\n{}", report.machine.server, report.about());
+        let all: Results = results_in(&folder_of(kind));
+        let mut text = format!("<!-- scripts/bench --pages writes this page -->\n\n# All figures: {kind}\n");
+        for (part, report) in parts.iter().filter_map(|&part| Some((part, all.get(part)?))) {
             let packages = if part == "clients" { through_packages(report) + "\n" } else { String::new() };
-            let written = "<!-- scripts/bench --pages writes this page -->\n\n";
-            write(
-                &folder.join(part).with_extension("md"),
-                &format!("{written}{title}{packages}{}", report.tables()),
-            );
-            let quick = if report.quick { ", quick" } else { "" };
-            let page = format!("bench/{}/{part}.md", kind.to_lowercase());
-            links.push(format!("[{part}]({page}) ({}{quick})", report.machine.date));
+            text += &format!("\n## {part}\n\n{}{packages}{}", report.about(), report.tables());
         }
-        list += &format!("- {kind}: {}\n", links.join(", "));
+        write(&folder_of(kind).with_extension("md"), &text);
     }
-    insert(bench, "list", &list);
     // One machine, one server: the other has pages of its own.
     let all: Results = results_in(&folder_of(KINDS[0]));
     insert(bench, "figures", &at_a_glance(&all, &AT_A_GLANCE));
-    insert(readme, "figures", &at_a_glance(&all, &AT_A_GLANCE[FOR_NEWCOMERS]));
+    insert(readme, "figures", &all.get("clients").map_or(String::new(), for_newcomers));
 }
 
 fn folder_of(kind: &str) -> PathBuf {
@@ -150,13 +138,14 @@ const PACKAGES: [(&str, &str, &str, &str); 10] = [
     ("Node, ioredis", "Node", RAW, "redis-semaphore's Mutex: SET NX PX every 10 ms"),
     ("Java, Lettuce", "Java", RAW, "Redisson's RFairLock"),
     ("Java, raw by Jedis", "Java", "LOCK.ACQUIRE ... BLOCK 0 with Jedis", "Redisson's RFairLock"),
-    ("Java, eight JVMs", "Java, eight JVMs", RAW, "Redisson's RFairLock"),
+    ("Java, eight JVMs", EIGHT_JVMS, RAW, "Redisson's RFairLock"),
     ("Go, go-redis", "Go", RAW, "redsync: SET NX PX every 50 to 250 ms"),
     ("Go, go-redis", "Go", RAW, "PostgreSQL's pg_advisory_lock, with pgx"),
     ("Rust, redis-rs", "Rust", RAW, ""),
     ("Ruby, redis-rb", "Ruby", RAW, ""),
     ("PHP, phpredis", "PHP", RAW, ""),
 ];
+const EIGHT_JVMS: &str = "Java, eight JVMs";
 const RAW: &str = "LOCK.ACQUIRE ... BLOCK 0";
 const PACKAGE: &str = "Redislock's package";
 
@@ -190,6 +179,29 @@ fn through_packages(report: &Report) -> String {
     table(&titles, lines)
 }
 
+/// One line for each package: its handovers, and how they compare with those of the locks that users have today.
+fn for_newcomers(report: &Report) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for &(shown, language, _, today) in PACKAGES.iter().filter(|row| row.2 == RAW && row.1 != EIGHT_JVMS) {
+        let work = format!("handovers, 8 clients, {language}");
+        let ours = report.figures.iter().find(|figure| figure.work == work && figure.who == PACKAGE);
+        let Some(ours) = ours else { continue };
+        let begin = format!("- **{shown}:** {}", short(ours.value.median));
+        let theirs = find(report, &format!("handovers/s, 8 clients, {language} with our package"), today);
+        let times = theirs.map(|row| row.value.median);
+        let times =
+            times.map(|times| if times < 2.0 { format!("{times:.1}") } else { format!("{times:.0}") });
+        let lock = today.split(": ").next().unwrap_or(today);
+        let compared = times.map_or(String::new(), |times| format!("{times} times as many as with {lock}"));
+        match lines.last_mut().filter(|line| line.starts_with(&begin)) {
+            Some(line) => *line += &format!("; {compared}"),
+            None if compared.is_empty() => lines.push(begin),
+            None => lines.push(format!("{begin}, {compared}")),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
 fn find<'a>(report: &'a Report, work: &str, beside: &str) -> Option<&'a Row> {
     report.rows.iter().find(|row| row.work == work && row.beside == beside)
 }
@@ -211,9 +223,6 @@ const AT_A_GLANCE: [Shown; 9] = [
     ("throughput", "acquire + release, P=16", "re-entrant hash in Lua with PUBLISH"),
     ("memory", "memory of a held lock, UUID owner", "SET of the token with PX"),
 ];
-/// Which of those a newcomer decides by. Also what Redislock is slower at.
-const FOR_NEWCOMERS: RangeInclusive<usize> = 1..=6;
-
 /// The packages beside raw commands, then these ratios with those of the server's processor time. Each table says when and where.
 fn at_a_glance(all: &Results, rows: &[Shown]) -> String {
     let mut text = String::new();
