@@ -45,7 +45,7 @@ fn attack(program: &str) {
     attack_beside(0, program);
 }
 
-/// `attack` with so much work that is not within the budget: `docs/operations/cost.md`, "What the budget does not cover".
+/// `attack` with so much work that is not within the budget: `docs/design.md`, "The budget".
 #[track_caller]
 fn attack_beside(uncovered: u64, program: &str) {
     let mut stage = run::Stage::new();
