@@ -22,13 +22,14 @@ from redis import exceptions
 
 from ._observer import Observer, Outcome
 from ._request import (
-    Cancelled, Closed, Deadlock, Key, LockError, LockLost, Mode, NotAcquired, Passing, Request, Seconds, Words, ms, seconds
+    Cancelled, Closed, Deadlock, Key, LockError, LockLost, Mode, NotAcquired, Passing, Request, Seconds, Words, gone, ms, seconds
 )
 
 log = logging.getLogger("redislock")
 
 ASK_AGAIN = 4.0  # less than lock.claim: a message that is lost costs seconds, never the lock
 TRY_AGAIN = 0.1  # after a lost connection
+RENEW_AGAIN = 1.0  # at most, after a renewal that failed
 PARTING = 1.0  # so long the end waits to see that a place was given up
 LEASE_OVER = "its lease is over, and no renewal came through"
 TOO_OLD = "it has reached its maximum age (max_hold, or the server's lock.max-hold)"
@@ -97,9 +98,10 @@ class Handle:
         self._slots: list[int] = []
         self._until = self._due = math.inf  # when the lease is over, and when there is something to do for this lock
         self._lease = 30.0
+        self._whole = 0  # ms that a renewal gives where the server chooses, as far as we know
         self._sent: list[Sent] = []
         self._place = self._asking = self._unsure = self._doubt = False
-        self._aged = False  # the last lease was shorter than asked for, or than the one before: the maximum age ends it
+        self._aged = False  # the last lease came out short: the maximum age ends it
         self._unclaimed = False  # held since the message, and the server has not been asked since
         self._cancelled = ""  # why the wait was given up
         self._unreachable: Exception | None = None  # why the connections could not be made
@@ -354,14 +356,17 @@ class Core:
             yield sent
 
     def _renewed(self, handle: Handle, lease: int, sent: Sent) -> None:
-        before = ms(handle._lease) if handle._until < math.inf and not handle._unclaimed else 0
-        asked = before if handle._request.lease is None else ms(seconds("lease", handle._request.lease))
+        asked = handle._whole if handle._request.lease is None else ms(seconds("lease", handle._request.lease))
         renewed = handle._request.renew or handle._request.session
-        handle._aged, handle._unclaimed, began = renewed and 0 <= lease < asked + (handle._aged and asked == before), False, sent.began
+        handle._aged = renewed and 0 <= lease < asked
+        if not handle._aged and sent.sets < math.inf:  # an acquire may be told of the longer lease of another hold
+            handle._whole = lease
+        handle._unclaimed, began = False, sent.began
         handle._lease = lease / 1000 if lease >= 0 else 30.0
         with self.mutex:
             until = handle._until = min(sent.latest, began + lease / 1000 if lease >= 0 else math.inf)
-        self._plan(handle, began + min(handle._lease, until - began) / 3 if renewed else math.inf)
+        longer = lease < 0 or 2 * lease >= asked  # else it has reached the maximum age, and no renewal makes it longer
+        self._plan(handle, began + min(handle._lease, until - began) / 3 if renewed and longer else math.inf)
         self._shorten(handle, until, began + (until - began) / 3)
 
     def _shorten(self, handle: Handle, until: float, due: float) -> None:
@@ -442,16 +447,12 @@ class Core:
         with self._sends(handle) if asks else self._extends(handle) as sent:
             try:
                 reply = await self.io.send(words, request.session and asks)
-            except PASSING:
-                handle._doubt |= asks
-                self._plan(handle, monotonic() + min(TRY_AGAIN, handle._lease / 10))
-                return
-            except exceptions.ResponseError as refusal:
-                if str(refusal).startswith("NOTHELD"):
-                    self._gone(handle, str(refusal))
+            except (*PASSING, exceptions.ResponseError) as error:
+                if isinstance(error, exceptions.ResponseError) and (why := gone(error)):
+                    self._gone(handle, why)
                 else:  # the grant lasts while its lease does; GRACE wants to be asked
-                    handle._doubt |= str(refusal).startswith("GRACE")
-                    self._plan(handle, monotonic() + handle._lease / 10)
+                    handle._doubt |= asks or str(error).startswith("GRACE")
+                    self._plan(handle, monotonic() + min(RENEW_AGAIN, handle._lease / 10))
                 return
             fences = reply[1] if isinstance(reply, list) else []
             fences = fences if isinstance(fences, list) else [fences]
@@ -467,7 +468,7 @@ class Core:
                 if handle._doubt:
                     self._plan(handle, 0)
 
-    async def extend(self, handle: Handle, lease: Seconds | None) -> None:
+    async def extend(self, handle: Handle, lease: Seconds | None) -> float:
         handle.check()
         if handle._state != "held":
             raise LockError(f"not held: {handle._request}")
@@ -479,11 +480,12 @@ class Core:
             try:
                 reply = await self.io.send(request.extend(handle._fences, request.lease), False)
             except exceptions.ResponseError as refusal:
-                if str(refusal).startswith("NOTHELD"):
-                    self._gone(handle, str(refusal))
+                if why := gone(refusal):
+                    self._gone(handle, why)
                     handle.check()
                 raise request.explained(refusal) from refusal
             self._renewed(handle, reply, sent)
+            return reply / 1000 if reply >= 0 else math.inf
 
     def _gone(self, handle: Handle, reason: str) -> None:
         """The server knows nothing of its grant: that is lost for all that share it."""
@@ -556,10 +558,13 @@ class Core:
             self.io.spawn(self._part(handle))  # perhaps it was only the network: then others get it at once
         elif handle._state == "held":
             try:
-                if await self._part(handle):
-                    handle._error = LockLost.of(handle._request, "found out when it was released")
+                refused = await self._part(handle)
+                if isinstance(refused, LockLost):
+                    handle._error = refused
             finally:
                 self._tell_end(handle)
+            if refused is not None:
+                raise refused
         handle.check()
 
     def drop(self, handle: Handle) -> None:
@@ -572,9 +577,10 @@ class Core:
             with self.mutex:
                 self._forget(handle)
 
-    async def _part(self, handle: Handle) -> bool:
-        """Gives up the grant or the place. What can't be sent now is sent later. True: the grant was gone already."""
-        request, again, gone = handle._request, handle._state == "parting", False
+    async def _part(self, handle: Handle) -> Exception | None:
+        """Gives up the grant or the place, or tells why the server refused it. What can't be sent now is sent later."""
+        request, again = handle._request, handle._state == "parting"
+        refused: Exception | None = None
         if handle._asking and self.io.shields:  # on another connection, what gives it up could overtake the question
             handle._answered = self.io.signal()
             await handle._answered.sleep(math.inf)
@@ -593,7 +599,8 @@ class Core:
                 pass
             elif fences:
                 reply = await self.io.send(request.release(fences), False)
-                gone = isinstance(reply, list) and None in reply
+                if isinstance(reply, list) and None in reply:
+                    refused = LockLost.of(request, "one of the locks was gone when it was released")
             elif handle._place or handle._unsure:
                 left = await self.io.send(request.leave(), False)
                 if not left and (handle._unsure or request.starts) and request.owner is None:
@@ -602,14 +609,14 @@ class Core:
             if not again:
                 handle._until = monotonic() + handle._lease
             self._plan(handle, monotonic() + TRY_AGAIN, "parting")
-            return False
+            return None
         except exceptions.ResponseError as refusal:
-            gone = str(refusal).startswith("NOTHELD")
+            refused = LockLost.of(request, why) if (why := gone(refusal)) else request.explained(refusal)
         except Exception:
             self._over(handle)
             raise
         self._over(handle)
-        return gone and not again
+        return None if again else refused  # what was sent before may have come
 
     def _over(self, handle: Handle) -> None:
         with self.mutex:

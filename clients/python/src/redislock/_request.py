@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -101,6 +102,14 @@ def seconds(name: str, value: Seconds, least: float = 0.001) -> float:
     if isinstance(number, bool) or not math.isfinite(number) or number < least:
         raise ValueError(f"{name} must be {'at least a millisecond' if least else 'None, 0 or more seconds'}: {value!r}")
     return number
+
+
+def gone(refusal: exceptions.ResponseError) -> str:
+    """Why the server says that the grant has ended, without the lock's name. Empty: it says something else."""
+    said = str(refusal)
+    if said.startswith("WRONGTYPE"):
+        return "its key has something else"
+    return re.sub("^.*?by this owner: ('.*'|it) ", "it ", said) if said.startswith("NOTHELD") else ""
 
 
 def ms(number: float) -> int:

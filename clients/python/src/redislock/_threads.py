@@ -35,11 +35,13 @@ AT_EXIT = 1.0  # s: the end of the program, or of the client, waits no longer fo
 REST = 0.01  # s: so late a loss may be heard when nobody waits any more
 
 
-def run(work: Coroutine[Any, Any, object]) -> None:
+def run(work: Coroutine[Any, Any, T]) -> T:
     """Ends a coroutine that never suspends."""
-    with suppress(StopIteration):
+    try:
         work.send(None)
-        raise AssertionError("it suspended")
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise AssertionError("it suspended")
 
 
 def _give_back() -> None:
@@ -374,9 +376,9 @@ class Lock(Handle):
             self._core.drop(self)
             raise
 
-    def extend(self, lease: Seconds | None = None) -> None:
-        """Sets the lease again, counted from now, and is the length of renewals from then on."""
-        run(self._core.extend(self, lease))
+    def extend(self, lease: Seconds | None = None) -> float:
+        """Sets the lease again, counted from now, also for renewals from then on. Returns the seconds that the server gave."""
+        return run(self._core.extend(self, lease))
 
     def cancel(self) -> None:
         """For other threads: the wait ends with `Cancelled`."""

@@ -225,9 +225,9 @@ class Lock(Handle):
         """Raises `LockLost` if the lock was lost meanwhile."""
         await self._core.io.finish(self._core.release(self))
 
-    async def extend(self, lease: Seconds | None = None) -> None:
-        """Sets the lease again, counted from now, and is the length of renewals from then on."""
-        await self._core.io.finish(self._core.extend(self, lease))
+    async def extend(self, lease: Seconds | None = None) -> float:
+        """Sets the lease again, counted from now, also for renewals from then on. Returns the seconds that the server gave."""
+        return await self._core.io.finish(self._core.extend(self, lease))
 
     def _strike(self, _: LockLost) -> None:
         if self._inside is not None:

@@ -1,6 +1,7 @@
 """Leases: renewed, lost, and how soon the holder is told."""
 
 import math
+import re
 import time
 
 from program import Watch
@@ -86,6 +87,66 @@ def extended_by_hand(stage):
 
 
 @scenario()
+def extended_by_less_than_asked(stage):
+    server = stage.server()
+    task = stage.program(server).acquire("k", lease=10_000, max_hold=20_000).acquired()
+    assert 10_000 < task.extend(60_000)["lease"] <= 20_000
+    task.release()
+
+
+@scenario()
+def refused_release_is_told(stage):
+    server = stage.server()
+    program = stage.program(server)
+    task = program.acquire("k", lease=60_000).acquired()
+    server("ACL", "SETUSER", "default", "-lock.release")
+    assert "no permissions" in task.release("error")["message"].lower()
+    assert server.lock("k")
+
+
+@scenario()
+def release_of_a_key_that_is_something_else(stage):
+    server, proxy, program = stage.behind_proxy()
+    task = program.acquire("k", lease=60_000).acquired()
+    proxy.replies("swallow", "subscription")
+    server("SET", "k", "text")
+    task.release("lost", "error")
+
+
+@scenario()
+def renewal_of_a_key_that_is_something_else(stage):
+    server, proxy, program = stage.behind_proxy()
+    task = program.acquire("k", lease=3000).acquired()
+    proxy.replies("swallow", "subscription")
+    watch = Watch()
+    server("SET", "k", "text")
+    task.next("lost", seconds=10)
+    watch.within(0, 1000 + TOLD, "the loss, by the first renewal")
+
+
+@scenario()
+def renewal_that_fails_is_sent_again_after_a_tenth_of_the_lease(stage):
+    server = stage.server()
+    task = stage.program(server).acquire("k", lease=6000).acquired()
+
+    def sent():
+        """Renewals, or questions, if it has heard of the new primary; whatever becomes of them."""
+        stats = server.connection.info("commandstats")
+        lines = [stats.get(f"cmdstat_lock.{command}", "") for command in ("extend", "acquire")]
+        return sum(int(number) for number in re.findall(r"\b(?:rejected_)?calls=(\d+)", "".join(lines))) - 1
+
+    server("REPLICAOF", "127.0.0.1", 1)
+    until(sent, "the renewal", seconds=10)
+    watch, before = Watch(), sent()
+    until(lambda: sent() >= before + 3, "three more", seconds=10)
+    watch.within(1600, 3000, "three more")
+    server("REPLICAOF", "NO", "ONE")
+    until(lambda: server("PTTL", "k") > 5000, "it is renewed", seconds=10)
+    assert task.silent()
+    task.release()
+
+
+@scenario()
 def age_that_the_server_allows_is_named(stage):
     server = stage.server()
     server("CONFIG", "SET", "lock.max-hold", 1500)
@@ -107,6 +168,7 @@ def maximum_age_ends_it(stage, lease):
     # The holder's clock counts from before the last renewal was sent: it is early by as long as that was on its way.
     asked.within(oldest - lease // 3, math.inf, "the maximum age")
     held.within(0, oldest + TOLD, "the maximum age")
+    assert server.calls("lock.extend") <= 9, "renewed on, though no renewal makes its lease longer"
     until(lambda: server.lock("k") is None, "the lock is free")
 
 

@@ -49,8 +49,7 @@ class Task:
 
     async def extend(self, lease):
         try:
-            await self.lock.extend(lease / 1000)
-            say("extended", task=self.name, lease=lease)
+            say("extended", task=self.name, lease=round(1000 * await self.lock.extend(lease / 1000)))
         except Exception as error:
             tell(self.name, error)
 

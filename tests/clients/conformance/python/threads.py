@@ -58,8 +58,7 @@ class Task:
 
     def extend(self, lease):
         try:
-            self.lock.extend(lease / 1000)
-            say("extended", task=self.name, lease=lease)
+            say("extended", task=self.name, lease=round(1000 * self.lock.extend(lease / 1000)))
         except Exception as error:
             tell(self.name, error)
 
