@@ -1,8 +1,12 @@
 """What docs/migrating.md says of old and new locks beside each other, with redis-py's own lock as the old one."""
 
+import time
+
 import pytest
+import redis
 from both import both
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
+from redislock import Locks
 
 from support import wait_for
 
@@ -14,8 +18,7 @@ def client(server):
 
 
 def test_both_keep_out_those_that_know_one_only(client, locks):
-    with both(client, locks, "job") as fence:
-        assert fence > 0
+    with both(client, locks, "job") as first:
         with pytest.raises(LockError), client.lock("lock:job", blocking=False):
             pytest.fail("two at work: both and old")
         with pytest.raises(TimeoutError), locks.lock("redislock:job", wait=0.001):
@@ -27,8 +30,57 @@ def test_both_keep_out_those_that_know_one_only(client, locks):
     with locks.lock("redislock:job"), pytest.raises(TimeoutError), both(client, locks, "job", wait=0.001):
         pytest.fail("two at work: new and both")
     with both(client, locks, "job") as later:
-        assert later > fence
+        assert later.fence > first.fence
     assert client.keys() == []
+
+
+def test_both_are_held_though_the_work_is_longer_than_the_lease(client, locks):
+    lease, renewed, before = 3, 0, 0
+    with both(client, locks, "job", lease=lease):
+        begin = time.monotonic()
+        while renewed < 2 or time.monotonic() - begin < 1.2 * lease:
+            assert not client.lock("lock:job", timeout=30, blocking=False).acquire(), "two at work: both and old"
+            assert locks.try_acquire("redislock:job") is None, "two at work: both and new"
+            renewed, before = renewed + (client.pttl("lock:job") > before), client.pttl("lock:job")
+            time.sleep(0.01)
+    assert client.keys() == []
+
+
+def test_the_loss_of_the_old_one_is_told(client, locks):
+    with pytest.raises(LockNotOwnedError), both(client, locks, "job"):
+        client.delete("lock:job")
+    assert client.keys() == []
+
+
+def work(url, number):
+    """Does rounds, each with the lock of the step that its process is at, until it is told to end."""
+    client = redis.Redis.from_url(url, decode_responses=True)
+    ways = {
+        "old": lambda: client.lock("lock:job", timeout=30),
+        "both": lambda: both(client, locks, "job", wait=60),
+        "new": lambda: locks.lock("redislock:job"),
+    }
+    with Locks(client) as locks:
+        while (step := client.get(f"step:{number}")) != "end":
+            with ways[step]():
+                assert client.incr("inside") == 1, "two at work"
+                client.hincrby(f"rounds:{number}", step)
+                time.sleep(0.002)
+                client.decr("inside")
+
+
+def test_workers_go_over_one_by_one_and_no_two_are_at_work(server, workers, client):
+    for number in range(4):
+        client.set(f"step:{number}", "old")
+        workers.start(work, server.url, number)
+    for step in ("old", "both", "new"):
+        for number in range(4):
+            client.set(f"step:{number}", step)
+            wait_for(lambda: int(client.hget(f"rounds:{number}", step) or 0) >= 5 or not workers[number].is_alive(), f"{number}: {step}")
+    for number in range(4):
+        client.set(f"step:{number}", "end")
+    workers.join()
+    assert client.get("inside") == "0"
 
 
 def test_one_key_can_not_be_both(client, locks):

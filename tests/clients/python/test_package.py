@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +78,63 @@ def test_a_lock_is_used_once(server, other):
             assert info(other, "door")["fence"] == held.fence
         with pytest.raises(redislock.LockError):
             held.acquire()
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"wait": "10"}, "wait must be a number of seconds or a timedelta: '10'"),
+    ({"lease": True}, "lease must be a number of seconds or a timedelta: True"),
+    ({"leas": 1}, "there is no option leas"),
+    ({"shared": 1}, "shared must be bool: 1"),
+    ({"limit": 2.0}, "limit must be int: 2.0"),
+    ({"limit": True}, "limit must be int: True"),
+    ({"owner": 7}, "owner must be str or bytes: 7"),
+    ({"sync": 1}, "sync must be tuple or list: 1"),
+    ({"sync": (1,)}, "sync must be a number of replicas and a time: (1,)"),
+    ({"sync": (1, "2")}, "sync must be a number of seconds or a timedelta: '2'"),
+    ({"renew": None}, "renew must be bool: None")])
+def test_an_option_of_the_wrong_kind_is_named(options, said):
+    for locks in (redislock.Locks(redis.Redis()), redislock.asyncio.Locks(redis.asyncio.Redis())):
+        with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+            locks.lock("door", **options)
+        assert locks.lock("door", wait=None, limit=None, label=None, owner=None, sync=None)
+
+
+def test_what_is_no_client_and_no_key_is_named(server):
+    for kind, name in ((redislock.Locks, "redis"), (redislock.asyncio.Locks, "redis.asyncio")):
+        with pytest.raises(TypeError, match=f"^client must be a {name}.Redis or {name}.RedisCluster: 'redis://'$"):
+            kind("redis://")
+    with pytest.raises(TypeError, match="^a key must be str or bytes: 42$"):
+        redislock.Locks(redis.Redis()).lock(42)
+    with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks, locks.lock("door") as held:
+        with pytest.raises(TypeError, match="^lease must be a number"):
+            held.extend("10")
+        assert held.extend(20) == 20
+
+
+def test_a_try_gives_none_or_a_lock_for_a_block(server, other):
+    with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks:
+        held = locks.try_acquire("door", lease=60)
+        assert locks.try_acquire("door") is None
+        with held:
+            assert info(other, "door")["fence"] == held.fence
+            with pytest.raises(redislock.LockError), held:
+                pytest.fail("two blocks")
+        assert info(other, "door") is None
+        held = locks.try_acquire("door")
+        other.execute_command("LOCK.BREAK", "door")
+        wait_for(lambda: held.lost, "it hears")
+        with pytest.raises(redislock.LockLost), held:
+            pytest.fail("a block of a lost lock")
+
+    async def work():
+        async with redis.asyncio.Redis.from_url(server.url) as client, redislock.asyncio.Locks(client) as locks:
+            async with await locks.try_acquire("door") as held:
+                assert info(other, "door")["fence"] == held.fence
+                assert await locks.try_acquire("door") is None
+                assert await held.extend(20) == 20
+            assert info(other, "door") is None
+
+    asyncio.run(work())
 
 
 def test_a_server_that_is_not_there_is_told_at_once():

@@ -30,7 +30,7 @@ log = logging.getLogger("redislock")
 ASK_AGAIN = 4.0  # less than lock.claim: a message that is lost costs seconds, never the lock
 TRY_AGAIN = 0.1  # after a lost connection
 RENEW_AGAIN = 1.0  # at most, after a renewal that failed
-PARTING = 1.0  # so long the end waits to see that a place was given up
+CLOSING = 1.0  # so long the end of all locks waits for the waits to give up their places: connections end after it
 LEASE_OVER = "its lease is over, and no renewal came through"
 TOO_OLD = "it has reached its maximum age (max_hold, or the server's lock.max-hold)"
 SILENCE = 4.0  # after it the subscription is pinged, and after another one made anew
@@ -108,6 +108,7 @@ class Handle:
         self._answered: Signal | None = None
         self._ended: Signal | None = None
         self._since: float | None = None  # when the observer was told that it is held, until that is told of its end
+        self._entered = False  # a block has begun
         self._inside: Any = None  # the task of a block, which gives back what it holds at the end of the program, too
         self._heard_lost: set[int] = set()
         self._asks, self._asked = 0, 0.0  # how often it was asked for, and when last
@@ -120,6 +121,12 @@ class Handle:
             raise Closed("the locks were closed")
         if self._state != "new":
             raise LockError(f"this lock was used already: {self._request}")
+
+    def _begins_block(self) -> bool:
+        """Whether a block may begin with what is held already."""
+        self.check()
+        again, self._entered = self._entered, True
+        return self._state == "held" and not again
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -653,7 +660,7 @@ class Core:
     async def _part_all(self, held: list[Handle], waiting: list[Handle]) -> None:
         for handle in held:
             await self._part(handle)
-        ends = monotonic() + PARTING
+        ends = monotonic() + CLOSING
         for handle in waiting:
             if handle._ended is not None:
                 await handle._ended.sleep(ends - monotonic())

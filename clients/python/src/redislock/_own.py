@@ -12,6 +12,12 @@ from redis.backoff import NoBackoff
 COMMANDS = 8  # connections for commands; 1,000 tasks share them
 
 
+def refuse_others(client: Any, module: Any) -> None:
+    if not isinstance(client, (module.Redis, module.RedisCluster)):
+        name = module.__name__
+        raise TypeError(f"client must be a {name}.Redis or {name}.RedisCluster: {client!r}")
+
+
 def settings(client: Any, retry: Any) -> dict[str, Any]:
     """For a pool. Replies as bytes; and the protocol itself sends again what was lost."""
     pool = client.connection_pool

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from numbers import Real
 from typing import Any, Literal, TypedDict, Union
 from uuid import uuid4
 
@@ -82,8 +83,7 @@ class Passing(exceptions.ResponseError):
         return cls(str(refusal)) if str(refusal).startswith(PASSING_CODES) else refusal
 
 
-class Options(TypedDict, total=False):
-    wait: Seconds | None
+class TryOptions(TypedDict, total=False):
     lease: Seconds | None
     shared: bool
     limit: int | None
@@ -97,9 +97,30 @@ class Options(TypedDict, total=False):
     renew: bool
 
 
+class Options(TryOptions, total=False):
+    wait: Seconds | None
+
+
+KINDS: dict[str, type | tuple[type, ...]] = {
+    "shared": bool, "limit": int, "slot": int, "label": str, "detect": bool, "session": bool, "owner": (str, bytes), "renew": bool,
+    "sync": (tuple, list), "wait": object, "lease": object, "max_hold": object,
+}
+
+
+def _check(name: str, value: object) -> None:
+    if (kind := KINDS.get(name)) is None:
+        raise TypeError(f"there is no option {name}")
+    if kind is bool or value is not None:  # None is as if it was left out
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            raise TypeError(f"{name} must be {' or '.join(each.__name__ for each in kinds)}: {value!r}")
+
+
 def seconds(name: str, value: Seconds, least: float = 0.001) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(number, bool) or not math.isfinite(number) or number < least:
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise TypeError(f"{name} must be a number of seconds or a timedelta: {value!r}")
+    if not math.isfinite(number) or number < least:
         raise ValueError(f"{name} must be {'at least a millisecond' if least else 'None, 0 or more seconds'}: {value!r}")
     return number
 
@@ -137,6 +158,15 @@ class Request:
     until_asked: float | None = field(init=False)
     starts: bool = field(init=False)
 
+    @classmethod
+    def of(cls, keys: tuple[Key, ...], options: Options) -> Request:
+        for name, value in options.items():
+            _check(name, value)
+        for key in keys:
+            if not isinstance(key, (str, bytes)):
+                raise TypeError(f"a key must be str or bytes: {key!r}")
+        return cls(keys, **options)
+
     def __post_init__(self) -> None:
         if not self.keys or len(set(self.keys)) < len(self.keys):
             raise ValueError("a lock needs a key, and each key once")
@@ -146,6 +176,8 @@ class Request:
             raise ValueError(f"limit must be at least 1: {self.limit!r}")
         if self.slot is not None and not 1 <= self.slot <= (self.limit or 0):
             raise ValueError(f"slot must be one of the numbers from 1 to limit: {self.slot!r}")
+        if self.sync is not None and (len(self.sync) != 2 or not isinstance(self.sync[0], int)):
+            raise TypeError(f"sync must be a number of replicas and a time: {self.sync!r}")
         if self.sync is not None and self.sync[0] < 1:
             raise ValueError(f"sync must name at least one replica: {self.sync!r}")
         owner = str(uuid4()) if self.owner is None else self.owner

@@ -20,12 +20,12 @@ from redis.retry import Retry
 from . import _own
 from ._core import SILENCE, TRY_AGAIN, Core, Handle, T, log
 from ._observer import Observer
-from ._request import Key, Passing, Request, Seconds
+from ._request import Key, NotAcquired, Passing, Request, Seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._request import Options
+    from ._request import Options, TryOptions
 
 Client = Union["redis.Redis", "redis.RedisCluster"]
 
@@ -386,7 +386,7 @@ class Lock(Handle):
         self._woken.set()
 
     def __enter__(self) -> Lock:
-        return self.acquire()
+        return self if self._begins_block() else self.acquire()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
@@ -400,12 +400,20 @@ class Locks:
     """The locks of a process: make one, and share it between all threads. `client` is a `Redis`, of Sentinel too, or a `RedisCluster`."""
 
     def __init__(self, client: Client, *, observer: Observer | None = None) -> None:
+        _own.refuse_others(client, redis)
         self._client, self._io = client, _Threads(client, observer)
         _own.made_of(client, self, "close", _closing)
 
     def lock(self, *keys: Key, **options: Unpack[Options]) -> Lock:
         """`with locks.lock("invoice:42", wait=10) as held: ...`. Times are seconds or `timedelta`."""
-        return Lock(self._io.core, Request(keys, **options))
+        return Lock(self._io.core, Request.of(keys, options))
+
+    def try_acquire(self, *keys: Key, **options: Unpack[TryOptions]) -> Lock | None:
+        """Asks once: None if somebody else holds it. A block can follow: `with held: ...`."""
+        try:
+            return self.lock(*keys, wait=0, **options).acquire()
+        except NotAcquired:
+            return None
 
     def close(self) -> None:
         """Releases what is held, tells its holders, and ends all waits."""

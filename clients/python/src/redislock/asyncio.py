@@ -17,12 +17,12 @@ from redis.asyncio.retry import Retry
 from . import _own
 from ._core import SILENCE, Core, Handle, T
 from ._observer import Observer
-from ._request import Key, LockError, LockLost, Passing, Request, Seconds
+from ._request import Key, LockError, LockLost, NotAcquired, Passing, Request, Seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._request import Options
+    from ._request import Options, TryOptions
 
 Client = Union["redis.Redis", "redis.RedisCluster"]
 
@@ -235,7 +235,8 @@ class Lock(Handle):
             self._inside.cancel()
 
     async def __aenter__(self) -> Lock:
-        await self.acquire()
+        if not self._begins_block():
+            await self.acquire()
         self._inside = asyncio.current_task()
         self.on_lost(self._strike)
         return self
@@ -263,13 +264,21 @@ class Locks:
     """The locks of an event loop: make one, and share it between all tasks. `client` is a `Redis`, of Sentinel too, or a `RedisCluster`."""
 
     def __init__(self, client: Client, *, observer: Observer | None = None) -> None:
+        _own.refuse_others(client, redis)
         self._client, self._io = client, _Tasks(client, observer)
         if not isinstance(client, redis.RedisCluster):  # which calls its own `aclose` at some errors
             _own.made_of(client, self, "aclose", _closing)
 
     def lock(self, *keys: Key, **options: Unpack[Options]) -> Lock:
         """`async with locks.lock("invoice:42", wait=10) as held: ...`. Times are seconds or `timedelta`."""
-        return Lock(self._io.core, Request(keys, **options))
+        return Lock(self._io.core, Request.of(keys, options))
+
+    async def try_acquire(self, *keys: Key, **options: Unpack[TryOptions]) -> Lock | None:
+        """Asks once: None if somebody else holds it. A block can follow: `async with held: ...`."""
+        try:
+            return await self.lock(*keys, wait=0, **options).acquire()
+        except NotAcquired:
+            return None
 
     async def close(self) -> None:
         """Releases what is held, tells its holders, and ends all waits."""
