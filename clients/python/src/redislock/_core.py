@@ -124,8 +124,10 @@ class Handle:
 
     def _begins_block(self) -> bool:
         """Whether a block may begin with what is held already."""
-        self.check()
         again, self._entered = self._entered, True
+        if self._state == "new":
+            return False
+        self.check()
         return self._state == "held" and not again
 
     @property
@@ -548,9 +550,11 @@ class Core:
 
     def _tell_end(self, handle: Handle) -> None:
         """Once, whoever comes first."""
+        if self.observer is None:
+            return
         with self.mutex:
             since, handle._since = handle._since, None
-        if since is None or self.observer is None:
+        if since is None:
             return
         held = monotonic() - since
         if handle._error is None:

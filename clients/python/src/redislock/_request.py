@@ -118,7 +118,7 @@ def _check(name: str, value: object) -> None:
 
 def seconds(name: str, value: Seconds, least: float = 0.001) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(number, bool) or not isinstance(number, Real):
+    if type(number) not in (int, float) and (isinstance(number, bool) or not isinstance(number, Real)):
         raise TypeError(f"{name} must be a number of seconds or a timedelta: {value!r}")
     if not math.isfinite(number) or number < least:
         raise ValueError(f"{name} must be {'at least a millisecond' if least else 'None, 0 or more seconds'}: {value!r}")
@@ -161,7 +161,8 @@ class Request:
     @classmethod
     def of(cls, keys: tuple[Key, ...], options: Options) -> Request:
         for name, value in options.items():
-            _check(name, value)
+            if KINDS.get(name) is not type(value):
+                _check(name, value)
         for key in keys:
             if not isinstance(key, (str, bytes)):
                 raise TypeError(f"a key must be str or bytes: {key!r}")
