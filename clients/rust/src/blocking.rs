@@ -22,12 +22,12 @@ use std::time::{Duration, Instant};
 
 use redis::{Connection, RedisResult, Value};
 
-use crate::Error;
 use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
 use crate::error::{ends_connection, of_one_server};
 use crate::promise::Promise;
 use crate::servers::Servers;
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
+use crate::{Error, Observer};
 
 /// The locks of a process. Make one for each client, and share it between all threads. A clone refers to the same locks.
 #[derive(Clone)]
@@ -68,6 +68,12 @@ impl Locks {
             clock: OnceLock::new(),
         });
         Self { shared: Arc::new(Use(Shared::new(threads.clone()))), threads }
+    }
+
+    /// Has the observer told what becomes of these locks. There can be one.
+    pub fn observer(self, observer: impl Observer) -> Self {
+        self.shared.0.observe(observer);
+        self
     }
 
     /// Asks for a lock: `locks.acquire("invoice:42").wait(time).block()?`.
@@ -112,7 +118,7 @@ impl Acquire<'_, Locks> {
     pub fn cancelled_by(self, cancel: &Cancel) -> Result<Held, Error> {
         let shared = self.locks.shared.clone();
         self.locks.start();
-        let (id, acquired) = shared.0.with(|core, now| core.acquire(self.request, now))?;
+        let (id, acquired) = shared.0.acquire(self.request)?;
         let claim = Claim { shared: shared.clone(), id };
         cancel.0.then(move |()| shared.0.with(|core, now| core.cancel(id, now)));
         let granted = acquired.wait(None).unwrap_or(Err(Error::Closed))?;

@@ -6,6 +6,9 @@
 pub mod blocking;
 mod core;
 mod error;
+mod observer;
+#[cfg(feature = "opentelemetry")]
+mod opentelemetry;
 mod promise;
 mod request;
 mod servers;
@@ -14,6 +17,9 @@ mod shared;
 mod tasks;
 
 pub use error::Error;
+pub use observer::{Observed, Observer};
+#[cfg(feature = "opentelemetry")]
+pub use opentelemetry::OpenTelemetry;
 pub use servers::Servers;
 pub use shared::{Acquire, Grant};
 #[cfg(feature = "tokio")]

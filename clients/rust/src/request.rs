@@ -1,11 +1,12 @@
 //! The commands for the server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, cmd};
 use uuid::Uuid;
 
-use crate::Error;
+use crate::{Error, Observed};
 
 /// A request for one lock or several. Bad input is refused here, before anything is sent.
 #[derive(Clone, Default)]
@@ -24,6 +25,8 @@ pub(crate) struct Request {
     pub(crate) slot: Option<u32>,
     pub(crate) detect: bool,
     pub(crate) label: Option<Vec<u8>>,
+    /// What an observer is told of this, if there is one.
+    pub(crate) observed: Option<Arc<Observed>>,
 }
 
 /// The time in whole milliseconds, rounded up, and at least one.

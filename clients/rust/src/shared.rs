@@ -1,16 +1,17 @@
 //! The core behind its mutex, and the types that both APIs give to users.
 
 use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redis::{RedisResult, Value};
 
-use crate::Error;
-use crate::core::{Command, Core, Granted, Id};
+use crate::core::{Acquired, Command, Core, Granted, Id};
 use crate::request::Request;
+use crate::{Error, Observed, Observer};
 
 /// Sends commands, and has the clock look again. Tasks and threads implement it differently.
 pub(crate) trait Driver: Send + Sync + 'static {
@@ -21,11 +22,12 @@ pub(crate) trait Driver: Send + Sync + 'static {
 pub(crate) struct Shared {
     core: Mutex<Core>,
     driver: Box<dyn Driver>,
+    observer: OnceLock<Box<dyn Observer>>,
 }
 
 impl Shared {
     pub(crate) fn new(driver: impl Driver) -> Arc<Self> {
-        Arc::new(Self { core: Mutex::new(Core::new()), driver: Box::new(driver) })
+        Arc::new(Self { core: Mutex::new(Core::new()), driver: Box::new(driver), observer: OnceLock::new() })
     }
 
     pub(crate) fn with<R>(self: &Arc<Self>, work: impl FnOnce(&mut Core, Instant) -> R) -> R {
@@ -33,12 +35,27 @@ impl Shared {
         let result = work(&mut core, Instant::now());
         let out = std::mem::take(&mut core.out);
         drop(core);
+        if let Some(observer) = self.observer.get() {
+            for (lock, event) in out.events {
+                // The panic hook has reported it.
+                let _ = catch_unwind(AssertUnwindSafe(|| event.tell(observer.as_ref(), &lock)));
+            }
+        }
         out.commands.into_iter().for_each(|command| self.driver.send(self, command));
         out.told.into_iter().for_each(|tell| tell());
         if out.sooner {
             self.driver.sooner();
         }
         result
+    }
+
+    pub(crate) fn observe(&self, observer: impl Observer) {
+        let _ = self.observer.set(Box::new(observer));
+    }
+
+    pub(crate) fn acquire(self: &Arc<Self>, mut request: Request) -> Result<(Id, Acquired), Error> {
+        request.observed = self.observer.get().map(|_| Arc::new(Observed::new(&request)));
+        self.with(|core, now| core.acquire(request, now))
     }
 
     pub(crate) fn answered(self: &Arc<Self>, id: Id, reply: RedisResult<Value>) {

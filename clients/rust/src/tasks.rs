@@ -16,11 +16,11 @@ use tokio::sync::{Mutex as Turn, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout, timeout_at};
 
-use crate::Error;
 use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
 use crate::error::{ends_connection, of_one_server};
 use crate::servers::Servers;
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
+use crate::{Error, Observer};
 
 /// The locks of a process. Make one for each client, and share it between all tasks of a runtime. A clone refers to the same locks.
 #[derive(Clone)]
@@ -51,6 +51,12 @@ impl Locks {
             sooner: Notify::new(),
         });
         Self { shared: Arc::new(Use(Shared::new(tasks.clone()))), tasks }
+    }
+
+    /// Has the observer told what becomes of these locks. There can be one.
+    pub fn observer(self, observer: impl Observer) -> Self {
+        self.shared.0.observe(observer);
+        self
     }
 
     /// Asks for a lock, when awaited: `locks.acquire("invoice:42").wait(time).await?`. A wait that is dropped gives up its place.
@@ -94,7 +100,7 @@ impl<'a> IntoFuture for Acquire<'a, Locks> {
         Box::pin(async move {
             let shared = self.locks.shared.clone();
             self.locks.start();
-            let (id, acquired) = shared.0.with(|core, now| core.acquire(self.request, now))?;
+            let (id, acquired) = shared.0.acquire(self.request)?;
             let claim = Claim { shared, id }; // gives up the place, if this is dropped here
             Ok(Held(Grant { granted: acquired.await?, claim }))
         })

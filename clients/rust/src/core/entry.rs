@@ -68,6 +68,10 @@ pub(super) struct Entry {
     /// The guard or the wait was dropped, so nobody will ask for the end of this acquire.
     pub(super) dropped: bool,
 
+    /// When the lock was asked for, then when it was granted; and how long it was held.
+    pub(super) since: Option<Instant>,
+    pub(super) held: Option<Duration>,
+
     // The wait
     pub(super) end: Option<Instant>,
     pub(super) woken: bool,
@@ -118,6 +122,10 @@ impl Entry {
         let lease = request.lease.unwrap_or(NO_LEASE);
         let trouble = Some((redis::ErrorKind::Io, "no answer from the server").into()); // until there is one
         Self { lease, request, state, trouble, ..Self::default() }
+    }
+
+    pub(super) fn lasted(&self, now: Instant) -> Duration {
+        self.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default()
     }
 
     pub(super) fn once(&self) -> bool {

@@ -8,6 +8,7 @@ use super::entry::{Entry, Granted, Sent, State};
 use super::{Core, Id, lease_of, numbers, same};
 use crate::Error;
 use crate::error::{explained, is_gone};
+use crate::observer::Event;
 use crate::promise::Promise;
 use crate::request::at_least_a_millisecond;
 
@@ -18,7 +19,7 @@ impl Core {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.lease = entry.request.lease.unwrap_or(entry.lease);
         let lost = entry.fences.iter().any(|fence| entry.heard_lost.contains(fence));
-        self.holds(id);
+        self.holds(id, now);
         self.believe(id, lease_of(grant.get(3)), began);
         if lost {
             self.lose(id, "the server says that it has ended", now);
@@ -26,9 +27,13 @@ impl Core {
     }
 
     /// Ends the wait with a grant.
-    pub(super) fn holds(&mut self, id: Id) {
+    pub(super) fn holds(&mut self, id: Id, now: Instant) {
+        self.observe(id, |entry| {
+            let fence = entry.fences.iter().copied().max().unwrap_or_default();
+            Event::Acquired { waited: entry.lasted(now), fence }
+        });
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        entry.state = State::Held;
+        (entry.state, entry.since) = (State::Held, Some(now));
         let granted = Granted {
             keys: entry.request.keys.clone(),
             owner: entry.request.owner.clone(),
@@ -249,6 +254,15 @@ impl Core {
         }
     }
 
+    /// Tells the observer. What the server says names the key, so the reason is its code.
+    pub(super) fn observe_loss(&mut self, id: Id, held: Duration, why: &str) {
+        self.observe(id, |entry| {
+            let text = why.strip_prefix(&format!("{}: ", entry.request.locks())).unwrap_or(why);
+            let reason = text.split(": ").next().unwrap_or(text).trim_matches('"').to_string();
+            Event::Lost { held, reason, error: Error::Lost(why.to_string()) }
+        });
+    }
+
     pub(super) fn lose(&mut self, id: Id, why: &str, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Held) else {
             return;
@@ -256,7 +270,8 @@ impl Core {
         // The server may say that it has ended before the clock's look.
         let aged = entry.aged && entry.until.is_some_and(|until| until <= now);
         let why = if aged { AGED } else { why };
-        let error = Error::Lost(format!("{}: {why}", entry.request.locks()));
+        let (why, held) = (format!("{}: {why}", entry.request.locks()), entry.lasted(now));
+        let error = Error::Lost(why.clone());
         (entry.state, entry.error) = (State::Lost, Some(error.clone()));
         let (lost, request, fences) = (entry.lost.clone(), entry.request.clone(), entry.fences.clone());
         let mut extensions: Vec<_> = entry.extensions.drain(..).map(|(_, promise)| promise).collect();
@@ -266,6 +281,7 @@ impl Core {
         for promise in extensions {
             self.tell(&promise, Err(error.clone()));
         }
+        self.observe_loss(id, held, &why);
         self.tell(&lost, error);
         self.forget(id);
         self.give_back(request, fences, now); // perhaps only the network failed, or there are others of several locks

@@ -11,6 +11,7 @@ mod tests;
 mod wait;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, RedisResult, Value};
@@ -19,9 +20,10 @@ use uuid::Uuid;
 pub(crate) use entry::{Acquired, Granted};
 use entry::{Entry, Sent, State, Told};
 
-use crate::Error;
+use crate::observer::Event;
 use crate::promise::Promise;
 use crate::request::Request;
+use crate::{Error, Observed};
 
 const ASK_AGAIN: Duration = Duration::from_secs(4); // less than lock.claim: a lost message costs seconds, never the lock
 pub(crate) const TRY_AGAIN: Duration = Duration::from_millis(100);
@@ -58,6 +60,8 @@ pub(crate) struct Command {
 pub(crate) struct Out {
     pub(crate) commands: Vec<Command>,
     pub(crate) told: Vec<Box<dyn FnOnce() + Send>>,
+    /// What the observer is told.
+    pub(crate) events: Vec<(Arc<Observed>, Event)>,
     /// Whether something falls due earlier than the clock expects.
     pub(crate) sooner: bool,
 }
@@ -155,6 +159,15 @@ impl Core {
     fn tell<T: Clone + Send + 'static>(&mut self, promise: &Promise<T>, value: T) {
         let promise = promise.clone();
         self.out.told.push(Box::new(move || promise.set(value)));
+    }
+
+    /// Has the observer told, if there is one.
+    fn observe(&mut self, id: Id, event: impl FnOnce(&Entry) -> Event) {
+        if let Some(entry) = self.entries.get(&id)
+            && let Some(observed) = &entry.request.observed
+        {
+            self.out.events.push((observed.clone(), event(entry)));
+        }
     }
 
     // Events

@@ -8,6 +8,7 @@ use super::entry::{Entry, Sent, State};
 use super::{Core, Id, NO_LEASE, TRY_AGAIN};
 use crate::Error;
 use crate::error::{explained, is_gone, passes};
+use crate::observer::Event;
 use crate::promise::Promise;
 use crate::request::Request;
 
@@ -37,6 +38,7 @@ impl Core {
         let other = self.partner(id, &[State::Waiting, State::Held]);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let held = entry.state == State::Held;
+        entry.held = held.then(|| entry.lasted(now));
         entry.used = other.is_some();
         entry.state = State::Leaving;
         entry.due = None;
@@ -145,6 +147,13 @@ impl Core {
     fn over(&mut self, id: Id, result: Result<(), Error>, now: Instant) {
         self.tell_why(id);
         self.forget(id);
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        if let Some(held) = entry.held.take() {
+            match &result {
+                Err(Error::Lost(why)) => self.observe_loss(id, held, why),
+                _ => self.observe(id, |_| Event::Released { held }),
+            }
+        }
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.state = State::Over;
         let (parted, owner) = (entry.parted.clone(), entry.request.owner.clone());

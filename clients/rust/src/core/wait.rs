@@ -1,6 +1,6 @@
 //! The wait: the package asks until the lock is held, or the wait is over.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redis::{RedisError, RedisResult, Value};
 
@@ -8,12 +8,15 @@ use super::entry::{Entry, Sent, State, Told};
 use super::{ASK_AGAIN, Acquired, Core, Id, PARTING, TRY_AGAIN, lease_of, numbers};
 use crate::Error;
 use crate::error::{explained, passes};
+use crate::observer::Event;
 use crate::request::{Request, ms};
 
 impl Core {
     pub(crate) fn acquire(&mut self, request: Request, now: Instant) -> Result<(Id, Acquired), Error> {
         request.check()?;
         if self.closed {
+            let refused = Event::Refused { waited: Duration::ZERO, outcome: "closed", error: Error::Closed };
+            self.out.events.extend(request.observed.map(|observed| (observed, refused)));
             return Err(Error::Closed);
         }
         if self.abandoned {
@@ -21,6 +24,7 @@ impl Core {
         }
         let mut entry = Entry::new(request, State::Waiting);
         entry.end = entry.request.wait.filter(|_| !entry.once()).and_then(|wait| now.checked_add(wait));
+        entry.since = Some(now);
         let acquired = entry.acquired.clone();
         let id = self.insert(entry);
         self.ask(id, now);
@@ -71,6 +75,10 @@ impl Core {
             Ok(Value::Array(grant)) => self.hold(id, &grant, began, now),
             Ok(Value::Nil) => self.not_acquired(id, now),
             Ok(_) => {
+                if entry.request.observed.as_ref().is_some_and(|observed| observed.begins_to_wait()) {
+                    self.observe(id, |_| Event::Waiting);
+                }
+                let Some(entry) = self.entries.get_mut(&id) else { return };
                 entry.due = Some(now + ASK_AGAIN);
                 if let Some(told) = entry.told.take() {
                     self.begin(id, told, now);
@@ -112,7 +120,7 @@ impl Core {
         }
         (entry.fences, entry.slot, entry.unclaimed) = (vec![fence], slot, true);
         (entry.until, entry.due) = (Some(until), now.checked_add(left / 3));
-        self.holds(id);
+        self.holds(id, now);
         self.plan(id);
     }
 
@@ -137,7 +145,7 @@ impl Core {
                 entry.fences = numbers(grant.get(1));
                 entry.slot = numbers(grant.get(4)).first().copied();
                 if let Ok(lease) = u64::try_from(lease_of(grant.get(3))) {
-                    entry.lease = std::time::Duration::from_millis(lease);
+                    entry.lease = Duration::from_millis(lease);
                 }
             }
             Ok(reply) => (entry.unsure, entry.place) = (false, entry.place || *reply != Value::Nil),
@@ -156,6 +164,17 @@ impl Core {
 
     /// Ends the wait once its place has been given up, or soon.
     pub(super) fn end_wait(&mut self, id: Id, why: Error, now: Instant) {
+        self.observe(id, |entry| {
+            let outcome = match &why {
+                Error::NotAcquired(..) if entry.once() => "busy",
+                Error::NotAcquired(..) => "timeout",
+                Error::Cancelled => "cancelled",
+                Error::Deadlock(_) => "deadlock",
+                Error::Closed => "closed",
+                _ => "error",
+            };
+            Event::Refused { waited: entry.lasted(now), outcome, error: why.clone() }
+        });
         self.leave(id, now);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.why = Some((why, now + PARTING));
