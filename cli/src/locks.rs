@@ -11,7 +11,7 @@ use crate::connect::{Node, Target};
 use crate::failure::{Failure, NO_MODULE, NOTHING, USAGE};
 use crate::lock::{self, address, who};
 use crate::options::{Break, Ls, Show};
-use crate::text::{self, Name, count, number, table, time, word};
+use crate::text::{self, Name, count, number, say, table, time, word};
 
 /// How many names one SCAN command looks at.
 const SCAN_COUNT: usize = 1_000;
@@ -59,7 +59,7 @@ pub(crate) fn ls(target: &Target, asked: &Ls) -> Result<u8, Failure> {
         print(&list(&locks))?;
     }
     if let Some(hint) = hint {
-        eprint!("redislock: {hint}");
+        say(hint.trim_end());
     }
     Ok(0)
 }

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     match act(options) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("redislock: {failure}");
+            text::say(&failure);
             ExitCode::from(failure.code)
         }
     }

@@ -255,8 +255,11 @@ pub(crate) struct Server {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Parses a time of at least a millisecond.
+/// Parses a time of at least a millisecond, which a server can count.
 fn some_time(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if time < Duration::from_millis(1) { Err("at least 1ms is needed".to_owned()) } else { Ok(time) }
+    match humantime::parse_duration(text).map_err(|error| error.to_string())? {
+        time if time < Duration::from_millis(1) => Err("at least 1ms is needed".to_owned()),
+        time if time.as_millis() >= 1 << 53 => Err("that is too long".to_owned()),
+        time => Ok(time),
+    }
 }

@@ -18,6 +18,7 @@ use crate::locks::print;
 use crate::options::Server as Asked;
 use crate::run::child::{self, Child};
 use crate::run::{Event, code_of, signals, watch};
+use crate::text::say;
 
 /// What a server may be called. Debian's packages of the tools have the whole server under the name of its checker; under its own name, it
 /// is a server.
@@ -92,7 +93,7 @@ pub(crate) fn main(asked: &Asked) -> Result<u8, Failure> {
         }
         if asked.command.is_empty() {
             print(&format!("{url}\n"))?;
-            eprintln!("redislock: {} with {}, until Ctrl-C", server.display(), module.display());
+            say(format_args!("{} with {}, until Ctrl-C", server.display(), module.display()));
             return match events.recv() {
                 Ok(Event::Signal { .. }) => Ok(0),
                 _ => Err(died("ended")),

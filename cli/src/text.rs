@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
+use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
@@ -82,6 +83,11 @@ pub(crate) fn printable(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Says something on the standard error. That nobody reads it, or the disk is full, ends nothing.
+pub(crate) fn say(what: impl fmt::Display) {
+    drop(writeln!(std::io::stderr(), "redislock: {what}"));
 }
 
 /// A time with at most two units: "1d 2h", "3m 20s", "4.2s", "17ms".

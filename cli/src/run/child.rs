@@ -11,12 +11,14 @@ use std::thread;
 
 use redislock::blocking::Held;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, getpgid, getpgrp, getppid, kill_process,
+    set_parent_process_death_signal, waitid,
 };
 
 use crate::connect::Target;
 use crate::options::Run;
 use crate::run::{Event, Tell};
+use crate::text::say;
 
 /// The argument with which this program becomes the command.
 pub(crate) const WORD: &str = "__become";
@@ -66,6 +68,11 @@ impl Child {
         }
     }
 
+    /// Whether what the terminal sends to this process is sent to the command, too. `timeout`, for example, has a group of its own.
+    pub(crate) fn is_of_terminal(&self) -> bool {
+        getpgid(Some(pid(self.0.id()))).is_ok_and(|group| group == getpgrp())
+    }
+
     pub(crate) fn status(&mut self) -> io::Result<ExitStatus> {
         self.0.wait()
     }
@@ -94,6 +101,6 @@ pub(crate) fn main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(255);
     }
     let error = Command::new(&command).args(words).exec();
-    eprintln!("redislock: can't run {}: {error}", command.to_string_lossy());
+    say(format_args!("can't run {}: {error}", command.to_string_lossy()));
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }

@@ -25,7 +25,7 @@ use crate::lock;
 use crate::options::Run;
 use crate::run::child::Child;
 use crate::run::guard::Guard;
-use crate::text::{self, Name};
+use crate::text::{self, Name, say};
 
 /// What happens while `run` waits for the lock, or while the command runs.
 pub(crate) enum Event {
@@ -89,7 +89,7 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
         let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
         *waits = false;
         let waited = text::time(u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX));
-        eprintln!("redislock: acquired {} (fence {}) after {waited}", lock::names(&keys), held.fence());
+        say(format_args!("acquired {} (fence {}) after {waited}", lock::names(&keys), held.fence()));
     }
     let lost = tell.clone();
     held.on_lost(move |why| drop(lost.send(Event::Lost(why.to_string()))));
@@ -119,7 +119,7 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
     let (status, lost) = watch(child, &events, asked.kill_after)?;
     if let Some(why) = lost {
         guard.done();
-        eprintln!("redislock: {why}");
+        say(why);
         return Ok(LOST.0);
     }
     let noted = match asked.once_per.filter(|_| status.success()) {
@@ -127,7 +127,7 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
         None => Ok(()),
     };
     if let Err(why) = give_back(held, guard) {
-        eprintln!("redislock: {why}");
+        say(why);
         return Ok(LOST.0);
     }
     noted.map(|()| code_of(status))
@@ -157,7 +157,7 @@ fn tell_who_holds(target: &Target, keys: &[Name], waits: &Mutex<bool>) {
             return;
         }
         if !line.is_empty() && now != last {
-            eprintln!("redislock: {line}");
+            say(line);
             last = now;
         }
         drop(waits);
@@ -174,7 +174,7 @@ fn host() -> String {
 fn skipped(asked: &Run, why: impl FnOnce() -> String) -> u8 {
     let code = asked.conflict_exit_code.unwrap_or(if asked.once_per.is_some() { 0 } else { NOT_ACQUIRED.0 });
     if asked.once_per.is_none() || code != 0 || asked.verbose {
-        eprintln!("redislock: {}", why());
+        say(why());
     }
     code
 }
@@ -246,12 +246,12 @@ pub(crate) fn watch(
             None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match event {
-            Ok(Event::Signal { of_terminal: true, .. }) => {}
+            Ok(Event::Signal { of_terminal: true, .. }) if child.is_of_terminal() => {}
             Ok(Event::Signal { number, .. }) => child.signal(number),
             Ok(Event::Lost(why)) if lost.is_none() => {
                 lost = Some(why);
                 child.signal(signals::TERM);
-                kill_at = Some(Instant::now() + kill_after);
+                kill_at = Instant::now().checked_add(kill_after);
             }
             Ok(Event::Lost(_)) => {}
             Ok(Event::Ended) => {
@@ -282,15 +282,15 @@ fn give_back(held: Held, guard: Guard) -> Result<(), String> {
             match released {
                 Err(error @ redislock::Error::Lost(_)) => Err(error.to_string()),
                 Err(error) => {
-                    eprintln!("redislock: the lock ends with its lease: {error}");
+                    say(format_args!("the lock ends with its lease: {error}"));
                     Ok(())
                 }
                 Ok(()) => Ok(()),
             }
         }
         Err(_) => {
-            eprintln!(
-                "redislock: the server does not answer: the lock is given back as soon as it does, or ends with its lease"
+            say(
+                "the server does not answer: the lock is given back as soon as it does, or ends with its lease",
             );
             Ok(())
         }

@@ -79,6 +79,7 @@ fn options_that_are_wrong() {
         &["run", "k", "--all", "k", "--", "true"],
         &["run", "k", "--lease", "0s", "--", "true"],
         &["run", "k", "--once-per", "0s", "--", "true"],
+        &["run", "k", "--once-per", "300000000y", "--", "true"],
         &["run", "", "--", "true"],
         &["run", "k", "--all", "", "--", "true"],
         &["run", "k", "--label", &"x".repeat(129), "--", "true"],
@@ -117,6 +118,22 @@ fn no_tip_that_can_not_work() {
         let ran = redislock(&server, words);
         assert_eq!(ran.code, Some(64));
         assert!(ran.err.contains("'-x'") && !ran.err.contains("tip:"), "{}", ran.err);
+    }
+}
+
+/// The log of a job may be on a disk that is full.
+#[test]
+fn what_can_not_be_said_changes_no_code() {
+    let (server, _client) = Server::held();
+    let codes = [
+        (&["run", "k", "--no-wait", "--", "true"] as &[_], 75),
+        (&["run", "", "--", "true"], 64),
+        (&["run", "free", "-v", "--", "true"], 0),
+    ];
+    for (words, code) in codes {
+        let mut command = command(&url(&server), words);
+        command.stderr(std::fs::File::create("/dev/full").unwrap());
+        assert_eq!(command.status().unwrap().code(), Some(code), "{words:?}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use rustix::process::{Signal, kill_process};
 
+use super::top::Screen;
 use super::{Running, children, is_alive, line};
 use crate::support::{Server, queue, wait_for};
 
@@ -92,7 +93,7 @@ fn without_its_guard_it_goes_on() {
 #[test]
 fn a_lock_that_is_lost_ends_the_command() {
     let (server, mut client) = super::with_client();
-    let mut running = Running::holding(&server, "k", &[], TELLS);
+    let mut running = Running::holding(&server, "k", &["--kill-after", "500000000000y"], TELLS);
     line(&mut running);
     client.ask::<()>("LOCK.BREAK k");
     let ran = running.end();
@@ -109,6 +110,19 @@ fn a_command_that_does_not_end_by_itself_is_killed_then() {
     client.ask::<()>("LOCK.BREAK k");
     assert_eq!(running.end().code, Some(74));
     assert!(!is_alive(&command));
+}
+
+/// `timeout` has a process group of its own, so the terminal does not send it what is typed.
+#[test]
+fn control_c_reaches_a_command_in_another_group() {
+    let (server, mut client) = super::with_client();
+    let mut shell = std::process::Command::new("setsid");
+    shell.arg("-c").arg(crate::support::program_path()).env("REDIS_URL", super::url(&server));
+    shell.args(["run", "k", "--", "timeout", "1h", "sh", "-c", "echo begun; exec sleep 3600"]);
+    let mut screen = Screen::of(shell, (80, 24));
+    screen.shows("begun");
+    screen.press("\x03");
+    wait_for("the lock to be free", || client.holders("k").is_empty());
 }
 
 /// A process that stood still for longer than its lease finds out when it goes on.
