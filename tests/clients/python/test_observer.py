@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from redislock._request import gone
 from redislock.opentelemetry import OpenTelemetry
 
 from support import LIMIT_S, info, until, wait_for
@@ -197,6 +198,15 @@ def test_a_loss_is_told_once_and_with_its_reason(make, other):
         user.release(held)
     assert heard.events[1:] == [("lost", "door", "the server says that it has ended")]
     assert pickle.loads(pickle.dumps(lost.value)).reason == lost.value.reason
+
+
+@pytest.mark.parametrize("words", [
+    ("LOCK.EXTEND", "door"), *(("LOCK.MEXTEND", 1, key) for key in ("door", "it's: 'a' is free", "by this owner: 'b' c"))])
+def test_the_reason_of_a_loss_is_without_the_locks_name(other, words):
+    """Else each lock would make a time series of its own."""
+    with pytest.raises(redis.ResponseError) as refused:
+        other.execute_command(*words, "me")
+    assert gone(refused.value) == "it is free"
 
 
 def test_what_is_closed_tells_of_all_that_it_ends(make):

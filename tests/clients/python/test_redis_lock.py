@@ -75,6 +75,7 @@ def test_django_redis_takes_it(server, other):
     options = {"CLIENT_CLASS": "django_redis.client.DefaultClient", "REDIS_CLIENT_CLASS": "redislock.redis_lock.Redis"}
     settings.configure(CACHES={"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": server.url, "OPTIONS": options}})
     from django.core.cache import cache
+    from django_redis import get_redis_connection
 
     with cache.lock("door", timeout=30) as lock:
         assert isinstance(lock, Lock)
@@ -82,3 +83,4 @@ def test_django_redis_takes_it(server, other):
         assert other.type(key) == "lockstate"
         assert not cache.lock("door").acquire(blocking=False)
     assert other.keys() == []
+    get_redis_connection().close()  # and its locks
