@@ -3,6 +3,7 @@ module redislock.test/clients
 go 1.26.0
 
 require (
+	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/google/uuid v1.6.0
 	github.com/redis/go-redis/v9 v9.23.0
 	redislock.test/redislock v0.0.0
