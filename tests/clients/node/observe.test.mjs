@@ -146,7 +146,9 @@ const measured = () => {
   const made = telemetry();
   return { ...made, observer: openTelemetry({ name: (key) => key.split(":")[0], ...made }) };
 };
-testWithObserver("OpenTelemetry: a wait, a refusal, a loss", measured, async (locks, { metric, spans, tracerProvider }, other) => {
+testWithObserver("OpenTelemetry: a wait, a refusal, a loss", measured, async (locks, { observer, metric, spans, tracerProvider }, other) => {
+  const { acquired } = observer, callers = [];
+  observer.acquired = (...what) => (callers.push(trace.getSpan(context.active())), acquired(...what));
   const first = await locks.acquire("door:1"), door = { mode: "exclusive", name: "door" };
   const parent = tracerProvider.getTracer("test").startSpan("request");
   const next = context.with(trace.setSpan(context.active(), parent), () => locks.acquire("door:1", { lease: 30_000 }));
@@ -154,6 +156,7 @@ testWithObserver("OpenTelemetry: a wait, a refusal, a loss", measured, async (lo
   assert.equal(await metric("redislock.held", door), 1);
   await first.release();
   const second = await next;
+  assert.deepEqual(callers, [undefined, parent]);
   assert.deepEqual([await metric("redislock.waiting", door), await metric("redislock.held", door)], [0, 1]);
   assert.equal(await metric("redislock.wait.duration", { ...door, outcome: "acquired" }), 2);
   const [span, more] = spans.getFinishedSpans();
