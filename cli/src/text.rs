@@ -71,11 +71,12 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     text
 }
 
-/// Spells control characters, which clients may have put into names, as `\x1b`, so that none reaches a terminal.
+/// Spells characters that steer a terminal, or turn or hide what stands around them, as `\x1b`: clients may have put them into names.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::new();
     for char in text.chars() {
-        if char.is_control() {
+        let is_unseen = matches!(char, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+        if char.is_control() || is_unseen {
             let mut bytes = [0; 4];
             shown.extend(char.encode_utf8(&mut bytes).bytes().map(|byte| format!("\\x{byte:02x}")));
         } else {
@@ -221,6 +222,7 @@ mod tests {
         for (name, shown) in [
             (b"invoice:42 \xc3\xb6" as &[u8], "invoice:42 \u{f6}"),
             (b"a\x1b[2Jb\xc2\x85\0", "a\\x1b[2Jb\\xc2\\x85\\x00"),
+            ("a\u{202e}b\u{2028}".as_bytes(), "a\\xe2\\x80\\xaeb\\xe2\\x80\\xa8"),
             (b"\xff\xc3", "\\xff\\xc3"),
             (b"C:\\temp \\\\x4 \\xfg\\x", "C:\\temp \\\\x4 \\xfg\\x"),
             (b"\\xff \\\\xFF", "\\x5cxff \\\\x5cxFF"),
