@@ -82,7 +82,7 @@ fn look(pattern: &Name, tell: &Sender<Vec<String>>) -> Option<()> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
     let words = Options::command().ignore_errors(true).try_get_matches_from(words).ok()?;
     let target = Target::new(&Place::from_arg_matches(&words).ok()?).ok()?;
-    for mut node in target.nodes().ok()? {
+    for mut node in target.nodes().ok()?.0 {
         let mut cursor = 0;
         loop {
             let names;

@@ -15,7 +15,7 @@ use redis::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, USAGE};
+use crate::failure::{Failure, UNREACHABLE, USAGE};
 use crate::options::Place;
 
 const DEFAULT: &str = "redis://localhost:6379";
@@ -95,7 +95,12 @@ pub(crate) struct Node {
     info: ConnectionInfo,
     pub(crate) address: String,
     pub(crate) connection: Connection,
+    /// Whether it is one of the nodes of a cluster that are all asked.
+    pub(crate) is_asked_with_others: bool,
 }
+
+/// A primary of a cluster that can't be asked: its address, and why.
+pub(crate) type Down = (String, Failure);
 
 /// A connection for any key: to one server, or to a cluster.
 pub(crate) enum Link {
@@ -312,24 +317,35 @@ impl Target {
         connected.map_err(|error| self.failed(&error))
     }
 
-    /// All servers that have locks: the primaries of a cluster, or the one server.
-    pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
+    /// All servers that have locks: the primaries of a cluster, or the one server. Of a cluster, some may be down.
+    pub(crate) fn nodes(&self) -> Result<(Vec<Node>, Vec<Down>), Failure> {
         let mut first = self.primary_or_any()?;
         if !self.cluster {
-            return Ok(vec![Node { info: self.first()?, address: self.address(), connection: first }]);
+            let (info, address) = (self.first()?, self.address());
+            return Ok((
+                vec![Node { info, address, connection: first, is_asked_with_others: false }],
+                Vec::new(),
+            ));
         }
         let list: String =
             redis::cmd("CLUSTER").arg("NODES").query(&mut first).map_err(|error| self.failed(&error))?;
         let seed = self.first()?;
-        let mut nodes = Vec::new();
-        for (host, port) in list.lines().filter_map(primary_address) {
+        let (mut nodes, mut down) = (Vec::new(), Vec::new());
+        for (host, port, failed) in list.lines().filter_map(primary_address) {
             let host = if host.is_empty() { host_of(&seed) } else { host };
-            nodes.push(
-                Node::of(&seed, &host, port)
-                    .map_err(|error| Failure::of(&error, "connecting", &format!("{host}:{port}")))?,
-            );
+            let address = format!("{host}:{port}");
+            if failed {
+                let why = format!("{address}: this primary has failed, as its cluster says");
+                down.push((address, Failure::new(UNREACHABLE, why)));
+                continue;
+            }
+            match Node::of(&seed, &host, port).map_err(|error| Failure::of(&error, "connecting", &address)) {
+                Ok(node) => nodes.push(node),
+                Err(failure) if failure.code == UNREACHABLE.0 => down.push((address, failure)),
+                Err(failure) => return Err(failure),
+            }
         }
-        Ok(nodes)
+        Ok((nodes, down))
     }
 
     /// A connection to the primary; in a cluster, to the first node that can be reached.
@@ -359,7 +375,7 @@ impl Node {
         };
         let info = seed.clone().set_addr(address);
         let connection = connect(info.clone())?;
-        Ok(Self { info, address: format!("{host}:{port}"), connection })
+        Ok(Self { info, address: format!("{host}:{port}"), connection, is_asked_with_others: true })
     }
 
     /// Connects to another server, with the settings of this connection.
@@ -399,17 +415,18 @@ fn in_time<C: Send + 'static>(connect: impl FnOnce() -> RedisResult<C> + Send + 
     connected.recv_timeout(PATIENCE).map_err(late)?
 }
 
-/// Reads a line of CLUSTER NODES: `ID HOST:PORT@BUS[,NAME] FLAGS ...`. Returns the host and the port if the node is a primary that is
-/// reachable.
-fn primary_address(line: &str) -> Option<(String, u16)> {
+/// Reads a line of CLUSTER NODES: `ID HOST:PORT@BUS[,NAME] FLAGS PRIMARY PING PONG EPOCH LINK SLOT...`. Returns the host and the port if
+/// the node is a primary, and whether it has failed and still has slots: without them, another one has taken its place.
+fn primary_address(line: &str) -> Option<(String, u16, bool)> {
     let mut words = line.split(' ').skip(1);
     let (address, flags) = (words.next()?, words.next()?);
-    let mut flags = flags.split(',');
-    if flags.clone().any(|flag| flag == "fail" || flag == "noaddr") || !flags.any(|flag| flag == "master") {
+    let has = |flag: &str| flags.split(',').any(|word| word == flag);
+    let failed = has("fail") || has("noaddr");
+    if !has("master") || failed && words.nth(5).is_none_or(|slots| slots.starts_with('[')) {
         return None;
     }
     let (host, port) = address.split('@').next()?.rsplit_once(':')?;
-    Some((host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?))
+    Some((host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?, failed))
 }
 
 fn host_of(info: &ConnectionInfo) -> String {
@@ -462,11 +479,15 @@ mod tests {
         let read = |address, flags| primary_address(&line(address, flags));
         assert_eq!(
             read("127.0.0.1:30001@31001,name", "myself,master"),
-            Some(("127.0.0.1".to_owned(), 30001))
+            Some(("127.0.0.1".to_owned(), 30001, false))
         );
-        assert_eq!(read("[::1]:7000@17000", "master"), Some(("::1".to_owned(), 7000)));
+        assert_eq!(read("[::1]:7000@17000", "master"), Some(("::1".to_owned(), 7000, false)));
         assert_eq!(read("127.0.0.1:30001@31001", "slave"), None);
-        assert_eq!(read("127.0.0.1:30001@31001", "master,fail"), None);
+        assert_eq!(read("127.0.0.1:30001@31001", "master,fail"), Some(("127.0.0.1".to_owned(), 30001, true)));
+        assert_eq!(
+            primary_address("07c37df 127.0.0.1:1@2 master,fail - 0 1426238317239 4 disconnected"),
+            None
+        );
         assert_eq!(primary_address(""), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::thread;
 
-use redis::Value as Reply;
+use redis::{RedisResult, ToSingleRedisArg, Value as Reply};
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
@@ -42,36 +42,38 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
 }
 
 pub(crate) fn ls(target: &Target, asked: &Ls) -> Result<u8, Failure> {
-    let (mut locks, mut hint) = listed(target, asked)?;
+    let (mut locks, mut hints, code) = listed(target, asked)?;
     if asked.json {
         print_json(&Value::Array(locks))?;
     } else if let Some(every) = asked.watch {
-        while write(&screenful(&format!("{}{}", list(&locks), hint.unwrap_or_default())))? {
+        let lines = |hints: &[String]| hints.iter().map(|hint| format!("{hint}\n")).collect::<String>();
+        while write(&screenful(&(list(&locks) + &lines(&hints))))? {
             thread::sleep(every);
-            (locks, hint) = match listed(target, asked) {
-                Ok(listed) => listed,
+            (locks, hints) = match listed(target, asked) {
+                Ok((locks, hints, _)) => (locks, hints),
                 // After a failover, for example, the list goes on when the server is back.
-                Err(failure) => (locks, Some(format!("{failure}\n"))),
+                Err(failure) => (locks, vec![failure.to_string()]),
             };
         }
         return Ok(0);
     } else {
         print(&list(&locks))?;
     }
-    if let Some(hint) = hint {
-        say(hint.trim_end());
-    }
-    Ok(0)
+    hints.iter().for_each(say);
+    Ok(code)
 }
 
-/// The locks that are asked for, sorted by name, and a hint if there may be more.
-fn listed(target: &Target, asked: &Ls) -> Result<(Vec<Value>, Option<String>), Failure> {
-    let (mut locks, mut hint) = (Vec::new(), None);
-    for mut node in target.nodes()? {
+/// The locks that are asked for, sorted by name; hints if there may be more, and the exit code.
+fn listed(target: &Target, asked: &Ls) -> Result<(Vec<Value>, Vec<String>, u8), Failure> {
+    let (nodes, down) = target.nodes()?;
+    let mut hints: Vec<String> =
+        down.iter().map(|(_, why)| format!("its locks are not listed: {why}")).collect();
+    let code = down.first().map_or(0, |(_, why)| why.code);
+    let mut locks = Vec::new();
+    for mut node in nodes {
         if !target.is_cluster() && node.is_of_cluster() {
-            hint = Some(
-                "this server is one node of a cluster: for the locks of all, say --cluster\n".to_owned(),
-            );
+            hints
+                .push("this server is one node of a cluster: for the locks of all, say --cluster".to_owned());
         }
         locks.extend(of_node(&mut node, &asked.pattern)?);
     }
@@ -81,7 +83,9 @@ fn listed(target: &Target, asked: &Ls) -> Result<(Vec<Value>, Option<String>), F
             && u128::from(number(lock, "held_ms")) >= older.as_millis()
     });
     locks.sort_by_cached_key(|lock| word(lock, "key"));
-    Ok((locks, hint))
+    // SCAN may name a key twice, and a key that is being moved may be at two nodes.
+    locks.dedup_by(|one, other| one.get("key") == other.get("key"));
+    Ok((locks, hints, code))
 }
 
 fn list(locks: &[Value]) -> String {
@@ -125,18 +129,7 @@ fn of_node(node: &mut Node, pattern: &Name) -> Result<Vec<Value>, Failure> {
     loop {
         let keys;
         (cursor, keys) = scan(node, cursor, pattern, SCAN_COUNT)?;
-        let mut asks = redis::pipe();
-        for key in &keys {
-            asks.cmd("LOCK.INFO").arg(key);
-        }
-        let replies: Vec<Reply> = if keys.is_empty() {
-            Vec::new()
-        } else {
-            asks.query(&mut node.connection).map_err(|error| Failure::of(&error, "listing", &node.address))?
-        };
-        for (key, reply) in keys.iter().zip(replies) {
-            let mut lock = lock::json(reply);
-            // The reply is null if the lock has ended meanwhile.
+        for (key, mut lock) in keys.iter().zip(infos(node, &keys, "listing")?) {
             if let Some(fields) = lock.as_object_mut() {
                 fields.insert("key".to_owned(), text::text(key).into());
                 locks.push(lock);
@@ -146,6 +139,35 @@ fn of_node(node: &mut Node, pattern: &Name) -> Result<Vec<Value>, Failure> {
             return Ok(locks);
         }
     }
+}
+
+/// What the server says of each of these locks: null if it has ended or moved meanwhile.
+pub(crate) fn infos<K: ToSingleRedisArg>(
+    node: &mut Node,
+    keys: &[K],
+    tried: &str,
+) -> Result<Vec<Value>, Failure> {
+    let mut asks = redis::pipe();
+    for key in keys {
+        // A node shows a lock that is being moved to it only to those who know that.
+        if node.is_asked_with_others {
+            asks.cmd("ASKING");
+        }
+        asks.add_command(lock::info(key, false));
+    }
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |error| Failure::of(&error, tried, &node.address);
+    let replies: Vec<RedisResult<Reply>> =
+        asks.ignore_errors().query(&mut node.connection).map_err(failed)?;
+    let each = if node.is_asked_with_others { 2 } else { 1 };
+    let lock = |reply: RedisResult<Reply>| match reply {
+        Ok(reply) => Ok(lock::json(reply)),
+        Err(error) if matches!(error.code(), Some("WRONGTYPE" | "MOVED" | "ASK")) => Ok(Value::Null),
+        Err(error) => Err(failed(error)),
+    };
+    replies.into_iter().skip(each - 1).step_by(each).map(lock).collect()
 }
 
 /// The next names of locks that match the pattern, of `count` names that the server looks at. A cursor of 0 is the beginning, and the end.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::doctor::facts::{Facts, Module, Unchecked};
 use crate::doctor::rights;
+use crate::failure::Failure;
 
 /// The module's version for which this program was made: 0.1.0.
 const VERSION: u64 = 100;
@@ -70,6 +71,18 @@ pub(crate) fn found(
     [why, mend, page]: [&'static str; 3],
 ) {
     all.push(Finding { id, severity, what: what.into(), why, mend, page });
+}
+
+/// The finding for a primary of a cluster that can't be asked.
+pub(crate) fn is_down(why: &Failure) -> Finding {
+    Finding {
+        id: "down",
+        severity: Danger,
+        what: why.to_string(),
+        why: "its locks can't be acquired, extended or released",
+        mend: "bring it back; or at its replica, CLUSTER FAILOVER FORCE",
+        page: "docs/operations/failover.md#failover",
+    }
 }
 
 fn module(facts: &Facts, all: &mut Vec<Finding>) {

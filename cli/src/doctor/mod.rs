@@ -11,15 +11,17 @@ use serde_json::json;
 use crate::connect::Target;
 use crate::doctor::facts::Facts;
 pub(crate) use crate::doctor::facts::fields;
-use crate::doctor::findings::{Finding, Severity, findings};
+use crate::doctor::findings::{Finding, Severity, findings, is_down};
 use crate::failure::Failure;
 use crate::locks::{print, print_json};
 use crate::options::Doctor;
 use crate::text::printable;
 
 pub(crate) fn main(target: &Target, asked: &Doctor) -> Result<u8, Failure> {
-    let mut servers = Vec::new();
-    for mut node in target.nodes()? {
+    let (nodes, down) = target.nodes()?;
+    let mut servers: Vec<_> =
+        down.iter().map(|(address, why)| (address.clone(), vec![is_down(why)])).collect();
+    for mut node in nodes {
         let facts = Facts::of(&mut node)?;
         servers.push((node.address.clone(), findings(&facts)));
     }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use redis::{Value as Reply, cmd};
 use serde_json::Value;
 
-use crate::connect::{Node, Target};
+use crate::connect::{Down, Node, Target};
 use crate::doctor::fields;
 use crate::failure::Failure;
 use crate::lock::{info, json};
-use crate::locks::scan;
+use crate::locks::{self, scan};
 use crate::text::{Name, number, text};
 
 /// How many names one SCAN command looks at, and how long one look sends SCAN commands. If there are more names, a pass through all of them
@@ -28,6 +28,7 @@ pub(crate) struct Looks {
     target: Target,
     filter: String,
     nodes: Vec<(Node, Pass)>,
+    pub(crate) down: Vec<Down>,
 }
 
 /// The cursor of SCAN, and the locks that this pass and the one before have found, by name.
@@ -44,6 +45,8 @@ pub(crate) struct Seen {
     /// The fields of INFO lock: sums over all servers, or the greatest value of a field that is a maximum.
     pub(crate) counters: BTreeMap<String, u64>,
     pub(crate) locks: Vec<Lock>,
+    /// A primary of the cluster that could not be asked, and why.
+    pub(crate) down: Option<String>,
     /// How many locks there are that pass the filter, as far as is known.
     pub(crate) found: usize,
 }
@@ -61,8 +64,9 @@ pub(crate) struct Lock {
 
 impl Looks {
     pub(crate) fn new(target: &Target, filter: &str) -> Result<Self, Failure> {
-        let nodes = target.nodes()?.into_iter().map(|node| (node, Pass::default()));
-        Ok(Self { target: target.clone(), filter: filter.to_owned(), nodes: nodes.collect() })
+        let (nodes, down) = target.nodes()?;
+        let nodes = nodes.into_iter().map(|node| (node, Pass::default())).collect();
+        Ok(Self { target: target.clone(), filter: filter.to_owned(), nodes, down })
     }
 
     pub(crate) fn again(&self) -> Result<Self, Failure> {
@@ -83,7 +87,9 @@ impl Looks {
     }
 
     pub(crate) fn look(&mut self) -> Result<Seen, Failure> {
-        let mut seen = Seen { at: Instant::now(), counters: BTreeMap::new(), locks: Vec::new(), found: 0 };
+        let down = self.down.first().map(|(_, why)| why.to_string());
+        let mut seen =
+            Seen { at: Instant::now(), counters: BTreeMap::new(), locks: Vec::new(), down, found: 0 };
         let pattern = pattern(&self.filter);
         for (node, pass) in &mut self.nodes {
             let text: String = node.ask(cmd("INFO").arg("lock"), "looking")?;
@@ -170,17 +176,8 @@ fn infos(
     keys: &[String],
     waits: &HashMap<String, (u64, String)>,
 ) -> Result<Vec<Lock>, Failure> {
-    if keys.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut asks = redis::pipe();
-    for key in keys {
-        asks.cmd("LOCK.INFO").arg(named(key));
-    }
-    let replies: Vec<Reply> =
-        asks.query(&mut node.connection).map_err(|error| Failure::of(&error, "looking", &node.address))?;
-    let lock = |(key, reply): (&String, Reply)| {
-        let lock = json(reply);
+    let names: Vec<Name> = keys.iter().map(|key| named(key)).collect();
+    let lock = |(key, lock): (&String, Value)| {
         lock.as_object()?;
         let (wait_ms, waiter) = waits.get(key).cloned().unwrap_or_default();
         let holders = number(&lock, "holders");
@@ -194,5 +191,5 @@ fn infos(
             waiter,
         })
     };
-    Ok(keys.iter().zip(replies).filter_map(lock).collect())
+    Ok(keys.iter().zip(locks::infos(node, &names, "looking")?).filter_map(lock).collect())
 }

@@ -73,7 +73,7 @@ fn look(mut looks: Looks, every: Duration, wanted: &Receiver<Wanted>, show: &Sen
             .look()
             .and_then(|seen| Ok((seen, into.as_deref().map(|key| looks.detail(key)).transpose()?)));
         // After a failover, for example, the view goes on when the server is back.
-        if seen.is_err()
+        if (seen.is_err() || !looks.down.is_empty())
             && let Ok(again) = looks.again()
         {
             looks = again;

@@ -164,6 +164,7 @@ mod tests {
         view.seen(Seen {
             at: Instant::now(),
             counters: BTreeMap::from([("lock_keys".to_owned(), 1)]),
+            down: None,
             found: 1,
             locks: vec![lock],
         });

@@ -48,7 +48,7 @@ impl View {
     }
 
     pub(crate) fn seen(&mut self, seen: Seen) {
-        self.trouble = None;
+        self.trouble.clone_from(&seen.down);
         self.before = self.last.replace(seen);
         self.sort();
     }
@@ -147,7 +147,13 @@ mod tests {
 
     fn seen(at: Instant, grants: u64) -> Seen {
         let locks = vec![lock("a", 1, 30, 7), lock("b", 3, 10, 9), lock("ab", 2, 20, 8)];
-        Seen { at, counters: BTreeMap::from([("lock_grants".to_owned(), grants)]), found: 10_004, locks }
+        Seen {
+            at,
+            counters: BTreeMap::from([("lock_grants".to_owned(), grants)]),
+            found: 10_004,
+            down: None,
+            locks,
+        }
     }
 
     fn keys(view: &View) -> Vec<&str> {

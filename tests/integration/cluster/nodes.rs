@@ -45,7 +45,7 @@ impl Cluster {
     }
 
     /// Changes settings of all nodes.
-    pub(super) fn set(&self, settings: &str) {
+    pub(crate) fn set(&self, settings: &str) {
         for node in &self.nodes {
             node.client().ask::<()>(&format!("CONFIG SET {settings}"));
         }
@@ -99,7 +99,7 @@ impl Cluster {
     }
 
     /// The slot of that key, the node that has it, and another: the way that it may go.
-    pub(super) fn way_of(&self, key: &str) -> (u16, usize, usize) {
+    pub(crate) fn way_of(&self, key: &str) -> (u16, usize, usize) {
         let slot = self.client(0).ask(&format!("CLUSTER KEYSLOT {key}"));
         let from = self.owner_of(slot);
         (slot, from, (from + 1) % 3)
@@ -145,13 +145,13 @@ impl Cluster {
     }
 
     /// Begins to move a slot.
-    pub(super) fn begin_move(&self, slot: u16, from: usize, to: usize) {
+    pub(crate) fn begin_move(&self, slot: u16, from: usize, to: usize) {
         self.client(to).ask::<()>(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.id(from)));
         self.client(from).ask::<()>(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.id(to)));
     }
 
     /// Moves one key of such a slot.
-    pub(super) fn move_key(&self, key: &str, from: usize, to: usize) {
+    pub(crate) fn move_key(&self, key: &str, from: usize, to: usize) {
         let port = self.nodes[to].port().to_string();
         let words = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS", key];
         assert_eq!(self.client(from).ask_words::<String, _>(words), "OK");

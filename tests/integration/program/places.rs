@@ -46,6 +46,42 @@ fn a_cluster_of_three() {
 }
 
 #[test]
+fn a_cluster_that_moves_slots_and_loses_a_primary() {
+    let mut cluster = Cluster::start(Setup::new(), false);
+    cluster.set("cluster-require-full-coverage no");
+    let (slot, from, to) = cluster.way_of("{k}1");
+    for key in ["{k}1", "{k}2"] {
+        cluster.nodes[from].client().ask::<()>(&format!("LOCK.ACQUIRE {key} OWNER alice PX 600000"));
+    }
+    cluster.begin_move(slot, from, to);
+    cluster.move_key("{k}1", from, to);
+    let url = format!("redis://127.0.0.1:{}", cluster.nodes[from].port());
+    let says = |words: &[&str], code: i32, parts: &[&str]| {
+        let ran = ended(command(&url, &[words, &["--cluster"]].concat()));
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        for part in parts {
+            assert!(format!("{}{}", ran.out, ran.err).contains(part), "{part} is not in {ran:?}");
+        }
+    };
+    says(&["ls"], 0, &["{k}1", "{k}2"]);
+    let screen = Screen::start(&url, &["top", "--cluster", "--every", "100ms"]);
+    wait_for("both locks", || ["{k}1", "{k}2"].iter().all(|key| screen.text().contains(key)));
+
+    cluster.set("cluster-node-timeout 3000");
+    cluster.nodes[to].kill();
+    let dead = format!("127.0.0.1:{}", cluster.nodes[to].port());
+    says(&["ls"], 69, &["{k}2", "its locks are not listed", &dead]);
+    says(&["doctor"], 2, &["DANGER: ", &dead]);
+    wait_for("both on the screen", || screen.text().contains("{k}2") && screen.text().contains(&dead));
+    let mut client = cluster.nodes[from].client();
+    wait_for("the others to notice", || {
+        client.ask::<String>("CLUSTER NODES").replace("fail?", "").contains("master,fail")
+    });
+    says(&["ls"], 69, &["{k}2", "its locks are not listed", &dead]);
+    says(&["doctor"], 2, &["DANGER: ", &dead]);
+}
+
+#[test]
 fn a_socket() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
