@@ -88,7 +88,7 @@ wanted=()
 want() {
     local package=$1 reason=$2
     shift 2
-    "$@" >/dev/null 2>&1 && return
+    [[ " ${wanted[*]} " = *" $package "* ]] || "$@" >/dev/null 2>&1 && return
     say "missing: $package ($reason)"
     wanted+=("$package")
 }
@@ -195,4 +195,75 @@ build_for() {
 pack() {
     tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$(git log -1 --format=%ct)" -cf - "$2" |
         gzip -n9 >"$3"
+}
+
+# cargo-nextest, which runs the tests of scripts/test: as it is on the PATH, or as pip brings it, in a second; cargo would build it for
+# a quarter of an hour.
+install_nextest() {
+    local venv=$target/tools/nextest
+    PATH=$PATH:$venv/bin
+    command -v cargo-nextest >/dev/null && return
+    want_python && install_wanted
+    say "installing cargo-nextest"
+    python3 -m venv "$venv"
+    "$venv/bin/pip" --disable-pip-version-check install --quiet --requirement .config/nextest.txt >&2 ||
+        die "pip can't install cargo-nextest; by hand: cargo install --locked cargo-nextest"
+}
+
+want_python() { want python3-venv "tests with redis-py, and cargo-nextest" python3 -c 'import venv, ensurepip'; }
+want_go() { want golang-go "the tests with go-redis, actionlint, and Porcupine" command -v go; }
+in_sbin() { command -v "$1" || command -v "/usr/sbin/$1"; }
+has_php() { php -r "exit((int) !stream_resolve_include_path('$1/autoload.php'));"; }
+has_ruby() { ruby -e "require '$1'"; }
+
+# needs STEP...: installs what these steps of scripts/test need, by their names in its table.
+needs() {
+    local step
+    command -v apt-get >/dev/null || return 0
+    for step; do
+        case $step in
+        shellcheck) want shellcheck "the lints of the scripts" command -v shellcheck ;;
+        workflows) want_go ;;
+        redis-* | valkey-* | evidence)
+            want nftables "networks that lose packets" in_sbin nft
+            want iproute2 "networks of a test's own" in_sbin ip
+            ;;&
+        evidence)
+            want_go
+            want postgresql "money between accounts" compgen -G '/usr/lib/postgresql/*/bin'
+            ;;&
+        clients\ * | conformance\ * | evidence) want_python ;;&
+        *\ go,*) want_go ;;
+        *\ node,*)
+            want nodejs "the tests with ioredis and node-redis" command -v node
+            want npm "the tests with ioredis and node-redis" command -v npm
+            ;;
+        *\ java,*)
+            want default-jdk-headless "the tests with Jedis, Lettuce and Redisson" command -v javac
+            want maven "the tests with Jedis, Lettuce and Redisson" command -v mvn
+            ;;
+        *\ php,*)
+            want php-cli "the tests with phpredis" command -v php
+            want php-redis "the tests with phpredis" php -r 'exit((int) !extension_loaded("redis"));'
+            want composer "the tests with phpredis" command -v composer
+            ;;&
+        clients\ php,*)
+            want php-symfony-lock "locks of Symfony" has_php Symfony/Component/Lock
+            want php-illuminate-cache "locks of Laravel" has_php Illuminate/Cache
+            want php-illuminate-redis "locks of Laravel" has_php Illuminate/Redis
+            want php-illuminate-bus "unique jobs of Laravel" has_php Illuminate/Bus
+            want php-illuminate-container "locks of Laravel" has_php Illuminate/Container
+            ;;
+        *\ ruby,*)
+            want ruby "the tests with redis-rb" command -v ruby
+            want ruby-redis "the tests with redis-rb" has_ruby redis
+            ;;&
+        clients\ ruby,*)
+            want ruby-connection-pool "the tests with redis-rb" has_ruby connection_pool
+            want ruby-activejob "a job of Rails" has_ruby active_job
+            want ruby-sidekiq "its workers" command -v sidekiq
+            ;;
+        esac
+    done
+    install_wanted
 }

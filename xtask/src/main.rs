@@ -2,7 +2,6 @@
 
 #[cfg(feature = "mutants")]
 mod mutants;
-mod test;
 
 use std::process::ExitCode;
 
@@ -12,7 +11,6 @@ fn main() -> ExitCode {
         return wrong("xtask wants a command");
     };
     match command.as_str() {
-        "test" => test::main(rest),
         #[cfg(feature = "mutants")]
         "mutants" => mutants::main(rest),
         _ => wrong(&format!("xtask has no command {command}")),

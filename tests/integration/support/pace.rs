@@ -100,7 +100,7 @@ pub(super) fn watch_server(pid: u32) {
     SERVERS.with_borrow_mut(|servers| servers.push(pid));
 }
 
-/// scripts/test looks for these lines.
+/// scripts/counts looks for these lines.
 fn tell_halts() {
     let Some(began) = BEGAN.get() else { return };
     for (processor, sleeper) in SLEEPERS.iter().enumerate() {
