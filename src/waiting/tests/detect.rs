@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use super::server::{Conn, Lock, Queued, Reply, Rules, Server, Writes};
+use super::server::{Conn, Lock, Queued, Reply, Rules, Server};
 use super::soak;
 use crate::lock::{AcquireRequest, Millis, Owner, Room, Slot, SlotRequest};
 use crate::waiting::{Channel, Cycle, WaitOptions};
@@ -98,7 +98,7 @@ impl State {
 
     /// Does all due work. Returns the clients whose waits have ended.
     fn run_due(&mut self) -> Vec<Conn> {
-        self.do_all_that_is_due();
+        self.server.run_all_due(RULES, NOW);
         self.server.messages.clear();
         self.server.effects.clear();
         let queued: Vec<Queued> =
@@ -111,16 +111,6 @@ impl State {
             over.extend(waits.take_if(is_over).map(|_| conn));
         }
         over
-    }
-
-    fn do_all_that_is_due(&mut self) {
-        for _ in 0..1_000 {
-            if self.server.next_due().is_none_or(|at| at > NOW) {
-                return;
-            }
-            self.server.run_due(RULES, NOW, Writes::Taken);
-        }
-        panic!("kept busy: due at {:?}", self.server.next_due());
     }
 
     fn release(&mut self, lock: Lock, owner: &Owner<'_>) {
@@ -167,7 +157,7 @@ impl State {
             });
             let Some((lock, name, _)) = free else { return false };
             self.release(lock, &owner(name));
-            self.do_all_that_is_due();
+            self.server.run_all_due(RULES, NOW);
         }
         panic!("what is given back is held still: {}", self.key());
     }

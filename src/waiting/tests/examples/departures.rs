@@ -1,6 +1,6 @@
 //! Examples of clients that go away before the server reports this, or before all their grants have been taken back.
 
-use super::{BLOCKED, NOW, ask, granted, name, read, run_due};
+use super::{BLOCKED, NOW, ask, granted, name, read};
 use crate::lock::AcquireRequest;
 use crate::waiting::WaitOptions;
 use crate::waiting::tests::server::{Reply, Rules, Server};
@@ -17,7 +17,7 @@ fn all_that_was_granted_to_those_who_are_gone_is_taken_back_in_the_end() {
     assert_eq!(server.all_held().len(), 4);
     (1..5).for_each(|conn| server.close(Rules::PLAIN, NOW, conn));
     let slow = Rules { slow: true, ..Rules::PLAIN };
-    assert_eq!(run_due(&mut server, slow, NOW), []);
+    assert_eq!(server.run_all_due(slow, NOW), []);
     assert_eq!(server.all_held().len(), 0);
 }
 
@@ -50,7 +50,7 @@ fn a_release_gives_back_no_grant_that_its_owner_is_given_by_that_step() {
     server.close(rules, NOW, 0);
     let now = NOW + 50;
     assert_eq!(server.release(rules, now, &name("a"), None, false), None);
-    assert_eq!(granted(&run_due(&mut server, rules, now)), [2]);
+    assert_eq!(granted(&server.run_all_due(rules, now)), [2]);
     assert_eq!(server.held(now).map(|held| held.grant.owner().into_owned()), Some(name("a")));
 }
 
@@ -69,6 +69,6 @@ fn a_hold_that_one_client_has_been_told_of_is_not_taken_back_with_another() {
     // An operator's `CLIENT UNBLOCK` makes the server tell the client of its grant.
     assert_eq!(granted(&server.unblock(rules, NOW, 2, false)), [2]);
     server.close(rules, NOW, 1);
-    assert_eq!(run_due(&mut server, rules, NOW), []);
+    assert_eq!(server.run_all_due(rules, NOW), []);
     assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
 }

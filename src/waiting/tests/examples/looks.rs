@@ -56,7 +56,7 @@ fn all_sessions_are_renewed_in_time_beside_commands() {
     let mut server = shared_by(3, 300);
     for now in (NOW..NOW + 1_000).step_by(10) {
         server.acquire(Rules::PLAIN, now, 1, &ask("writer", 100, false), &WaitOptions::default());
-        run_due(&mut server, Rules::PLAIN, now);
+        server.run_all_due(Rules::PLAIN, now);
         assert_eq!(server.holders(now).len(), 3, "{}", now - NOW);
     }
 }

@@ -35,19 +35,6 @@ fn place(channel: &str, wanted: bool) -> WaitOptions {
     WaitOptions { channel, ..BLOCKED }
 }
 
-/// Does all work that is due at `now`. Returns the answers to clients.
-fn run_due(server: &mut Server, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
-    let mut told = Vec::new();
-    for _ in 0..100 {
-        told.extend(server.run_due(rules, now, Writes::Taken));
-        server.check();
-        if server.next_due().is_none_or(|at| at > now) {
-            return told;
-        }
-    }
-    panic!("kept busy: due at {:?}, now {now}", server.next_due());
-}
-
 /// Returns the connections that were told of a grant.
 fn granted(told: &[(Conn, Reply)]) -> Vec<Conn> {
     let granted = told.iter().filter(|(_, reply)| matches!(reply, Reply::Granted { .. } | Reply::All(..)));
@@ -79,7 +66,7 @@ fn a_session_that_is_passed_over_asks_for_no_limits() {
     for (now, asks) in [(NOW + 10, false), (NOW + 120, true), (NOW + 130, false)] {
         let before = server.grace.clone();
         server.touch(0);
-        run_due(&mut server, rules, now);
+        server.run_all_due(rules, now);
         assert_eq!(server.grace != before, asks, "{}", now - NOW);
     }
 }
@@ -170,7 +157,7 @@ fn a_wait_whose_time_is_up_may_still_get_its_lock() {
         let reply = server.acquire_on(rules, NOW, conn, lock, &ask(owner, 1_000, false), &options);
         assert_eq!(reply, Reply::Waits);
     }
-    let told = run_due(&mut server, rules, NOW + 5);
+    let told = server.run_all_due(rules, NOW + 5);
     assert!(told.contains(&(2, Reply::Null)), "{told:?}");
     assert_eq!(granted(&told).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([1, 3, 4]), "{told:?}");
 }
@@ -234,7 +221,7 @@ fn an_answer_that_is_lost_takes_its_own_session_with_it_and_no_other() {
         assert_eq!(server.session(fence), Some(0), "it has been told");
         assert_eq!(server.unblock(rules, NOW, 0, true), [(0, Reply::Unblocked)]);
         assert_eq!(server.free_done(rules, NOW), []);
-        run_due(&mut server, rules, NOW);
+        server.run_all_due(rules, NOW);
         assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
         assert_eq!(server.session(fence), had_one.then_some(0));
     }
@@ -263,9 +250,9 @@ fn a_grant_that_was_had_at_once_beside_a_session_ends_by_itself() {
     let session = AcquireRequest { room: Room::ANY, ..ask("session", 1_000, true) };
     server.acquire(Rules::PLAIN, NOW, 0, &session, &WaitOptions::default());
     server.acquire(Rules::PLAIN, NOW, 1, &read("brief", 100), &WaitOptions::default());
-    run_due(&mut server, Rules::PLAIN, NOW + 100);
+    server.run_all_due(Rules::PLAIN, NOW + 100);
     assert_eq!(server.all_held().len(), 2);
-    run_due(&mut server, Rules::PLAIN, NOW + 101);
+    server.run_all_due(Rules::PLAIN, NOW + 101);
     let held: Vec<_> = server.all_held().iter().map(|held| held.grant.owner().into_owned()).collect();
     assert_eq!(held, [name("session")]);
 }
@@ -283,6 +270,6 @@ fn an_owner_that_leaves_gives_up_its_last_place() {
     assert_eq!(server.acquire_all(rules, NOW, 1, &[0, 1], &wish, &place), Reply::Queued);
     server.leave(rules, NOW, &name("a"));
     server.release(rules, NOW, &name("holder"), None, false);
-    run_due(&mut server, rules, NOW);
+    server.run_all_due(rules, NOW);
     assert_eq!(server.held(NOW).map(|held| held.grant.owner().into_owned()), Some(name("a")));
 }

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU64;
 
-use super::{BLOCKED, NOW, ask, name, place, read, run_due};
+use super::{BLOCKED, NOW, ask, name, place, read};
 use crate::lock::{AcquireRequest, Owner};
 use crate::waiting::tests::server::{Reply, Rules, Server, Writes};
 use crate::waiting::{Message, MessageKind, WaitOptions};
 
 /// Returns the holders that have been told that somebody waits.
 fn wanted(server: &mut Server) -> Vec<Owner<'static>> {
-    run_due(server, Rules::PLAIN, NOW);
+    server.run_all_due(Rules::PLAIN, NOW);
     let wanted = server.messages.drain(..).filter(|message| matches!(message.kind, MessageKind::Wanted(_)));
     wanted.map(|message| message.owner).collect()
 }
@@ -40,7 +40,7 @@ fn all_holders_hear_that_somebody_waits() {
 
 /// Returns the owners that have been told of a grant.
 fn granted(server: &mut Server, rules: Rules) -> Vec<Owner<'static>> {
-    run_due(server, rules, NOW);
+    server.run_all_due(rules, NOW);
     let granted = server.messages.drain(..).filter(|message| matches!(message.kind, MessageKind::Granted(_)));
     granted.map(|message| message.owner).collect()
 }
@@ -96,7 +96,7 @@ fn a_place_that_has_started_keeps_a_hold_that_it_shares() {
     assert!(server.messages.iter().any(started), "{:?}", server.messages);
     server.close(rules, NOW, 2);
     server.free_done(rules, NOW);
-    run_due(&mut server, rules, NOW);
+    server.run_all_due(rules, NOW);
     assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
     server.check();
 }
@@ -109,6 +109,6 @@ fn nothing_is_left_of_a_place_whose_grant_has_been_broken() {
     server.release(rules, NOW, &name("holder"), None, false);
     assert_eq!(granted(&mut server, rules), [name("a")]);
     assert_eq!(server.break_(rules, NOW, None), 1);
-    run_due(&mut server, rules, NOW);
+    server.run_all_due(rules, NOW);
     assert_eq!(server.next_due(), None);
 }

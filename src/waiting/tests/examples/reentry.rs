@@ -1,6 +1,6 @@
 //! Examples of owners that wait for a lock that they already hold, with the same room or less.
 
-use super::{BLOCKED, NOW, ask, granted, name, place, read, run_due};
+use super::{BLOCKED, NOW, ask, granted, name, place, read};
 use crate::lock::{AcquireRequest, Room};
 use crate::waiting::WaitOptions;
 use crate::waiting::tests::server::{Queued, Reply, Rules, Server, Writes};
@@ -15,7 +15,7 @@ fn all_waits_of_an_owner_re_enter_in_the_end() {
         assert_eq!(server.acquire(rules, NOW, conn, &ask("a", 100, false), &BLOCKED), Reply::Waits);
     }
     server.release(rules, NOW, &name("holder"), None, false);
-    assert_eq!(granted(&run_due(&mut server, rules, NOW)), [1, 2, 3]);
+    assert_eq!(granted(&server.run_all_due(rules, NOW)), [1, 2, 3]);
     assert_eq!(server.held(NOW).unwrap().grant.holds(), 3);
 }
 
@@ -71,9 +71,9 @@ fn a_wait_behind_two_upgrades_of_its_owner_re_enters_with_them() {
         assert_eq!(server.acquire(rules, NOW, conn, &ask("a", 100, false), &BLOCKED), Reply::Waits);
     }
     server.release(rules, NOW, &name("first"), None, false);
-    assert_eq!(granted(&run_due(&mut server, rules, NOW)), [1, 2]);
+    assert_eq!(granted(&server.run_all_due(rules, NOW)), [1, 2]);
     server.release(rules, NOW, &name("b"), None, false);
-    assert_eq!(granted(&run_due(&mut server, rules, NOW)), [4, 5, 6]);
+    assert_eq!(granted(&server.run_all_due(rules, NOW)), [4, 5, 6]);
     assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(4));
 }
 
@@ -93,6 +93,6 @@ fn a_place_for_several_locks_that_asks_for_more_room_stands_in_front_no_more() {
     assert_eq!(server.acquire_all(rules, NOW, 0, &[0, 1], &alone, &place), Reply::Queued);
     assert_eq!(server.next_in(0), Some(Queued::Notified(name("a"))));
     assert_eq!(server.acquire_all(rules, NOW, 0, &[0, 1], &reader, &place), Reply::Queued);
-    run_due(&mut server, rules, NOW);
+    server.run_all_due(rules, NOW);
     assert_eq!(server.next_in(0), Some(Queued::Blocked(2)));
 }
