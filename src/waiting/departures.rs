@@ -5,7 +5,7 @@ use super::sessions;
 use super::table::{
     Answer, Channel, Message, MessageKind, Moved, RequestId, RequestedLocks, Told, WaitTable,
 };
-use crate::lock::{AcquireRequest, Deadline, Got, Now};
+use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};
 
 /// Returns the answer for a waiter that the server has unblocked. The waiter counts as told from now on. If it asked for a session and was
 /// granted its locks, the session begins. Returns `None` if the waiter has already been told.
@@ -50,6 +50,15 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
 /// the grant back. If somebody receives the message, the owner still has to claim the grant, unless the message tells the owner to start
 /// its work (`START`).
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
+    // The place hears of no grant that has ended meanwhile.
+    for (id, fence) in host.table(|table| table.with_table_of(request, |table| table.doubtful(request))) {
+        if host.deadline_of(&id, fence, Millis::MIN).is_none() {
+            let end = |table: &mut WaitTable<H::Client>| {
+                table.end_grant(id.to_ref(), fence, Some(MessageKind::Lost));
+            };
+            host.table(|table| table.with_table_of(request, end));
+        }
+    }
     let Some(told) = host.table(|table| table.with_table_of(request, |table| table.tell(request))) else {
         return;
     };

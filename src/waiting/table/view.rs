@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::WaitTable;
+use super::entry::LockEntry;
 use super::lock_id::{LockId, LockRef};
 use super::queue::RequestId;
 use super::waiter::{Phase, RequestedLocks, Session, Waiter};
@@ -114,13 +115,30 @@ impl<C: Copy> WaitTable<C> {
         for lock in locks.all() {
             let at = lock.id.to_ref();
             let entry = self.locks.lock(at);
-            may_be_changed |= entry.recheck || self.locks.sweeps.is_touched_since(at.db, 0);
+            may_be_changed |= self.may_be_changed(at, entry);
             let session = lock.fence().and_then(|fence| entry.grants.session(fence));
             is_over |= session.is_some_and(|session| {
                 self.connections.is_over(session) && !self.has_successor(at, session.fence)
             });
         }
         (is_over, may_be_changed)
+    }
+
+    fn may_be_changed(&self, at: LockRef<'_>, entry: &LockEntry) -> bool {
+        entry.recheck || self.locks.sweeps.is_touched_since(at.db, 0)
+    }
+
+    /// Returns the grants that a waiter has got, but that something other than the module may have ended. Leaves out grants with sessions:
+    /// only a look at their locks shows whether they go on.
+    pub(crate) fn doubtful(&self, request: RequestId) -> Vec<(LockId, Fence)> {
+        let waiter = self.waiters.get(request).filter(|waiter| waiter.phase.is_granted());
+        let doubtful = waiter.into_iter().flat_map(|waiter| waiter.locks.all()).filter_map(|lock| {
+            let (at, fence) = (lock.id.to_ref(), lock.fence()?);
+            let entry = self.locks.lock(at);
+            let in_doubt = self.may_be_changed(at, entry) && entry.grants.session(fence).is_none();
+            in_doubt.then(|| (lock.id.clone(), fence))
+        });
+        doubtful.collect()
     }
 
     /// Whether a connection that kept a grant of this lock alive has closed.

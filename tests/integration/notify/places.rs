@@ -32,13 +32,19 @@ fn both_kinds_of_waiters_are_served_as_they_came() {
 #[test]
 fn gone_if_its_grant_ends_before_it_is_told() {
     for start in ["ONCE", "ONCE START 1"] {
-        let (_server, mut client, mut mail) = super::held("");
-        let ask = format!("LOCK.ACQUIRE k OWNER bob PX 60000 BLOCK 0 NOTIFY ch {start}");
-        assert_eq!(client.send(&ask), Ok(Value::SimpleString("QUEUED".into())));
-        transaction(&mut client, &["LOCK.RELEASE k alice", "LOCK.BREAK k"]);
-        assert_eq!(mail.next(), "gone bob", "{start}");
-        assert!(mail.rest(&mut client).is_empty(), "{start}");
-        assert_eq!(client.holder("k"), None, "{start}");
+        for line in
+            ["LOCK.BREAK k", "DEL k", "FLUSHDB", "RENAME k r", "MOVE k 1", "SWAPDB 0 1", "PEXPIRE k 0"]
+        {
+            let (_server, mut client, mut mail) = super::held("");
+            let ask = format!("LOCK.ACQUIRE k OWNER bob PX 60000 BLOCK 0 NOTIFY ch {start}");
+            assert_eq!(client.send(&ask), Ok(Value::SimpleString("QUEUED".into())));
+            transaction(&mut client, &["LOCK.RELEASE k alice", line]);
+            assert_eq!(mail.next(), "gone bob", "{line}, {start}");
+            wait_for(&format!("the end of bob's grant ({line}, {start})"), || {
+                ["db0", "db1"].iter().all(|db| client.info("keyspace", db).is_empty())
+            });
+            assert!(mail.rest(&mut client).is_empty(), "{line}, {start}");
+        }
     }
 }
 

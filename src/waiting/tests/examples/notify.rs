@@ -101,6 +101,27 @@ fn a_place_that_has_started_keeps_a_hold_that_it_shares() {
     server.check();
 }
 
+/// A key is deleted after its grant, and before the message about the grant, so the owner hears that it has to ask again.
+#[test]
+fn a_place_is_told_of_no_grant_that_is_over() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    for start in [None, NonZeroU64::new(7)] {
+        let mut server = held_and_waited_for(rules, &[]);
+        let mut options = place("a", false);
+        options.channel.iter_mut().for_each(|channel| channel.start = start);
+        server.acquire(rules, NOW, 1, &ask("a", 1_000, false), &options);
+        server.acquire(rules, NOW, 1, &ask("b", 1_000, false), &place("b", false));
+        server.release(rules, NOW, &name("holder"), None, false);
+        server.delete(0);
+        server.answer(rules, NOW);
+        server.run_all_due(rules, NOW);
+        let fence = server.fence_of(0, &name("b"), NOW).unwrap();
+        let told: Vec<_> =
+            server.messages.iter().map(|message| (message.kind, message.owner.clone())).collect();
+        assert_eq!(told, [(MessageKind::Gone, name("a")), (MessageKind::Granted(fence), name("b"))]);
+    }
+}
+
 /// If the grant ends, its time limit for a claim is dropped.
 #[test]
 fn nothing_is_left_of_a_place_whose_grant_has_been_broken() {

@@ -131,7 +131,7 @@ impl World {
 
     /// Checks that the message `granted` has the fence of the new grants, which is the greatest fence that the owner has of these locks.
     pub(super) fn check_message(&mut self, conn: Conn, fence: Fence) {
-        let Some(want) = self.waits[usize::from(conn)].filter(|_| !self.taken_away) else { return };
+        let Some(want) = self.waits[usize::from(conn)] else { return };
         let owner = self.owner(conn);
         let latest = want.locks.iter().filter_map(|lock| self.server.fence_of(*lock, &owner, self.now)).max();
         if latest.is_some_and(|latest| latest != fence) {

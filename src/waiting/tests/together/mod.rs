@@ -106,8 +106,6 @@ struct World {
     slow: bool,
     /// Whether the server has refused a write, which the module will try again only after a while.
     refused: bool,
-    /// Whether a key was deleted or overwritten, or its grants were broken: places may still be told of them.
-    taken_away: bool,
     /// The request of each client that waits, blocked or with a place.
     waits: Vec<Option<Want>>,
     /// The waiters, in order of arrival.
@@ -129,7 +127,6 @@ impl World {
             owners,
             slow,
             refused: false,
-            taken_away: false,
             waits: vec![None; usize::from(conns)],
             arrivals: Vec::new(),
             told: BTreeSet::new(),
@@ -155,7 +152,6 @@ impl World {
     fn take(&mut self, step: Step) {
         let before = self.clone();
         let (rules, now) = (self.rules(), self.now);
-        self.taken_away |= matches!(step, Step::Delete(_) | Step::Overwrite(_) | Step::Break(_));
         match step {
             Step::Ask(conn, want) => self.ask(conn, want),
             Step::Release(conn, locks) => {
