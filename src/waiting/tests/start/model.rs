@@ -54,6 +54,8 @@ pub(super) enum Action {
     Read(Conn),
     Hear(Conn, u8, Mail),
     Close(Conn),
+    /// The server has to close a connection, and will do so at the end of its turn.
+    Doom(Conn),
     Break,
     RunDue,
     Pass,
@@ -115,6 +117,10 @@ impl World {
             Action::Close(who) => {
                 self.client(who).sent = None;
                 self.primary.close(rules, now, who);
+            }
+            Action::Doom(who) => {
+                self.client(who).sent = None;
+                self.primary.doom(who);
             }
             Action::Break => {
                 let held = self.primary.holders(now).into_iter().map(|held| held.grant.fence());
@@ -228,13 +234,15 @@ impl Model for Size {
             let who = client.who;
             let wishes = client.wishes(world.now, self.acquires).into_iter();
             actions.extend(wishes.map(|wish| Action::Begin(who, wish)));
+            let is_doomed = world.primary.is_doomed(who);
             if client.is_to_serve() {
-                actions.push(Action::Serve(who));
+                actions.extend((!is_doomed).then_some(Action::Serve(who)));
             } else if client.sent.is_some() {
                 actions.push(Action::Read(who));
             }
             if self.closes && !matches!(client.state, State::Idle | State::Works(_)) {
                 actions.push(Action::Close(who));
+                actions.extend((!is_doomed).then_some(Action::Doom(who)));
             }
         }
         actions.extend(world.mail());

@@ -55,14 +55,15 @@ impl World {
     fn believe(&mut self, at: Role, who: Who, belief: Belief) {
         let session = self.server(at).session(belief.fence);
         // If a session's connection is gone, the grant ends, and the owner knows this.
-        let vanished = session.is_some_and(|conn| self.server(at).has_vanished(conn));
+        let server = self.server(at);
+        let gone = session.is_some_and(|conn| server.has_vanished(conn) || server.is_doomed(conn));
         let until = self.cut.get(&belief.fence).map_or(belief.until, |cut| belief.until.min(*cut));
         // Nor does the owner rely on a lease that such a session may still end.
         let lasts = until >= Deadline::At(self.now) && self.lost[usize::from(who)].is_empty();
         let old = session.is_some() && at == Role::Old;
         let belief = Belief { until, session, old, ..belief };
         let counts = if session.is_some() { self.is_sure(&belief) } else { lasts };
-        if !vanished && counts {
+        if !gone && counts {
             self.beliefs[usize::from(who)] = Some(belief);
         }
     }

@@ -77,6 +77,8 @@ fn breaks_and_connections_that_are_about_to_be_closed() {
 fn sessions() {
     let kinds = &[Kind::Plain, Kind::Session, Kind::WaitWithSession];
     holds("sessions", Size { kinds, horizon: soak(4, 6), ..ONE_SERVER });
+    let happens = Happens { dooms: true, ..NOTHING_ELSE };
+    holds("sessions, about to be closed", Size { kinds, happens, horizon: soak(2, 4), ..ONE_SERVER });
 }
 
 /// Messages are lost, claims come late or from another connection, and processes die in between.
@@ -89,6 +91,9 @@ fn places_and_claims() {
     holds("places that start", Size { kinds, horizon: soak(3, 5), ..size });
     let happens = Happens { unheard: true, ..NOTHING_ELSE };
     holds("places, unheard", Size { happens, horizon: soak(4, 5), ..size });
+    let happens = Happens { dooms: true, ..NOTHING_ELSE };
+    let kinds = &[Kind::Once, Kind::Place, Kind::PlaceToStart];
+    holds("places, about to be closed", Size { kinds, happens, horizon: soak(3, 4), ..size });
 }
 
 #[test]
