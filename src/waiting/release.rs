@@ -6,7 +6,7 @@ use super::lock_set::LocksAccess;
 use super::sessions;
 use super::settle::{settle_around, settle_own};
 use super::table::{LockRef, WaitTable};
-use crate::lock::{self, Fence, Grant, GrantChange, NotHeld, Now, Owner, Released, Value};
+use crate::lock::{self, Fence, Grant, GrantChange, NotHeld, Now, Owner, Released};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleaseRequest<'a> {
@@ -33,23 +33,23 @@ fn release_one<S: LockAccess>(
     given: ReleaseRequest<'_>,
     now: impl Fn() -> Now,
 ) -> Result<u32, NotHeld> {
-    match lock.value().map(Value::is_one) {
-        Some(false) => return release_among(lock, given, now()),
-        None => revive(lock, &now),
-        Some(true) => (),
+    if lock.value().is_none() {
+        revive(lock, &now);
+    }
+    if lock.value().is_some_and(|value| !value.is_one()) {
+        return release_among(lock, given, now());
     }
     let grant = lock.value().and_then(|value| value.grant_of(given.owner));
     let grant = grant.ok_or_else(|| NotHeld::without_grant(lock.value().is_some()))?;
     let fence = grant.fence();
     let released = lock::decide_release(grant, given.fence, given.all)?;
-    let is_one = lock.value().is_some_and(Value::is_one);
-    if released == Released::Ended && is_one && lock.idle() {
+    if released == Released::Ended && lock.idle() {
         // Most releases take this fast path.
         lock.note(LockEvent::Released);
         lock.free();
         return Ok(0);
     }
-    if !is_one || has_over(lock) {
+    if has_over(lock) {
         return release_among(lock, given, now());
     }
     Ok(apply(lock, fence, released, |lock| hand_over(lock, fence, LockEvent::Released, now)))

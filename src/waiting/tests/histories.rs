@@ -451,6 +451,33 @@ fn a_wait_in_front_ends_when_its_owner_gets_a_number_that_it_can_not_have() {
     assert_eq!((pair.server.queued(), pair.server.holders(NOW).len()), (vec![], 2));
 }
 
+/// The key expires during a freeze, and two of three grants come back. A release by the owner of the third grant serves the waiter for which
+/// there is room now.
+#[test]
+fn a_release_by_one_whose_grant_does_not_come_back_serves_waiters() {
+    let ask = |who, room, slot, session, block| {
+        let (lease, max_hold, once, label) = (1, None, false, None);
+        Step::Acquire {
+            conn: 0,
+            wish: Wish { who, lease, max_hold, once, session, room, slot, label },
+            block,
+        }
+    };
+    let any = Some(None);
+    let mut pair = Pair::new(None);
+    for step in [
+        ask(2, 3, any, false, None),
+        ask(0, 3, any, true, None),
+        ask(1, usize::MAX, None, true, None),
+        ask(1, 2, any, false, Some(0)),
+        Step::Wait(2),
+        Step::Release { who: 2, all: false, fence: None },
+    ] {
+        pair.take(&step).unwrap();
+    }
+    assert_eq!(pair.server.queued(), []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
