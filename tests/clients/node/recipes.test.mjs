@@ -19,16 +19,16 @@ async function customersWorker(port) {
     await sleep(5);
     await connection.rpush(`log:${customer}`, `end ${id} ${fence}`);
   };
-  const often = { stalledInterval: 1000, lockDuration: 1500 };
+  const often = { stalledInterval: 1000, lockDuration: 3000, maxStalledCount: 10 };
   customers("invoices", new Locks(connection), work, { connection, concurrency: 20, ...often });
 }
 
 if (process.argv[2] === "worker") await customersWorker(Number(process.argv[3]));
 else {
   testWithServer("BullMQ: one job of a customer at a time, though a worker is killed", async ({ port, connect }) => {
-    const connection = connect({ maxRetriesPerRequest: null }), queue = new Queue("invoices", { connection });
+    const connection = connect({ maxRetriesPerRequest: null }), queue = new Queue("invoices", { connection, defaultJobOptions: { attempts: 10 } });
     const log = async (customer) => (await connection.lrange(`log:${customer}`, 0, -1)).map((line) => line.split(" "));
-    await connection.call("CONFIG", "SET", "lock.default-lease", 2000);
+    await connection.call("CONFIG", "SET", "lock.default-lease", 4000);
     const workers = [1, 2].map(() => fork(import.meta.filename, ["worker", port], { execArgv: [] }));
     try {
       const [first, hangs] = [await queue.add("invoice", { customer: 0 }), await queue.add("invoice", { customer: 1, hangs: true })];
@@ -42,7 +42,8 @@ else {
         for (const [at, [what, id, fence]] of lines.entries()) {
           if (what === "end") assert.deepEqual(lines[at - 1].slice(0, 3), ["begin", id, fence], "two jobs of a customer at a time");
         }
-        assert.equal(lines.filter(([what]) => what === "end").length, 11);
+        // On a busy machine, BullMQ may take a job for stalled, and do it twice.
+        assert.equal(new Set(lines.filter(([what]) => what === "end").map(([, id]) => id)).size, 11);
       }
       assert(first.id && (await log(1)).some(([what, id], at) => what === "begin" && id === hangs.id && at > 0), "it was done again");
     } finally {
