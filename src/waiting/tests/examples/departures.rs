@@ -72,3 +72,32 @@ fn a_hold_that_one_client_has_been_told_of_is_not_taken_back_with_another() {
     assert_eq!(server.run_all_due(rules, NOW), []);
     assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
 }
+
+/// The server closes a waiter's connection in the turn in which the waiter is told of its grant. What else depends on this connection ends,
+/// too.
+#[test]
+fn a_connection_that_is_lost_with_its_answer_takes_its_other_sessions_with_it() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(2);
+    server.acquire(rules, NOW, 0, &ask("holder", 1_000, false), &WaitOptions::default());
+    server.acquire_on(rules, NOW, 1, 1, &ask("a", 1_000, true), &WaitOptions::default());
+    assert_eq!(server.acquire(rules, NOW, 1, &ask("a", 1_000, false), &BLOCKED), Reply::Waits);
+    server.release(rules, NOW, &name("holder"), None, false);
+    server.doom(1);
+    assert_eq!(server.run_all_due(rules, NOW), []);
+    assert_eq!((server.all_held().len(), server.holders_of(1, NOW).len()), (0, 0));
+}
+
+/// A waiter is granted the lock and goes away before it is told. In the same turn, the key gets another name.
+#[test]
+fn a_hold_that_nobody_knows_of_is_taken_back_under_the_new_name_of_its_key() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(2);
+    server.acquire(rules, NOW, 0, &ask("holder", 1_000, false), &WaitOptions::default());
+    assert_eq!(server.acquire(rules, NOW, 1, &ask("a", 1_000, false), &BLOCKED), Reply::Waits);
+    server.release(rules, NOW, &name("holder"), None, false);
+    server.close(rules, NOW, 1);
+    server.rename(NOW, 0, 1);
+    server.run_all_due(rules, NOW);
+    assert_eq!((server.all_held().len(), server.holders_of(1, NOW).len()), (0, 0));
+}

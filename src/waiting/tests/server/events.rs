@@ -81,6 +81,13 @@ impl Server {
         self.table.locks.touched(at(lock));
     }
 
+    /// A client gives the key another name.
+    pub(crate) fn rename(&mut self, now: Millis, from: Lock, to: Lock) {
+        self.table.unlinked(at(from), now);
+        self.locks[to] = self.locks[from].take();
+        self.table.touched(at(to));
+    }
+
     /// A client deletes the key.
     pub(crate) fn delete(&mut self, lock: Lock) {
         self.locks[lock] = None;

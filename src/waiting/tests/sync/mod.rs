@@ -190,6 +190,21 @@ fn a_waiter_that_replicas_do_not_confirm_in_time_is_told_so_and_has_nothing() {
     }
 }
 
+/// A client with a session re-enters with `SYNC`, and replicas do not confirm this in time. Its earlier hold and session go on.
+#[test]
+fn a_reentry_that_replicas_do_not_confirm_leaves_the_session_as_it_was() {
+    let mut world = World::new();
+    let ask = AcquireRequest { session: true, ..AcquireRequest::new(owner(), 1_000) };
+    world.server.acquire(RULES, world.now, 0, &ask, &WaitOptions::default());
+    let fence = world.held().unwrap().0;
+    world.acquire(1_000, true, 1);
+    world.run_due(false);
+    world.now += Millis::from(WITHIN) + 1;
+    assert_eq!(world.run_due(false), [(0, Reply::NoReplicas)]);
+    assert_eq!(world.server.held(world.now).map(|held| held.grant.holds()), Some(1));
+    assert_eq!(world.server.session(fence), Some(0));
+}
+
 /// Replicas may confirm a grant that has ended meanwhile.
 #[test]
 fn a_client_is_not_told_that_it_has_what_it_has_no_more() {
