@@ -9,7 +9,7 @@ use crate::waiting::LocksAccess;
 pub(crate) trait LockNames<'a> {
     type Locks: LocksAccess<One = OpenLock<'a>>;
 
-    /// Opens the locks, runs the step `body` on them, and publishes the step's events. Then, if work may be due, runs `due`.
+    /// Opens the locks, runs the step `body` on them, and publishes the step's events. Then runs `due`, at least if work may be due.
     fn step<R>(
         self,
         ctx: &'a Ctx<'a>,
@@ -72,13 +72,8 @@ impl<'a> LockNames<'a> for &[Arg<'a>] {
         let all = std::iter::once(locks.first).chain(locks.others);
         let closed: Vec<Closed<'_>> = all.map(OpenLock::close).collect();
         drop(step);
-        let mut table_used = false;
-        for closed in closed {
-            table_used |= closed.publish(ctx);
-        }
-        if table_used {
-            due(ctx);
-        }
+        closed.into_iter().for_each(|closed| _ = closed.publish(ctx));
+        due(ctx);
         result
     }
 }
