@@ -102,7 +102,7 @@ impl Ctx<'_> {
     }
 
     /// Returns the value of one of the server's settings, as `CONFIG GET` shows it; `None` if the server does not show the setting.
-    pub(super) fn setting(&self, name: &CStr) -> Option<String> {
+    pub(crate) fn setting(&self, name: &CStr) -> Option<String> {
         let (config, format) = (c"CONFIG".as_ptr(), c"Ecc".as_ptr());
         // SAFETY: the context is valid (see `new`), and the format says that two texts ending in NUL follow.
         let reply =
@@ -111,26 +111,15 @@ impl Ctx<'_> {
         reply.text_at(1).map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Whether the server has not sent, and will not send, the last reply to a client, whose connection it now closes in the same turn of
-    /// the event loop in which the module made this reply to one of these commands. If the server does not say, or the client has run another
-    /// command since, the reply counts as sent.
-    pub(crate) fn is_reply_lost(&self, client: u64, commands: [&str; 2]) -> bool {
+    /// Returns a client's line of `CLIENT LIST`; `None` if the server does not show it.
+    pub(crate) fn line_of(&self, client: u64) -> Option<String> {
         let (word, format) = (c"CLIENT".as_ptr(), c"Eccl".as_ptr());
         let (list, id) = (c"LIST".as_ptr(), c"ID".as_ptr());
         // SAFETY: the context is valid (see `new`), and the format says that two texts ending in NUL and a number follow.
         let reply =
             unsafe { api!(RedisModule_Call(self.raw(), word, format, list, id, client.cast_signed())) };
-        let Some(reply) = Reply::new(reply).filter(|reply| !reply.is_error()) else { return false };
-        let line = String::from_utf8_lossy(reply.text());
-        let field = |name: &str| line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name));
-        let is_empty = field("obl=") == Some("0") && field("oll=") == Some("0");
-        // "c": the server closes the connection because it has sent all replies, for example after `QUIT`. With `maxmemory-clients`, the
-        // server may also close the connections of clients that take much memory, after it has sent all replies.
-        let sends_first = || {
-            field("flags=").is_none_or(|flags| flags.contains('c'))
-                || self.setting(c"maxmemory-clients").is_some_and(|limit| limit != "0")
-        };
-        field("cmd=").is_some_and(|cmd| commands.contains(&cmd)) && !(is_empty && sends_first())
+        let reply = Reply::new(reply).filter(|reply| !reply.is_error())?;
+        Some(String::from_utf8_lossy(reply.text()).into_owned())
     }
 
     /// Whether the running command has a user. The result is right in a script, too. To find out, this function calls a command without its

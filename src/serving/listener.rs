@@ -20,6 +20,18 @@ pub(crate) struct ServerEvents;
 /// The value of `lock.max-holders` after the last change of any setting.
 static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 
+/// Whether the server has not sent, and will not send, the grant to a client, whose connection it now closes in the same turn of the event
+/// loop in which the module made this reply. `line` is the client's line of `CLIENT LIST`. If the line does not say, or the client has run
+/// another command since, the reply counts as sent. `sheds` says whether the server closes the connections of clients that take much memory
+/// (`maxmemory-clients`), which it may do after it has sent all replies.
+fn is_grant_lost(line: &str, sheds: impl FnOnce() -> bool) -> bool {
+    let field = |name: &str| line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name));
+    let is_empty = field("obl=") == Some("0") && field("oll=") == Some("0");
+    // "c": the server closes the connection because it has sent all replies, for example after `QUIT`.
+    let sends_first = || field("flags=").is_none_or(|flags| flags.contains('c')) || sheds();
+    matches!(field("cmd="), Some("lock.acquire" | "lock.macquire")) && !(is_empty && sends_first())
+}
+
 impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
@@ -117,7 +129,8 @@ impl KeyspaceEvents for ServerEvents {
     }
 
     fn disconnected(ctx: &Ctx<'_>, client: u64) {
-        let is_lost = || ctx.is_reply_lost(client, ["lock.acquire", "lock.macquire"]);
+        let sheds = || ctx.setting(c"maxmemory-clients").is_some_and(|limit| limit != "0");
+        let is_lost = || ctx.line_of(client).is_some_and(|line| is_grant_lost(&line, sheds));
         if waiting::closed(&mut Server::new(ctx), client, is_lost) {
             tick::arm();
         }
@@ -131,5 +144,26 @@ impl KeyspaceEvents for ServerEvents {
     fn swapped(first: i32, second: i32) {
         TABLE.with(|table| table.swapped(first, second));
         tick::arm();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_lost_unless_the_server_may_have_sent_it() {
+        let is_lost = |cmd, flags, obl, oll, sheds| {
+            is_grant_lost(
+                &format!("id=7 flags={flags} obl={obl} oll={oll} omem=0 cmd={cmd} user=a\n"),
+                || sheds,
+            )
+        };
+        for cmd in ["lock.acquire", "lock.macquire"] {
+            assert!(is_lost(cmd, "A", 5, 0, true) && is_lost(cmd, "c", 0, 1, true));
+            assert!(is_lost(cmd, "N", 0, 0, false));
+            assert!(!is_lost(cmd, "xc", 0, 0, false) && !is_lost(cmd, "N", 0, 0, true));
+        }
+        assert!(!is_lost("lock.release", "A", 5, 0, false) && !is_grant_lost("", || false));
     }
 }
