@@ -40,6 +40,22 @@ fn in_a_transaction_a_script_and_a_function_it_answers_at_once() {
     assert_eq!(blocked_clients(&mut client), 0);
 }
 
+/// Valkey 9 blocks no client that is subscribed to a channel.
+#[test]
+fn a_subscriber_waits_where_the_server_lets_it() {
+    let (server, mut client) = Server::held();
+    let waits = !client.info("server", "valkey_version").starts_with("9.");
+    let mut bob = server.client_resp3();
+    bob.begin("SUBSCRIBE ch");
+    bob.begin("LOCK.ACQUIRE k OWNER bob BLOCK 0");
+    if waits {
+        wait_for("bob to wait", || client.info("lock", "lock_waiters") == "1");
+        client.ask::<()>("LOCK.RELEASE k alice");
+    }
+    assert_eq!(grant(bob.finish().unwrap()).is_some(), waits);
+    assert_eq!(client.info("lock", "lock_waiters"), "0");
+}
+
 #[test]
 fn info_full_shows_who_waits_since_when_and_how_long() {
     let (server, mut client) = Server::held();
