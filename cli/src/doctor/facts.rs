@@ -22,6 +22,8 @@ pub(crate) struct Facts {
     pub(crate) users: Option<Vec<User>>,
     /// The replicas whose clocks could be read: the address, and by how many ms the clock is ahead of this server's.
     pub(crate) clocks: Vec<(String, i64)>,
+    /// The settings of the same replicas.
+    pub(crate) replicas: Vec<(String, BTreeMap<String, String>)>,
     pub(crate) unchecked: Vec<Unchecked>,
 }
 
@@ -64,7 +66,7 @@ impl Facts {
                 });
             }
         }
-        facts.clocks(node);
+        facts.replicas(node);
         Ok(facts)
     }
 
@@ -86,8 +88,8 @@ impl Facts {
         }
     }
 
-    /// Reads the clocks of the replicas, with the same user and password as for this server.
-    fn clocks(&mut self, node: &mut Node) {
+    /// Reads the clocks and settings of the replicas, with the same user and password as for this server.
+    fn replicas(&mut self, node: &mut Node) {
         let replicas: Vec<(String, u16)> = self
             .info
             .iter()
@@ -99,12 +101,15 @@ impl Facts {
             .collect();
         for (host, port) in replicas {
             let address = format!("{host}:{port}");
-            match ahead(node, &host, port) {
-                Ok(ms) => self.clocks.push((address, ms)),
+            match replica(node, &host, port) {
+                Ok((ms, settings)) => {
+                    self.clocks.push((address.clone(), ms));
+                    self.replicas.push((address, settings));
+                }
                 Err(error) => self.unchecked.push(Unchecked {
-                    what: format!("the clock of the replica {address}"),
+                    what: format!("the clock and the settings of the replica {address}"),
                     why: said(&error),
-                    mend: "+time at the primary and its replicas, with one password, from a machine that reaches them all",
+                    mend: "+time and +config|get at the primary and its replicas, with one password, from a machine that reaches them all",
                 }),
             }
         }
@@ -161,12 +166,14 @@ fn said(error: &RedisError) -> String {
     [error.code(), error.detail()].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// By how many ms the clock of that server is ahead.
-fn ahead(node: &mut Node, host: &str, port: u16) -> RedisResult<i64> {
+/// By how many ms the clock of that server is ahead, and its settings.
+fn replica(node: &mut Node, host: &str, port: u16) -> RedisResult<(i64, BTreeMap<String, String>)> {
     let offset = |node: &mut Node| -> RedisResult<i64> {
         let (seconds, micros): (i64, i64) = ask(node, &cmd("TIME"))?;
         let here = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         Ok(seconds * 1_000 + micros / 1_000 - i64::try_from(here).unwrap_or_default())
     };
-    Ok(offset(&mut node.other(host, port)?)? - offset(node)?)
+    let mut other = node.other(host, port)?;
+    let ahead = offset(&mut other)? - offset(node)?;
+    Ok((ahead, ask(&mut other, cmd("CONFIG").arg("GET").arg("*"))?))
 }

@@ -159,17 +159,18 @@ fn persistence(facts: &Facts, all: &mut Vec<Finding>) {
                 );
             }
         }
-        (Some("yes"), Some("everysec" | "no"))
-            if facts.number("lock.failover-grace").unwrap_or_default() == 0 =>
+        (Some("yes"), fsync)
+            if facts.number("lock.failover-grace").unwrap_or_default() == 0
+                && (fsync != Some("always") || facts.setting("no-appendfsync-on-rewrite") == Some("yes")) =>
         {
             found(
                 all,
                 "aof-not-always",
                 Warning,
-                "the append-only file is written once a second or less often (appendfsync)",
+                "the append-only file is not always on disk before the answer (appendfsync, no-appendfsync-on-rewrite)",
                 [
                     "a machine that crashes loses the grants of the last second: two may hold a lock then",
-                    "CONFIG SET appendfsync always, or lock.failover-grace as long as the longest lease",
+                    "CONFIG SET appendfsync always no-appendfsync-on-rewrite no, or lock.failover-grace as long as the longest lease",
                     "docs/operations/failover.md#persistence",
                 ],
             );
@@ -224,7 +225,7 @@ fn replicas(facts: &Facts, all: &mut Vec<Finding>) {
     let cluster = facts.is("cluster_enabled", "1");
     if facts.count("connected_slaves") > 0 {
         let grace = facts.number("lock.failover-grace").unwrap_or_default();
-        let asks = facts.number("min-replicas-to-write").unwrap_or_default();
+        let asks = asks_replicas(facts);
         if facts.settings.is_some() && grace == 0 && asks == 0 {
             found(
                 all,
@@ -268,6 +269,26 @@ fn replicas(facts: &Facts, all: &mut Vec<Finding>) {
             ],
         );
     }
+    for (replica, settings) in &facts.replicas {
+        let unlike = OF_PRIMARIES.into_iter().filter_map(|name| {
+            let (own, other) = (facts.setting(name)?, settings.get(name)?);
+            (own != other).then(|| format!("{name} is {other}, not {own}"))
+        });
+        let unlike: Vec<String> = unlike.collect();
+        if !unlike.is_empty() {
+            found(
+                all,
+                "replica-settings",
+                Warning,
+                format!("the replica {replica} has other settings than its primary: {}", unlike.join("; ")),
+                [
+                    "they count once the replica is promoted",
+                    "set them on all servers, and in their files",
+                    "docs/operations/failover.md#failover",
+                ],
+            );
+        }
+    }
     for (replica, ahead) in &facts.clocks {
         if ahead.unsigned_abs() > CLOCKS_MS {
             found(
@@ -284,6 +305,24 @@ fn replicas(facts: &Facts, all: &mut Vec<Finding>) {
         }
     }
 }
+
+/// How many replicas writes need. A lag of 0 turns that off.
+fn asks_replicas(facts: &Facts) -> u64 {
+    let asks = facts.number("min-replicas-to-write").unwrap_or_default();
+    if facts.number("min-replicas-max-lag") == Some(0) { 0 } else { asks }
+}
+
+/// What counts once a replica is promoted.
+const OF_PRIMARIES: [&str; 6] = [
+    "lock.default-lease",
+    "lock.failover-grace",
+    "lock.max-lease",
+    "maxmemory-policy",
+    "min-replicas-max-lag",
+    "min-replicas-to-write",
+];
+/// How long, in ms, servers and sentinels take to react.
+const REACTION_MS: u64 = 5_000;
 
 fn settings(facts: &Facts, all: &mut Vec<Finding>) {
     let of = |name: &str| facts.number(name).unwrap_or_default();
@@ -338,6 +377,26 @@ fn settings(facts: &Facts, all: &mut Vec<Finding>) {
             [
                 "a client may ask for a lease that outlasts the grace",
                 "set lock.max-lease to lock.failover-grace",
+                "docs/operations/failover.md#failover",
+            ],
+        );
+    }
+    // While a primary that has been replaced may still grant, the grace of the new one has to go on.
+    let lag = of("min-replicas-max-lag") * 1_000;
+    let timeout = if facts.is("cluster_enabled", "1") { of("cluster-node-timeout") } else { 0 };
+    let least = longest.saturating_add(lag.max(timeout)).saturating_add(REACTION_MS);
+    let has_both = facts.count("connected_slaves") > 0 && asks_replicas(facts) > 0;
+    if most > 0 && has_both && (longest..least).contains(&grace) {
+        found(
+            all,
+            "grace",
+            Warning,
+            format!(
+                "lock.failover-grace is {grace} ms, less than leases, min-replicas-max-lag and 5 s together: {least} ms"
+            ),
+            [
+                "a primary that is cut off may grant a lease that outlasts the grace of the new one: two may hold a lock then",
+                "set lock.failover-grace to this sum, or lower lock.max-lease or min-replicas-max-lag",
                 "docs/operations/failover.md#failover",
             ],
         );

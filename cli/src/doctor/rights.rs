@@ -13,7 +13,8 @@ use crate::lock::json;
 /// What an application does, which an operator need not do.
 const ACQUIRES: &[&str] = &["LOCK.ACQUIRE KEY"];
 /// What ends grants and waits of others.
-const BREAKS: &[&str] = &["LOCK.BREAK KEY", "CLIENT KILL ID 1", "CLIENT UNBLOCK 1", "CLIENT PAUSE 1"];
+const BREAK: &str = "LOCK.BREAK KEY";
+const BREAKS: &[&str] = &[BREAK, "CLIENT KILL ID 1", "CLIENT UNBLOCK 1", "CLIENT PAUSE 1"];
 /// What ends or changes a lock as it does any other key.
 const WRITES: &[&str] = &[
     "DEL KEY",
@@ -76,10 +77,11 @@ pub(crate) struct User {
 /// The users of ACL LIST who may log in, and what they may do.
 pub(crate) fn ask(node: &mut Node, lines: &[String]) -> RedisResult<Vec<User>> {
     let commands = || [ACQUIRES, BREAKS, WRITES, ADMINISTERS].into_iter().flatten().copied();
-    let mut users: Vec<User> = lines.iter().filter_map(|line| on(line)).take(MOST).collect();
+    let with_keys = |line: &String| Some((on(line)?, has_keys(line)));
+    let mut users: Vec<(User, bool)> = lines.iter().filter_map(with_keys).take(MOST).collect();
     for some in users.chunks_mut(AT_ONCE) {
         let mut asks = pipe();
-        for user in &*some {
+        for (user, _) in &*some {
             for command in commands() {
                 let words = command.split(' ').map(|word| if word == "KEY" { ANY } else { word });
                 asks.add_command(
@@ -89,12 +91,13 @@ pub(crate) fn ask(node: &mut Node, lines: &[String]) -> RedisResult<Vec<User>> {
         }
         let mut replies: std::vec::IntoIter<RedisResult<Value>> =
             asks.ignore_errors().query::<Vec<_>>(&mut node.connection)?.into_iter();
-        for user in some {
+        for (user, has_keys) in some {
             for (command, reply) in commands().zip(&mut replies) {
                 match reply.map(json) {
                     Ok(Json::String(said)) => {
-                        // Nobody knows which keys an application has. If only the key is refused, it may acquire others.
-                        if said == "OK" || ACQUIRES.contains(&command) && !said.contains(" run ") {
+                        // Nobody knows which keys an application has. If only the key is refused, it may acquire or break others.
+                        let of_own = *has_keys && (ACQUIRES.contains(&command) || command == BREAK);
+                        if said == "OK" || of_own && !said.contains(" run ") {
                             user.may.push(command);
                         }
                     }
@@ -106,7 +109,12 @@ pub(crate) fn ask(node: &mut Node, lines: &[String]) -> RedisResult<Vec<User>> {
             }
         }
     }
-    Ok(users)
+    Ok(users.into_iter().map(|(user, _)| user).collect())
+}
+
+/// Whether the rules let the user write some keys.
+fn has_keys(line: &str) -> bool {
+    line.split([' ', '(']).any(|rule| rule.starts_with('~') || rule.starts_with("%W~"))
 }
 
 /// How many users could log in, but were not asked about.

@@ -73,12 +73,13 @@ fn what_may_not_be_asked_is_not_fine() {
     for setting in [
         "lock.default-lease 30000",
         "lock.max-lease 30000",
-        "lock.failover-grace 30000",
+        "lock.failover-grace 45000",
         "min-replicas-to-write 1",
     ] {
         server.client().ask::<()>(&format!("CONFIG SET {setting}"));
     }
     wait_for("its replica to count", || good() == "1");
+    finds(&server, 1, "replica-settings", "warning");
     replica.client().ask::<()>("ACL SETUSER default -time");
     finds(&server, 3, "not-checked", "not-checked");
 }
@@ -106,6 +107,8 @@ fn rights_are_asked_of_the_server() {
         (">x ~* +@all -lock.break -@dangerous", &["writes"]),
         (">x ~app:* +lock.acquire +@connection", &["break"]),
         (">x ~app:* +lock.acquire +@connection -@dangerous", &[]),
+        (">x ~app:* +lock.acquire +lock.break", &["break"]),
+        (">x +lock.acquire +client|kill", &[]),    // it has no keys
         (">x ~app:* +@read +@write", &["writes"]), // FLUSHALL
         (">x ~app:* +@read +@write -@dangerous", &[]),
     ] {

@@ -48,6 +48,7 @@ fn each_danger_is_found() {
     assert_eq!(of(&[("maxmemory-policy", "volatile-ttl")]), [("eviction", Warning)]);
     assert_eq!(of(&[("appendonly", "no")]), [("no-aof", Warning)]);
     assert_eq!(of(&[("appendfsync", "everysec")]), [("aof-not-always", Warning)]);
+    assert_eq!(of(&[("no-appendfsync-on-rewrite", "yes")]), [("aof-not-always", Warning)]);
     assert_eq!(of(&[("lock.claim", "1000")]), [("claim", Warning)]);
     assert_eq!(of(&[("lock.max-lease", "10000")]), [("leases", Warning)]);
     assert_eq!(of(&[("lock.failover-grace", "10000"), ("lock.max-lease", "30000")]), [("grace", Danger)]);
@@ -70,11 +71,20 @@ fn replicas_want_a_grace_and_a_number_that_confirms() {
     assert_eq!(of(&[("min-replicas-to-write", "1")]), [("failover", Warning)]);
     let both =
         [("min-replicas-to-write", "1"), ("lock.failover-grace", "30000"), ("lock.max-lease", "30000")];
-    assert_eq!(of(&both), []);
+    assert_eq!(of(&both), [("grace", Warning)]);
+    let [asks, grace, most] = [both[0], ("lock.failover-grace", "45000"), both[2]];
+    assert_eq!(of(&[asks, grace, most, ("min-replicas-max-lag", "10")]), []);
+    assert_eq!(of(&[asks, grace, most, ("min-replicas-max-lag", "11")]), [("grace", Warning)]);
+    assert_eq!(of(&[asks, grace, most, ("min-replicas-max-lag", "0")]), [("failover", Warning)]);
+    let mut facts = server(&[asks, grace, most], &[("role", "master"), ("connected_slaves", "1")]);
+    let settings = [("maxmemory-policy", "noeviction"), ("lock.failover-grace", "0")];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    facts.replicas = vec![("10.0.0.2:6379".to_owned(), settings.into())];
+    assert_eq!(ids(&facts), [("replica-settings", Warning)]);
     assert_eq!(ids(&server(&[], &[("role", "slave")])), [("replica", Danger)]);
     let good = |good| {
         let asks =
-            [("min-replicas-to-write", "2"), ("lock.failover-grace", "30000"), ("lock.max-lease", "30000")];
+            [("min-replicas-to-write", "2"), ("lock.failover-grace", "45000"), ("lock.max-lease", "30000")];
         ids(&server(
             &asks,
             &[("role", "master"), ("connected_slaves", good), ("min_slaves_good_slaves", good)],
