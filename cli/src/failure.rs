@@ -65,6 +65,10 @@ impl Failure {
             (_, Some("WRONGTYPE")) => {
                 (WRONG_TYPE, "the key holds something that is no lock: look at it with TYPE".to_owned())
             }
+            (_, Some("READONLY")) => (
+                UNREACHABLE,
+                "the server is a replica: name its primary, or its sentinels with --sentinel".to_owned(),
+            ),
             (_, Some("MOVED" | "ASK")) => {
                 (UNREACHABLE, "the server is one node of a cluster: say --cluster".to_owned())
             }

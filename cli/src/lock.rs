@@ -115,10 +115,13 @@ pub(crate) fn ask(
     link.ask::<Reply>(command).map(json).map_err(|error| Failure::of(&error, tried, &target.address()))
 }
 
-/// Fails if the user lacks the right to one of these commands or, on one server, to subscribe. What else comes of them does not matter.
+/// Fails if the user lacks the right to one of these commands or, on one server, to subscribe, or if the server is a replica, which the
+/// package would wait for. What else comes of them does not matter.
 pub(crate) fn needs(mut link: Link, target: &Target, commands: &[redis::Cmd]) -> Result<(), Failure> {
     let failed = |error: redis::RedisError| match error.code() {
-        Some("NOPERM") => Err(Failure::of(&error, "looking at the user's rights", &target.address())),
+        Some("NOPERM" | "READONLY") => {
+            Err(Failure::of(&error, "looking at the user's rights", &target.address()))
+        }
         _ => Ok(()),
     };
     for command in commands {

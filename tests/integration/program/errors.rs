@@ -67,6 +67,16 @@ fn a_key_that_is_no_lock() {
 }
 
 #[test]
+fn a_replica() {
+    let server = Server::start();
+    server.client().ask::<()>("LOCK.ACQUIRE k PX 600000");
+    let replica = server.replica();
+    for words in [&["run", "k", "--", "true"] as &[_], &["break", "k", "--yes"]] {
+        fails(&redislock(&replica, words), 69, &["is a replica", "--sentinel"]);
+    }
+}
+
+#[test]
 fn options_that_are_wrong() {
     let server = Server::start();
     for words in [
