@@ -68,12 +68,8 @@ impl Environment for Server<'_> {
         client_exists(client)
     }
 
-    fn pay(&mut self, work: u32) -> bool {
-        BUDGET.with(|budget| budget.pay(work))
-    }
-
-    fn spend(&mut self, work: u32) {
-        BUDGET.with(|budget| budget.spend(work));
+    fn budget<R>(&mut self, body: impl FnOnce(&mut Budget) -> R) -> R {
+        BUDGET.with(body)
     }
 }
 
@@ -96,10 +92,6 @@ impl Host for Server<'_> {
         now - *self.began.get_or_insert(now)
     }
 
-    fn is_turn_over(&mut self) -> bool {
-        BUDGET.with(|budget| budget.is_turn_over())
-    }
-
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled {
         let Some(first) = ids.first().filter(|id| self.ctx.select_db(id.db)) else {
             return Settled::Refused;
@@ -118,7 +110,6 @@ impl Host for Server<'_> {
 
     fn settle_arriving(&mut self, id: &LockId) {
         if self.ctx.select_db(id.db) {
-            BUDGET.with(Budget::begin_step);
             let now = now();
             let settle = |lock: &mut OpenLock<'_>| {
                 waiting::settle(lock, now);

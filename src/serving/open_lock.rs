@@ -11,7 +11,7 @@ use crate::keyspace::{self, LockKey, Signal};
 use crate::lock::{Deadline, Fence, Grant, GrantChange, Limits, Millis, Now, Value};
 use crate::server::{self, Arg, BlockedClient, Ctx, Step, client_exists};
 use crate::stats;
-use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, LockRef, WaitTable};
+use crate::waiting::{Budget, CHANGE, Environment, GraceLeft, LockAccess, LockEvent, LockRef, WaitTable};
 
 pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx<'a>,
@@ -136,6 +136,10 @@ impl Environment for OpenLock<'_> {
         client_exists(client)
     }
 
+    fn budget<R>(&mut self, body: impl FnOnce(&mut Budget) -> R) -> R {
+        BUDGET.with(body)
+    }
+
     fn pay(&mut self, work: u32) -> bool {
         if work < CHANGE {
             return BUDGET.with(|budget| budget.pay(work));
@@ -143,10 +147,6 @@ impl Environment for OpenLock<'_> {
         // A change costs more if the key's name is long, because the server reads the name again.
         let weight = LockRef { db: self.db(), key: self.key() }.weight();
         BUDGET.with(|budget| budget.pay(work.saturating_mul(weight as u32)))
-    }
-
-    fn spend(&mut self, work: u32) {
-        BUDGET.with(|budget| budget.spend(work));
     }
 }
 

@@ -109,7 +109,6 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
         return Err(Error::NotAClientCommand);
     }
     let now = now();
-    BUDGET.with(Budget::begin_step);
     let settled = match (waiter, keys) {
         (None, [key]) => {
             let settle = |lock: &mut OpenLock<'_>| {

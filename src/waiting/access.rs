@@ -4,6 +4,7 @@
 //! The models in `tests` run the rules on `tests::server`, and so never test the code in `serving`. That is why the traits have few
 //! methods, and no method decides anything.
 
+use super::budget::Budget;
 use super::detect::{Cycle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
 use crate::lock::{
@@ -25,13 +26,18 @@ pub(crate) trait Environment {
     /// Whether a connection with this id is open.
     fn is_open(&self, client: u64) -> bool;
 
-    /// Takes `work` units from the budget of this step, which is the work of one command or timer on open locks (see `budget`). Returns
-    /// whether any of this budget was left before the payment.
-    fn pay(&mut self, work: u32) -> bool;
+    /// Runs `body` on the budget of this turn of the event loop, and of this step: the work of one command or timer on open locks.
+    fn budget<R>(&mut self, body: impl FnOnce(&mut Budget) -> R) -> R;
 
-    /// Counts `work` units of work that can't be put off. They count for the budget of the turn of the event loop, but not for the budget
-    /// of the step (see `budget`).
-    fn spend(&mut self, work: u32);
+    /// Takes `work` units from the budget of this step. Returns whether any of this budget was left before the payment.
+    fn pay(&mut self, work: u32) -> bool {
+        self.budget(|budget| budget.pay(work))
+    }
+
+    /// Counts `work` units of work that can't be put off. They count for the budget of the turn, but not for that of the step.
+    fn spend(&mut self, work: u32) {
+        self.budget(|budget| budget.spend(work));
+    }
 }
 
 /// One lock whose key a command or a timer has opened for one step. During a step, nothing else changes locks (see `waiting`).
@@ -172,9 +178,6 @@ pub(crate) trait Host: Environment {
 
     /// Returns how long this turn of the event loop has lasted, in µs.
     fn used(&mut self) -> Micros;
-
-    /// Whether this turn has used up its budget (see `budget`).
-    fn is_turn_over(&mut self) -> bool;
 
     /// Settles locks (brings their grants and queues up to date, see `settle`) by one internal command, which the server checks like any
     /// other write. `ids` are all locks of `waiter`, or one lock if there is no `waiter`.

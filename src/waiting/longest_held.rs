@@ -38,6 +38,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    use super::super::budget::Budget;
     use super::super::table::{Arrival, LockRef, RequestId, WaitKind, WaitTable};
     use super::*;
     use crate::lock::{AcquireRequest, Limits, Owner};
@@ -65,11 +66,9 @@ mod tests {
             true
         }
 
-        fn pay(&mut self, _: u32) -> bool {
-            true
+        fn budget<R>(&mut self, body: impl FnOnce(&mut Budget) -> R) -> R {
+            body(&mut Budget::new())
         }
-
-        fn spend(&mut self, _: u32) {}
     }
 
     impl World {

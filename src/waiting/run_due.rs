@@ -5,7 +5,7 @@
 //! The next turns do the rest, in order. A command in between sees the true state of its locks, because it settles these locks first.
 
 use super::access::{Deferral, Host, Settled};
-use super::budget::{CHANGE, LOOKUP};
+use super::budget::{Budget, CHANGE, LOOKUP};
 use super::departures::tell_place;
 use super::table::{AT_A_TIME, Lane, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
@@ -38,7 +38,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     loop {
         let work = host.table(|table| table.clear_up());
         host.spend(LOOKUP.saturating_mul(work as u32));
-        if work == 0 || host.used() >= TURN / 2 || host.is_turn_over() {
+        if work == 0 || host.used() >= TURN / 2 || host.budget(|budget| budget.is_turn_over()) {
             break;
         }
     }
@@ -82,7 +82,7 @@ pub(crate) fn send_due<H: Host>(host: &mut H) {
 
 /// Whether this turn has used up its time or its budget.
 fn is_over<H: Host>(host: &mut H) -> bool {
-    host.is_turn_over() || host.used() >= TURN
+    host.budget(|budget| budget.is_turn_over()) || host.used() >= TURN
 }
 
 /// Sends the next answer or message. Returns whether there was one. If nobody receives the message about a grant, the lock goes to the next
@@ -136,6 +136,7 @@ fn try_next<H: Host>(host: &mut H, deferral: Deferral, now: Millis) -> bool {
 }
 
 fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Millis) {
+    host.budget(Budget::begin_step);
     if host.settle(Some(request), ids) != Settled::Done {
         // One lock may be the reason why the server did not run the command for all of them. So timers settle each lock separately, later.
         let then = now.saturating_add(WHILE_REFUSED);
@@ -177,6 +178,7 @@ fn look<H: Host>(host: &mut H, deferral: Deferral, lane: Lane, id: &LockId, now:
 /// Settles a lock (brings its grants and its queue up to date) by a command. Returns in how many ms the module has to try again; `None` if
 /// the lock was settled, or needs nothing more.
 fn settle_by_command<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
+    host.budget(Budget::begin_step);
     match host.settle(None, std::slice::from_ref(id)) {
         Settled::Done => None,
         Settled::Refused => Some(WHILE_REFUSED),

@@ -80,3 +80,21 @@ fn nobody_joins_a_lock_of_which_not_all_that_is_over_has_ended() {
     assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
     assert_eq!(server.all_held().len(), 2);
 }
+
+/// All steps of a turn pay into one budget. Here, two steps use it up.
+#[test]
+fn a_turn_ends_when_its_steps_have_used_up_its_budget() {
+    let mut server = Server::new(4);
+    for (lock, conn) in (0..3).zip(1..) {
+        for number in 0..1_200 {
+            let brief = read(&format!("{number}"), 1);
+            server.acquire_on(Rules::PLAIN, NOW, 0, lock, &brief, &WaitOptions::default());
+        }
+        let reply =
+            server.acquire_on(Rules::PLAIN, NOW, conn, lock, &read("long", 9), &WaitOptions::default());
+        assert!(matches!(reply, Reply::Granted { .. }));
+        server.acquire_on(Rules::PLAIN, NOW, conn, lock, &ask("a", 9, false), &BLOCKED);
+    }
+    server.run_due(Rules::PLAIN, NOW + 2, Writes::Taken);
+    assert_eq!([0, 1, 2].map(|lock| server.all_held_of(lock).len()), [1, 1, 1_201]);
+}

@@ -129,12 +129,8 @@ impl Environment for Turn<'_> {
         self.server.conns.iter().any(|conn| conn.id == client)
     }
 
-    fn pay(&mut self, work: u32) -> bool {
-        self.budget.pay(work)
-    }
-
-    fn spend(&mut self, work: u32) {
-        self.budget.spend(work);
+    fn budget<R>(&mut self, body: impl FnOnce(&mut Budget) -> R) -> R {
+        body(&mut self.budget)
     }
 }
 
@@ -245,10 +241,6 @@ impl Host for Turn<'_> {
         self.used
     }
 
-    fn is_turn_over(&mut self) -> bool {
-        self.budget.is_turn_over()
-    }
-
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled {
         match (self.writes, waiter, ids) {
             (Writes::Taken, None, [id]) => self.settle_arriving(id),
@@ -266,7 +258,6 @@ impl Host for Turn<'_> {
     }
 
     fn settle_arriving(&mut self, place: &LockId) {
-        self.budget.begin_step();
         self.busy = [false; KEYS.len()];
         self.lock = number(place);
         self.expire();
