@@ -29,7 +29,9 @@ impl World {
             // The owner may already know of its grant, and of waiters, from the reply on another connection.
             *hears = Some(Hears { fence, claimed: true, wanted: self.confirms });
         }
-        let same = hears.iter_mut().filter(|hears| hears.fence == fence && kind.once());
+        // With a lease of 0, the reply says that the grant has ended.
+        let lasts = deadline >= Deadline::At(self.now);
+        let same = hears.iter_mut().filter(|hears| hears.fence == fence && kind.once() && lasts);
         same.for_each(|hears| hears.claimed = true);
         let gave_it_back = Some(fence) <= self.given_back[usize::from(who)];
         if Some(fence) <= self.broken || gave_it_back && self.clients(size) != Clients::ReuseNames {
