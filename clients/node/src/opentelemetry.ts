@@ -3,7 +3,7 @@ import { SpanKind, SpanStatusCode, metrics, trace, type Attributes, type MeterPr
 import type { Observed, Observer, Outcome } from "./observer.js";
 
 export interface OpenTelemetrySettings {
-  /** Makes the attribute `redislock.name` of a key. Without it there is none: names of locks may be without number. */
+  /** Makes the attribute `redislock.name` of a lock's first key. Without it there is none: locks' names may be without number. */
   name?: ((key: string) => string) | undefined;
   /** By default the global ones. */
   meterProvider?: MeterProvider | undefined;
@@ -25,7 +25,7 @@ export function openTelemetry({ name, meterProvider, tracerProvider }: OpenTelem
   const spans = new WeakMap<Observed, Span>();
 
   const of = (lock: Observed, more?: Attributes) => ({
-    "redislock.mode": lock.mode, ...(name && { "redislock.name": [...new Set(lock.keys.map(name))].join() }), ...more,
+    "redislock.mode": lock.mode, ...(name && { "redislock.name": name(lock.keys[0]!) }), ...more,
   });
   const waited = (lock: Observed, time: number, outcome: Outcome | "acquired", error?: unknown) => {
     waits.record(time / 1000, of(lock, { "redislock.outcome": outcome }));

@@ -149,7 +149,7 @@ const measured = () => {
 testWithObserver("OpenTelemetry: a wait, a refusal, a loss", measured, async (locks, { observer, metric, spans, tracerProvider }, other) => {
   const { acquired } = observer, callers = [];
   observer.acquired = (...what) => (callers.push(trace.getSpan(context.active())), acquired(...what));
-  const first = await locks.acquire("door:1"), door = { mode: "exclusive", name: "door" };
+  const first = await locks.acquire(["door:1", "step:1"]), door = { mode: "exclusive", name: "door" };
   const parent = tracerProvider.getTracer("test").startSpan("request");
   const next = context.with(trace.setSpan(context.active(), parent), () => locks.acquire("door:1", { lease: 30_000 }));
   await waitFor(async () => (await metric("redislock.waiting", door)) === 1, "it is counted");

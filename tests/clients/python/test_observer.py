@@ -260,7 +260,7 @@ def test_opentelemetry_counts_waits_and_grants_and_times_them(make, other):
 
     units = set()
     tracer = tracing.get_tracer("the user's")
-    held = user.acquire("door:1")
+    held = user.acquire("door:1", "step:1")  # its first key names it
     ended, _ = user.begin("door:1", around=lambda: tracer.start_as_current_span("the user's"))
     user.wait_for(lambda: points("waiting") == {(): 1}, "it waits")
     assert points("held") == {(): 1} and spans.get_finished_spans() == ()

@@ -15,7 +15,7 @@ EXPECTED = ("timeout", "busy", "cancelled")
 
 
 class OpenTelemetry(Observer):
-    """`name` makes the attribute `redislock.name` of a key. Without it there is none: names of locks may be without number."""
+    """`name` makes the attribute `redislock.name` of a lock's first key. Without it there is none: locks' names may be without number."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class OpenTelemetry(Observer):
     def _of(self, lock: Handle, **more: str) -> dict[str, str]:
         attributes = {"redislock.mode": lock.mode} | {f"redislock.{name}": value for name, value in more.items()}
         if self._name is not None:
-            attributes["redislock.name"] = ",".join(dict.fromkeys(map(self._name, lock.keys)))
+            attributes["redislock.name"] = self._name(lock.keys[0])
         return attributes
 
     def waiting(self, lock: Handle) -> None:
