@@ -39,6 +39,7 @@ export interface IoredisClient extends Emitter {
   readonly status: string;
   readonly isCluster: boolean;
   readonly options?: any;
+  readonly condition?: any; // has what `select` said
   call(command: string, ...args: string[]): Promise<unknown>;
   duplicate(...overrides: any[]): any;
 }
@@ -98,13 +99,15 @@ function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pic
   let sending: { line: Line; heard(): void; patience: number } | undefined;
 
   async function keep(told: Told, sends: boolean, begin: (line: Line) => Promise<unknown>, signal: AbortSignal) {
-    let unanswered = 0;
+    let unanswered = 0, begun = false, stop = ignore;
+    const stopped = new Promise<never>((_, reject) => (stop = () => reject(new Error("the connection was given up"))));
     const heard = () => void (unanswered = 0), line = make(told, sends), kept = { line, heard, patience: 0 };
     if (sends) sending = kept;
     const end = () => {
       clearInterval(beat);
       signal.removeEventListener("abort", close);
       line.end();
+      stop();
     };
     const close = () => {
       if (sending === kept) sending = undefined;
@@ -123,13 +126,17 @@ function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pic
     };
     // Turns are counted, and not the time: there are none while the process stands still.
     const beat = line.ping && setInterval(() => {
-      if (unanswered >= UNANSWERED + kept.patience / PING) return end(), void replace();
+      if (unanswered >= UNANSWERED + kept.patience / PING) {
+        end();
+        return begun ? void replace() : undefined; // before it has begun, whoever waits for that tries again
+      }
       unanswered += 1;
       line.ping!().then(heard, (error) => code(error) && heard());
     }, PING);
     signal.addEventListener("abort", close);
     try {
-      await begin(line);
+      await Promise.race([begin(line), stopped]);
+      begun = true;
     } catch (error) {
       end();
       throw error;
@@ -162,7 +169,10 @@ function ioredis(client: IoredisClient): Connection {
   const { isCluster } = client;
   const make = ({ lost, again }: Told, sends: boolean): Line => {
     const own = { lazyConnect: false, enableOfflineQueue: true, keyPrefix: "" };
-    const single = { ...own, retryStrategy: retry, socketTimeout: undefined, disconnectTimeout: 100, ...(!sends && { maxRetriesPerRequest: null }) };
+    const single = {
+      ...own, db: client.condition?.select ?? client.options?.db, retryStrategy: retry, socketTimeout: undefined, disconnectTimeout: 100,
+      ...(!sends && { maxRetriesPerRequest: null }),
+    };
     const line = isCluster ? client.duplicate([], own) : client.duplicate(single);
     let wasReady = false, channel: string | undefined;
     const changed = () => wasReady && again();

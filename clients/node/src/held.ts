@@ -38,6 +38,7 @@ export class Held {
   private released: Promise<void> | undefined;
   private expire: (() => void) | undefined;
   private since = 0; // for the observer
+  private told = false; // of the end
 
   /** @internal `left` is that of a reply which has just come, or how long a grant lasts that is still to be claimed. */
   constructor(
@@ -113,10 +114,14 @@ export class Held {
     return this.release();
   }
 
-  private async part() {
+  private async part(reason?: Error) {
     this.check();
     this.parting = true;
-    if (this.desk.leaveTo(this, this.fences)) return this.leaves();
+    if (reason) this.tell(reason.message, reason);
+    if (this.desk.leaveTo(this, this.fences)) {
+      this.leaves();
+      return this.check();
+    }
     const { upsets } = this.desk;
     try {
       const reply = await new Promise<unknown>((resolve, reject) => {
@@ -137,7 +142,9 @@ export class Held {
   private leaves() {
     const { observer } = this.desk;
     this.desk.remove(this);
-    if (observer && !this.loss) tell(observer, "released", this.request, now() - this.since);
+    if (!observer || this.told) return;
+    this.told = true;
+    tell(observer, "released", this.request, now() - this.since);
   }
 
   /** @internal */
@@ -185,8 +192,8 @@ export class Held {
 
   /** @internal */
   async end(reason: Error) {
-    const released = this.release();
-    this.tell(reason.message, reason);
+    const released = (this.released ??= this.part(reason));
+    this.tell(reason.message, reason); // if it was being released already
     await released;
   }
 
@@ -280,7 +287,9 @@ export class Held {
     this.loss = new LockLostError(`${this.keys.join(", ")}: ${said}`, why, { cause });
     this.aborter?.abort(this.loss);
     const { observer } = this.desk;
-    if (observer) tell(observer, "lost", this.request, now() - this.since, this.loss);
+    if (!observer || this.told) return;
+    this.told = true;
+    tell(observer, "lost", this.request, now() - this.since, this.loss);
   }
 
   /** The server knows nothing of the grant: it is lost for all that share it. */

@@ -106,6 +106,7 @@ export class Wait implements Entry {
       else {
         if (!this.#waits) this.#tell((observer) => tell(observer, "waiting", request));
         this.#waits = true;
+        if (this.#over) return; // by the observer
         if (this.#told && !this.#begin()) this.#again = true;
       }
     } catch (error) {

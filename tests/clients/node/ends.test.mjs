@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ClosedError, LockLostError, Locks } from "redislock-client";
-import { clients, info, testWithLocks, testWithServer, waitFor } from "./support.mjs";
+import { clients, info, proxy, testWithLocks, testWithServer, waitFor } from "./support.mjs";
 
 for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
   testWithServer(`a client that is closed ends what was made of it (${name})`, async ({ port, connect: plainly }) => {
@@ -103,6 +103,13 @@ testWithServer("a MULTI of the client takes none of our commands in", async ({ c
   await locks.close();
 });
 
+testWithServer("locks are in the database that the client has selected", async ({ connect }) => {
+  const client = connect(), locks = new Locks(client);
+  await client.select(3);
+  await locks.using("door", {}, async () => assert((await info(client, "door")).owner));
+  await locks.close();
+});
+
 testWithServer("a program that closes its client ends by itself", async ({ port }) => {
   const program = `
     import { Redis } from "ioredis";
@@ -113,3 +120,39 @@ testWithServer("a program that closes its client ends by itself", async ({ port 
     await client.quit();`;
   execFileSync(process.execPath, ["--input-type=module", "-e", program], { cwd: import.meta.dirname, timeout: 60_000 });
 });
+
+for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
+  testWithServer(`a server that is away for long is asked over two connections, and not over ever more (${name})`, async ({ port, connect: plainly }) => {
+    const before = await proxy(port), { client, end } = await clients[name](before.port), { duplicate } = client, alive = new Set();
+    let made = 0, again;
+    client.on("error", () => {});
+    client.duplicate = (...options) => {
+      const line = duplicate.apply(client, options), how = line.destroy ? "destroy" : "disconnect", close = line[how];
+      line[how] = (reconnect) => (reconnect || alive.delete(line), close.call(line, reconnect));
+      made += 1;
+      alive.add(line);
+      return line;
+    };
+    const { setInterval } = globalThis, locks = new Locks(client);
+    globalThis.setInterval = (call, time) => setInterval(call, time / 20);
+    try {
+      await locks.using("door", {}, () => {});
+      before.end();
+      await waitFor(() => {
+        assert(alive.size <= 2, `${alive.size} of ${made}`);
+        return made >= 12;
+      }, "both are replaced again and again");
+      again = await proxy(port, before.port);
+      await assert.rejects(locks.using("door", {}, async (held) => {
+        await plainly().call("LOCK.BREAK", "door");
+        await waitFor(() => held.lost, "it hears again");
+      }), LockLostError);
+    } finally {
+      globalThis.setInterval = setInterval;
+      await locks.close();
+      end();
+      before.end();
+      again?.end();
+    }
+  });
+}

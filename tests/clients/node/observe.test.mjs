@@ -119,6 +119,39 @@ testWithObserver("a release without a lock, and a deadlock", ear, async (locks, 
   assert.deepEqual(heard.slice(-2), ["released b exclusive", "released a exclusive"]);
 });
 
+testWithObserver("of two that share a grant, each has one end when the locks are closed", ear, async (locks, { heard }) => {
+  const [a, b] = [await locks.acquire("door", { owner: "A" }), await locks.acquire("door", { owner: "A" })];
+  await locks.close();
+  assert.deepEqual(heard, ["acquired door exclusive", "acquired door exclusive", "lost door exclusive", "lost door exclusive"]);
+  for (const held of [a, b]) await assert.rejects(held.release(), LockLostError);
+});
+
+testWithServer("an observer that ends the wait which it is told of ends it, though the lock's message has come already", async ({ connect }) => {
+  const client = connect(), listener = connect(), other = connect(), heard = ear(), stop = new AbortController();
+  let come;
+  const message = new Promise((resolve) => (come = resolve));
+  const connection = {
+    closed: false, watch: () => () => {},
+    async open(channel, { hear }) {
+      listener.on("message", (_, said) => (hear(said), come()));
+      await listener.subscribe(channel);
+    },
+    async send(key, [command, ...words]) {
+      const reply = await client.call(command, ...words);
+      if (reply === "QUEUED") await other.call("LOCK.RELEASE", "door", "other").then(() => message); // it overtakes the reply
+      return reply;
+    },
+  };
+  const { waiting } = heard.observer;
+  heard.observer.waiting = (lock) => (waiting(lock), stop.abort());
+  const locks = new Locks(connection, { observer: heard.observer });
+  await other.call("LOCK.ACQUIRE", "door", "OWNER", "other");
+  await assert.rejects(locks.acquire("door", { signal: stop.signal }));
+  await locks.close();
+  assert.deepEqual(heard.heard, ["waiting door exclusive", "refused door exclusive cancelled"]);
+  await waitFor(async () => (await other.call("LOCK.INFO", "door")) === null, "it is given back");
+});
+
 testWithServer("what an observer throws is logged once a call, and changes nothing", async ({ port }) => {
   const { client, end } = await clients["ioredis, RESP2"](port), logged = [], { error } = console;
   const observer = {

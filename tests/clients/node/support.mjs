@@ -28,7 +28,7 @@ export async function info(client, key) {
 }
 
 /** Before the server. After `forget`, as in some networks, nothing comes through the connections that there are; new ones work. */
-export async function proxy(port) {
+export async function proxy(port, at = 0) {
   const pairs = new Set();
   const door = net.createServer((client) => {
     const server = net.connect(port, "127.0.0.1"), pair = [client, server];
@@ -38,7 +38,7 @@ export async function proxy(port) {
       from.pipe(to);
     }
   });
-  await new Promise((resolve) => door.listen(0, "127.0.0.1", resolve));
+  await new Promise((resolve) => door.listen(at, "127.0.0.1", resolve));
   return {
     port: door.address().port,
     forget: () => pairs.forEach((pair) => pair.forEach((end) => end.unpipe().resume())),
