@@ -71,7 +71,7 @@ pub(super) fn settle_around<S: LockAccess>(
         sessions::revive(lock, now);
     }
     let mut all = end_lapsed(lock, now);
-    let mut must_go_on = due.records && !end_missing(lock);
+    let mut must_go_on = due.records && !end_missing(lock, due.recheck);
     if due.undeliverable {
         all &= take_back_all(lock);
     }
@@ -154,8 +154,9 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 }
 
 /// Drops what the table knows about grants that are not in the key any more, and has their holders told. If there are many of these grants,
-/// the next step handles the rest. Returns whether this step has handled all.
-fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
+/// the next step handles the rest. With `recheck`, somebody may have shortened leases: waiters that are still to be told of such a grant are
+/// told of its present lease. Returns whether this step has handled all.
+fn end_missing<S: LockAccess>(lock: &mut S, recheck: bool) -> bool {
     let (mut seen, mut checked, mut all) = (None, 0, true);
     while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
         debug_assert!(seen < Some(fence), "{fence:?} comes after {seen:?}");
@@ -167,6 +168,8 @@ fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
                 all = false;
                 break;
             }
+        } else if recheck && let Some(until) = lock.with_fence(fence).map(|held| held.deadline) {
+            lock.here(|table, at| table.shorten_answers(at, fence, until));
         }
     }
     lock.spend(scan(checked));

@@ -5,7 +5,7 @@ use super::grant_record::{GrantRecord, Listener};
 use super::outgoing::{Message, MessageKind, Notice};
 use super::queue::RequestId;
 use super::waiter::{Answer, Phase, RequestedLocks};
-use super::{AT_A_TIME, LockId, LockRef, WaitTable};
+use super::{AT_A_TIME, LockEntry, LockId, LockRef, WaitTable};
 use crate::lock::{Deadline, Fence, Millis};
 
 impl<C: Copy> WaitTable<C> {
@@ -191,15 +191,14 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// Something other than the module removes the value of a lock at the time `now`, perhaps to move it to another key (`RENAME`, `MOVE`).
-    /// Notes the holds of which no owner has been told. If the grants move, `touched` has these holds taken back at the new key: otherwise
-    /// they would stay there, although nobody ever hears of them. Returns whether the lock has an entry.
+    /// Notes the grants with holds of which no owner has been told. If the grants move, `touched` has these holds taken back at the new
+    /// key: otherwise they would stay there, although nobody ever hears of them. Returns whether the lock has an entry.
     pub(crate) fn unlinked(&mut self, at: LockRef<'_>, now: Millis) -> bool {
-        let untold = |record: &GrantRecord| {
-            let untold = record.pending.iter().filter(|hold| hold.own && self.is_untold(hold.request));
-            (record.fence, record.undeliverable + untold.count() as u32)
-        };
-        let strays = self.locks.lock(at).grants.iter().map(untold).filter(|(_, holds)| *holds > 0);
-        self.strays = Some((self.locks.id(at), strays.collect()));
+        let strays = self.locks.lock(at).grants.iter().filter(|record| {
+            record.undeliverable > 0 || record.pending.iter().any(|hold| self.is_untold(hold.request))
+        });
+        let strays = strays.map(|record| record.fence).collect();
+        self.strays = Some((self.locks.id(at), strays));
         self.locks.recheck_by(at, now)
     }
 
@@ -207,11 +206,54 @@ impl<C: Copy> WaitTable<C> {
         matches!(self.waiters.phase(request), Some(Phase::Answered(_) | Phase::Unconfirmed(_)))
     }
 
+    /// The grant of which this waiter has not been told yet moves. Takes back the waiter's holds, and has the waiter told that its grant has
+    /// ended, even if the grant moves back before then.
+    fn untell(&mut self, request: RequestId) {
+        let Some(phase) = self.waiters.phase(request).filter(|phase| phase.is_granted()) else { return };
+        let answer = match phase {
+            Phase::Answered(Answer::Granted { .. }) if !self.waiters.is_place(request) => {
+                Answer::Granted { until: Deadline::At(0) }
+            }
+            _ => Answer::Gone,
+        };
+        let locks = self.waiters.get(request).map(|waiter| waiter.locks.clone());
+        self.mark_undeliverable(request);
+        self.waits().go_on(request, Phase::Answered(answer));
+        if let Phase::Unconfirmed(_) = phase {
+            self.outgoing.push_back(Notice::Waiter(request));
+        }
+        // A place hears of no loss of what it did not hear that it had.
+        for lock in locks.iter().flat_map(RequestedLocks::all) {
+            let Some(fence) = lock.fence() else { continue };
+            let unknown = |record: &mut GrantRecord| {
+                let none_to_claim = record.pending.iter().all(|hold| !hold.to_claim);
+                record.listener.take_if(|listener| none_to_claim && !listener.claimed);
+            };
+            self.locks.change(lock.id.to_ref(), |entry| entry.grants.change(fence, unknown));
+        }
+    }
+
+    /// The holds of a grant that are to be taken back move with the grant.
+    fn move_undeliverable(&mut self, from: LockRef<'_>, to: LockRef<'_>, fence: Fence) {
+        if let Some(holds @ 1..) =
+            self.locks.change(from, |entry| entry.take_undeliverable_of(fence)).flatten()
+        {
+            self.locks.take_back(to, fence, holds);
+        }
+    }
+
     /// Notes that the key of a lock was changed. Returns whether there may be something to do.
     pub(crate) fn touched(&mut self, at: LockRef<'_>) -> bool {
-        let moved = self.strays.take_if(|(from, _)| !from.is(at));
-        for (fence, holds) in moved.into_iter().flat_map(|(_, strays)| strays) {
-            self.locks.take_back(at, fence, holds);
+        if let Some((from, strays)) = self.strays.take_if(|(from, _)| !from.is(at)) {
+            for fence in strays {
+                let record =
+                    self.locks.lock(from.to_ref()).grants.iter().find(|record| record.fence == fence);
+                let pending = record.into_iter().flat_map(|record| record.pending.iter());
+                let untold: Vec<RequestId> =
+                    pending.map(|hold| hold.request).filter(|request| self.is_untold(*request)).collect();
+                untold.into_iter().for_each(|request| self.untell(request));
+                self.move_undeliverable(from.to_ref(), at, fence);
+            }
         }
         self.locks.touched(at)
     }
@@ -219,30 +261,29 @@ impl<C: Copy> WaitTable<C> {
     /// The server has swapped two databases. Has the holds of which no owner has been told taken back in the other database (see
     /// `unlinked`), and all locks of these databases brought up to date.
     pub(crate) fn swapped(&mut self, first: i32, second: i32) {
-        let mut strays: Vec<(LockId, Fence, u32)> = Vec::new();
+        if first == second {
+            return;
+        }
+        let moves = |id: &LockId| id.db == first || id.db == second;
         let answers = self.outgoing.iter().filter_map(Notice::waiter).chain(self.replication.answers());
-        for (request, waiter) in answers.filter_map(|request| Some((request, self.waiters.get(request)?))) {
-            for lock in waiter.locks.all() {
-                let own = |fence: &Fence| {
-                    self.locks
-                        .lock(lock.id.to_ref())
-                        .grants
-                        .hold(*fence, request)
-                        .is_some_and(|hold| hold.own)
-                };
-                strays.extend(lock.fence().filter(own).map(|fence| (lock.id.clone(), fence, 1)));
+        let untold = answers.filter(|request| {
+            let waiter = self.waiters.get(*request).filter(|_| self.is_untold(*request));
+            waiter.is_some_and(|waiter| waiter.locks.all().iter().any(|lock| moves(&lock.id)))
+        });
+        let untold: Vec<RequestId> = untold.collect();
+        untold.into_iter().for_each(|request| self.untell(request));
+        let mut strays: Vec<(LockId, Fence, u32)> = Vec::new();
+        let due: Vec<LockId> = self.locks.timers.due_at_once().filter(|id| moves(id)).cloned().collect();
+        for id in due {
+            let to = if id.db == first { second } else { first };
+            while let Some((fence, holds)) =
+                self.locks.change(id.to_ref(), LockEntry::take_undeliverable).flatten()
+            {
+                strays.push((LockId { db: to, ..id.clone() }, fence, holds));
             }
         }
-        for id in self.locks.timers.due_at_once() {
-            let records = self.locks.lock(id.to_ref()).grants.iter();
-            let lost = records.filter(|record| record.undeliverable > 0);
-            strays.extend(lost.map(|record| (id.clone(), record.fence, record.undeliverable)));
-        }
-        for (mut id, fence, holds) in strays {
-            if id.db == first || id.db == second {
-                id.db = if id.db == first { second } else { first };
-                self.locks.take_back(id.to_ref(), fence, holds);
-            }
+        for (id, fence, holds) in strays {
+            self.locks.take_back(id.to_ref(), fence, holds);
         }
         self.locks.touched_db(Some(first));
         self.locks.touched_db(Some(second));

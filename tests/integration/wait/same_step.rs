@@ -247,3 +247,34 @@ fn sent_away_as_if_its_time_were_up_when_it_got_the_lock_it_is_told_once() {
     }
     assert!(told > 0, "not once in the same moment");
 }
+
+/// A grant of which nobody has been told goes to another name and comes back, all in one step: its waiter is told that it is over, and the
+/// next one gets the lock. `SWAPDB` of a database and itself moves nothing.
+#[test]
+fn its_lock_moves_there_and_back() {
+    for options in ["", "SESSION"] {
+        for there_and_back in [["RENAME k r", "RENAME r k"], ["SWAPDB 0 1", "SWAPDB 0 1"]] {
+            let mut queue = queue_of(options);
+            let [there, back] = there_and_back;
+            transaction(&mut queue.client, &["LOCK.BREAK k", there, back]);
+            assert_eq!(queue.bob.granted().lease, 0, "{options}, {there}");
+            carol_has_it(queue, there);
+        }
+        let mut queue = queue_of(options);
+        transaction(&mut queue.client, &["LOCK.BREAK k", "SWAPDB 0 0"]);
+        let granted = queue.bob.granted();
+        assert_eq!(queue.client.holder("k").map(|holder| holder.fence), Some(granted.fence), "{options}");
+    }
+}
+
+/// A lease that is shortened before its waiter is told of it, and looked at by a timer first: the waiter is told of the shorter one.
+#[test]
+fn it_is_told_that_its_lease_is_shorter() {
+    for options in ["", "SESSION"] {
+        let mut queue = queue_of(options);
+        let ask = "LOCK.ACQUIRE k OWNER dave";
+        transaction(&mut queue.client, &["FLUSHDB ASYNC", ask, "PEXPIRE k 20000"]);
+        let lease = queue.bob.granted().lease;
+        assert!((1..=20000).contains(&lease), "{options}: {lease}");
+    }
+}
