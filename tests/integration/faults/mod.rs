@@ -127,14 +127,6 @@ fn every_guarded_callback_is_tested() {
 }
 
 #[test]
-fn the_page_says_how_many_there_are() {
-    let page = root().join("docs/evidence.md");
-    let page = fs::read_to_string(page).unwrap();
-    let names = format!("each of the {} names", CALLBACKS.len());
-    assert!(page.contains(&names), "{names}");
-}
-
-#[test]
 fn the_released_module_has_none_of_it() {
     let server = Server::start();
     assert!(server.client().refused("LOCK.FAULT lock.acquire").starts_with("ERR unknown command"));
