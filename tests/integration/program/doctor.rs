@@ -108,8 +108,8 @@ fn rights_are_asked_of_the_server() {
         (">x ~app:* +lock.acquire +@connection", &["break"]),
         (">x ~app:* +lock.acquire +@connection -@dangerous", &[]),
         (">x ~app:* +lock.acquire +lock.break", &["break"]),
-        (">x +lock.acquire +client|kill", &[]),    // it has no keys
-        (">x ~app:* +@read +@write", &["writes"]), // FLUSHALL
+        (">x +lock.acquire +client|kill", &[]), // it has no keys
+        (">x ~app:* +get +flushall", &["writes"]),
         (">x ~app:* +@read +@write -@dangerous", &[]),
     ] {
         assert_eq!(found_about(rules), ids, "{rules}");
