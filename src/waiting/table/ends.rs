@@ -191,14 +191,15 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// Something other than the module removes the value of a lock at the time `now`, perhaps to move it to another key (`RENAME`, `MOVE`).
-    /// Notes the grants with holds of which no owner has been told. If the grants move, `touched` has these holds taken back at the new
+    /// Notes the holds of which no owner has been told. If the grants move, `touched` has these holds taken back at the new
     /// key: otherwise they would stay there, although nobody ever hears of them. Returns whether the lock has an entry.
     pub(crate) fn unlinked(&mut self, at: LockRef<'_>, now: Millis) -> bool {
-        let strays = self.locks.lock(at).grants.iter().filter(|record| {
-            record.undeliverable > 0 || record.pending.iter().any(|hold| self.is_untold(hold.request))
-        });
-        let strays = strays.map(|record| record.fence).collect();
-        self.strays = Some((self.locks.id(at), strays));
+        let untold = |record: &GrantRecord| {
+            let untold = record.pending.iter().filter(|hold| hold.own && self.is_untold(hold.request));
+            (record.fence, record.undeliverable + untold.count() as u32)
+        };
+        let strays = self.locks.lock(at).grants.iter().map(untold).filter(|(_, holds)| *holds > 0);
+        self.strays = Some((self.locks.id(at), strays.collect()));
         self.locks.recheck_by(at, now)
     }
 
@@ -233,26 +234,22 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// The holds of a grant that are to be taken back move with the grant.
-    fn move_undeliverable(&mut self, from: LockRef<'_>, to: LockRef<'_>, fence: Fence) {
-        if let Some(holds @ 1..) =
-            self.locks.change(from, |entry| entry.take_undeliverable_of(fence)).flatten()
-        {
-            self.locks.take_back(to, fence, holds);
-        }
-    }
-
     /// Notes that the key of a lock was changed. Returns whether there may be something to do.
     pub(crate) fn touched(&mut self, at: LockRef<'_>) -> bool {
         if let Some((from, strays)) = self.strays.take_if(|(from, _)| !from.is(at)) {
-            for fence in strays {
-                let record =
-                    self.locks.lock(from.to_ref()).grants.iter().find(|record| record.fence == fence);
-                let pending = record.into_iter().flat_map(|record| record.pending.iter());
-                let untold: Vec<RequestId> =
-                    pending.map(|hold| hold.request).filter(|request| self.is_untold(*request)).collect();
-                untold.into_iter().for_each(|request| self.untell(request));
-                self.move_undeliverable(from.to_ref(), at, fence);
+            for (fence, mut holds) in strays {
+                let entry = self.locks.lock(from.to_ref());
+                if entry.grants.iter().any(|record| record.fence == fence) {
+                    let pending = entry.grants.iter().filter(|record| record.fence == fence);
+                    let pending = pending.flat_map(|record| record.pending.iter()).map(|hold| hold.request);
+                    let untold: Vec<RequestId> = pending.filter(|request| self.is_untold(*request)).collect();
+                    untold.into_iter().for_each(|request| self.untell(request));
+                    let taken = self.locks.change(from.to_ref(), |entry| entry.take_undeliverable_of(fence));
+                    holds = taken.flatten().unwrap_or(0);
+                }
+                if holds > 0 {
+                    self.locks.take_back(at, fence, holds);
+                }
             }
         }
         self.locks.touched(at)

@@ -100,9 +100,9 @@ pub(crate) struct WaitTable<C> {
     /// The blocked clients that have been told of their grants in this turn of the event loop, and the numbers of their requests. The
     /// server is done with these clients, but may still close their connections before it sends the replies.
     pub(super) sent: Vec<(u64, RequestId)>,
-    /// The lock whose value was last removed by something other than the module, and its grants with holds of which no owner knew (see
+    /// The lock whose value was last removed by something other than the module, and those of its holds of which no owner knew (see
     /// `unlinked`).
-    strays: Option<(LockId, Vec<Fence>)>,
+    strays: Option<(LockId, Vec<(Fence, u32)>)>,
     observers: Observers,
 }
 
