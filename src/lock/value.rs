@@ -91,11 +91,11 @@ impl Value {
         }
     }
 
-    /// Returns the end of the lease of the grant with this fence; `None` if there is no such grant, or if it is one of several and its
-    /// lease ended before `now`. (The server itself ends the lease of a single grant.)
-    pub(crate) fn deadline_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
-        let deadline = self.with_fence(fence, || until)?.deadline;
-        Some(deadline).filter(|deadline| self.is_one() || *deadline >= Deadline::At(now))
+    /// Returns the holds and the end of the lease of the grant with this fence; `None` if there is no such grant, or if it is one of several
+    /// and its lease ended before `now`. (The server itself ends the lease of a single grant.)
+    pub(crate) fn alive_with(&self, fence: Fence, until: Deadline, now: Millis) -> Option<(u32, Deadline)> {
+        let Held { grant, deadline } = self.with_fence(fence, || until)?;
+        (self.is_one() || deadline >= Deadline::At(now)).then(|| (grant.holds(), deadline))
     }
 
     /// Returns the end of the lease that ends first.

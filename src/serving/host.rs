@@ -120,13 +120,13 @@ impl Host for Server<'_> {
         }
     }
 
-    fn deadline_of(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn alive_with(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<(u32, Deadline)> {
         if !self.ctx.select_db(id.db) {
             return None;
         }
         self.ctx.with_string(&id.key, |key| {
             let lock = LockKey::read(self.ctx, key).ok()?;
-            lock.value()?.deadline_of(fence, lock.deadline(), now)
+            lock.value()?.alive_with(fence, lock.deadline(), now)
         })
     }
 

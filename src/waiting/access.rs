@@ -187,8 +187,16 @@ pub(crate) trait Host: Environment {
     /// server still redirects commands for the lock.
     fn settle_arriving(&mut self, id: &LockId);
 
-    /// Returns the end of the lease of the grant with this fence; `None` if this grant does not hold the lock at `now`.
-    fn deadline_of(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
+    /// Returns the holds and the end of the lease of the grant with this fence; `None` if this grant does not hold the lock at `now`.
+    fn alive_with(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<(u32, Deadline)>;
+
+    /// Returns the end of the lease of the grant with this fence; `None` if this grant does not hold the lock at `now`, or if all its holds
+    /// are still to be taken back.
+    fn deadline_of(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+        let (holds, until) = self.alive_with(id, fence, now)?;
+        let lost = self.table(|table| table.locks.lock(id.to_ref()).undeliverable_of(fence));
+        (lost < holds).then_some(until)
+    }
 
     /// Unblocks a client. During this call or soon afterwards, the server asks the module for the reply to the client.
     fn unblock(&mut self, client: Self::Client);

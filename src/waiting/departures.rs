@@ -52,7 +52,7 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     // The place hears of no grant that has ended meanwhile.
     for (id, fence) in host.table(|table| table.with_table_of(request, |table| table.doubtful(request))) {
-        if host.deadline_of(&id, fence, Millis::MIN).is_none() {
+        if host.alive_with(&id, fence, Millis::MIN).is_none() {
             let end = |table: &mut WaitTable<H::Client>| {
                 table.end_grant(id.to_ref(), fence, Some(MessageKind::Lost));
             };

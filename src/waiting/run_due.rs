@@ -206,10 +206,10 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 /// Settles a lock whose hash slot is moving to this server, if a connection here keeps a grant of the lock alive. Otherwise the lock counts
 /// as moved away. If waiters are left, returns in how many ms to look at the lock again.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    // `deadline_of` deletes a key whose lease has ended. If the session of a grant outlives this deletion, the table keeps the grant (see
+    // `alive_with` deletes a key whose lease has ended. If the session of a grant outlives this deletion, the table keeps the grant (see
     // `sessions::outlives`), so `has_expired` is checked afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
-    let alive = sessions.into_iter().any(|fence| host.deadline_of(id, fence, Millis::MIN).is_some());
+    let alive = sessions.into_iter().any(|fence| host.alive_with(id, fence, Millis::MIN).is_some());
     if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {
         host.settle_arriving(id);
         return None;

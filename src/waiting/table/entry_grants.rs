@@ -22,6 +22,11 @@ impl LockEntry {
         self.grants.counts().undeliverable > 0
     }
 
+    /// Returns how many holds of this grant have to be taken back.
+    pub(crate) fn undeliverable_of(&self, fence: Fence) -> u32 {
+        self.grants.get(fence).map_or(0, |record| record.undeliverable)
+    }
+
     /// Returns the first grant with holds that have to be taken back, because their waiters went away before they were told, and the number
     /// of these holds. Also sets this number in the grant's record to 0, because the caller has to take the holds back.
     pub(crate) fn take_undeliverable(&mut self) -> Option<(Fence, u32)> {

@@ -109,13 +109,14 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// Returns whether one of these grants ends with the next look at its lock, because the connection that kept it alive has closed, and
-    /// whether something other than the module may have changed these locks since the module last compared their entries with their keys.
+    /// whether holds of these locks are still to be taken back, or something other than the module may have changed these locks since the
+    /// module last compared their entries with their keys.
     pub(super) fn doubts(&self, locks: &RequestedLocks) -> (bool, bool) {
         let (mut is_over, mut may_be_changed) = (false, false);
         for lock in locks.all() {
             let at = lock.id.to_ref();
             let entry = self.locks.lock(at);
-            may_be_changed |= self.may_be_changed(at, entry);
+            may_be_changed |= self.may_be_changed(at, entry) || entry.has_undeliverable();
             let session = lock.fence().and_then(|fence| entry.grants.session(fence));
             is_over |= session.is_some_and(|session| {
                 self.connections.is_over(session) && !self.has_successor(at, session.fence)

@@ -121,8 +121,8 @@ pub(crate) struct Told {
     pub(crate) ask: AcquireRequest<'static>,
     pub(crate) client_id: u64,
     pub(crate) answer: Answer,
-    /// Whether something other than the module may have changed the locks, and the module has not compared their entries with their keys
-    /// since.
+    /// Whether holds of the locks are still to be taken back, or something other than the module may have changed the locks, and the module
+    /// has not compared their entries with their keys since.
     pub(crate) may_be_changed: bool,
     /// How many replicas had to confirm the answer, and in what time; `None` without `SYNC`.
     pub(crate) confirm: Option<Confirm>,

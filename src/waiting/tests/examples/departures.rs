@@ -1,7 +1,7 @@
 //! Examples of clients that go away before the server reports this, or before all their grants have been taken back.
 
 use super::{BLOCKED, NOW, ask, granted, name, read};
-use crate::lock::AcquireRequest;
+use crate::lock::{AcquireRequest, Deadline};
 use crate::waiting::WaitOptions;
 use crate::waiting::tests::server::{Reply, Rules, Server};
 
@@ -71,6 +71,27 @@ fn a_hold_that_one_client_has_been_told_of_is_not_taken_back_with_another() {
     server.close(rules, NOW, 1);
     assert_eq!(server.run_all_due(rules, NOW), []);
     assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
+}
+
+/// Two clients of one owner have been granted the lock, the owner releases one hold, and the first client goes away before it is told: the
+/// other hold is taken back, and the second client is told a lease of 0.
+#[test]
+fn a_client_is_told_of_no_grant_whose_last_hold_is_to_be_taken_back() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(3);
+    server.acquire(rules, NOW, 0, &ask("holder", 1_000, false), &WaitOptions::default());
+    for conn in [1, 2] {
+        assert_eq!(server.acquire(rules, NOW, conn, &ask("a", 1_000, false), &BLOCKED), Reply::Waits);
+    }
+    server.break_(rules, NOW, None);
+    assert_eq!(server.release(rules, NOW, &name("a"), None, false), Some(1));
+    server.close(rules, NOW, 1);
+    let replies = server.answer(rules, NOW);
+    let is_over =
+        |reply: &Reply| matches!(reply, Reply::Granted { deadline, .. } if *deadline == Deadline::At(0));
+    assert!(matches!(&replies[..], [(2, reply)] if is_over(reply)), "{replies:?}");
+    assert_eq!(server.run_all_due(rules, NOW), []);
+    assert_eq!(server.all_held().len(), 0);
 }
 
 /// The server closes a waiter's connection in the turn in which the waiter is told of its grant. What else depends on this connection ends,

@@ -264,11 +264,11 @@ impl Host for Turn<'_> {
         waiting::settle(self, time(self.now));
     }
 
-    fn deadline_of(&mut self, place: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn alive_with(&mut self, place: &LockId, fence: Fence, now: Millis) -> Option<(u32, Deadline)> {
         self.lock = number(place);
         self.expire();
         let (value, until) = self.server.locks[self.lock].as_ref()?;
-        value.deadline_of(fence, *until, now)
+        value.alive_with(fence, *until, now)
     }
 
     fn unblock(&mut self, request: RequestId) {
