@@ -478,6 +478,30 @@ fn a_release_by_one_whose_grant_does_not_come_back_serves_waiters() {
     assert_eq!(pair.server.queued(), []);
 }
 
+/// The connection of a session closes after the lease has ended, and before anything has looked at the lock. The next command, even a
+/// release that releases nothing, ends this grant, and serves the waiter for which there is room now.
+#[test]
+fn a_release_that_ends_another_grant_serves_waiters() {
+    let ask = |conn, who, lease, session, block| {
+        let (max_hold, once, room, slot, label) = (None, false, 2, Some(None), None);
+        Step::Acquire { conn, wish: Wish { who, lease, max_hold, once, session, room, slot, label }, block }
+    };
+    let mut pair = Pair::new(None);
+    for step in [
+        ask(1, 3, 50, false, None),
+        ask(0, 1, 1, true, None),
+        Step::RunDue,
+        ask(1, 0, 1, false, Some(0)),
+        Step::ClockBack(1),
+        Step::Wait(3),
+        Step::Close(0),
+        Step::Release { who: 0, all: false, fence: None },
+    ] {
+        pair.take(&step).unwrap();
+    }
+    assert_eq!(pair.server.queued(), []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 

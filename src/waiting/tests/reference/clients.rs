@@ -106,7 +106,9 @@ impl Reference {
     pub(crate) fn close(&mut self, conn: Conn, now: Millis) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         let kept = |holder: &Holder| holder.session.is_some_and(|session| session.conn == conn);
-        self.end_grants(|holder| kept(holder) && holder.until < now);
+        let lapsed = |holder: &Holder| kept(holder) && holder.until < now;
+        self.unseen.extend(self.holders.iter().filter(|holder| lapsed(holder)));
+        self.end_grants(lapsed);
         self.leave(conn);
         for holder in self.holders.iter_mut().filter(|holder| kept(holder)) {
             holder.session = None;
