@@ -18,9 +18,9 @@ pub(crate) trait KeyspaceEvents {
     /// A key of the selected database has been evicted, because memory is short.
     fn evicted(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// A command for keys of any type (`EXPIRE`, `PERSIST`, `RENAME`, `RESTORE`, ...) has changed a key of the selected database. This
-    /// event comes only after a call of `listen_to_keys`.
-    fn touched(ctx: &Ctx<'_>, key: Arg<'_>);
+    /// A command for keys of any type (`EXPIRE`, `PERSIST`, `RENAME`, `RESTORE`, ...) has changed a key of the database `db`. This event
+    /// comes only after a call of `listen_to_keys`.
+    fn touched(db: i32, key: Arg<'_>);
 
     /// `RESTORE` has made a key of the selected database. The key is complete, and may be read. This event comes only after a call of
     /// `listen_to_keys`.
@@ -152,7 +152,10 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
     // SAFETY: the key is valid until this callback returns.
     let key = unsafe { Arg::new(key) };
     guard(c"key-event", || {
-        E::touched(&ctx, key);
+        let from = MOVED_FROM.load(Ordering::Relaxed);
+        // In a transaction, Valkey 9 returns the client's own database here, instead of that to which `MOVE` has moved the key.
+        let moved_to = || if event == c"move_to" && ctx.db() == from { db_of(&ctx, key) } else { None };
+        E::touched(moved_to().unwrap_or_else(|| ctx.db()), key);
         if event == c"restore" {
             E::restored(&ctx, key);
         }
@@ -162,10 +165,25 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
         if event == c"move_from" {
             MOVED_FROM.store(ctx.db(), Ordering::Relaxed);
         } else if event == c"move_to" {
-            ctx.select_db(MOVED_FROM.load(Ordering::Relaxed));
+            ctx.select_db(from);
         }
     });
     raw::REDISMODULE_OK as c_int
+}
+
+/// Returns the database in which the context finds this key, if the key exists.
+fn db_of(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<i32> {
+    // SAFETY: context and key are valid (see `Ctx::new` and `Arg::new`).
+    let open = unsafe { api!(RedisModule_OpenKey(ctx.raw(), key.raw(), raw::REDISMODULE_READ as c_int)) };
+    if open.is_null() {
+        return None;
+    }
+    // SAFETY: the handle is open, and is closed here.
+    unsafe {
+        let db = api!(RedisModule_GetDbIdFromModuleKey(open));
+        api!(RedisModule_CloseKey(open));
+        Some(db)
+    }
 }
 
 /// # Safety

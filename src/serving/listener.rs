@@ -89,8 +89,8 @@ impl KeyspaceEvents for ServerEvents {
         keyspace::evicted(ctx, key);
     }
 
-    fn touched(ctx: &Ctx<'_>, key: Arg<'_>) {
-        let at = LockRef { db: ctx.db(), key: key.bytes() };
+    fn touched(db: i32, key: Arg<'_>) {
+        let at = LockRef { db, key: key.bytes() };
         if !is_empty() && TABLE.with(|table| table.touched(at)) {
             tick::arm();
         }
