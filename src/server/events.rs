@@ -178,12 +178,11 @@ fn db_of(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<i32> {
     if open.is_null() {
         return None;
     }
-    // SAFETY: the handle is open, and is closed here.
-    unsafe {
-        let db = api!(RedisModule_GetDbIdFromModuleKey(open));
-        api!(RedisModule_CloseKey(open));
-        Some(db)
-    }
+    // SAFETY: the handle is open.
+    let db = unsafe { api!(RedisModule_GetDbIdFromModuleKey(open)) };
+    // SAFETY: the handle is open, and nobody uses it afterwards.
+    unsafe { api!(RedisModule_CloseKey(open)) };
+    Some(db)
 }
 
 /// # Safety
