@@ -75,8 +75,10 @@ def loss_while_the_subscription_was_away(stage):
     watch = Watch()
     proxy.replies("swallow", "subscription")
     server("LOCK.BREAK", "k")
+    proxy.refuses = True  # the answer to a new subscription is not to be swallowed
     proxy.cut("subscription")
     proxy.replies("pass")
+    proxy.refuses = False
     task.next("lost")
     watch.within(0, 2500, "the loss")
 
