@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use redis_module::raw;
 
 use super::guard::guard;
+use super::key::UNSEEN;
 use super::{Arg, Ctx, audience, detached, step};
 
 /// Callbacks for the server's events. An event may come in the middle of a change of keys. So a callback may only note the event, and must
@@ -171,10 +172,12 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
     raw::REDISMODULE_OK as c_int
 }
 
-/// Returns the database in which the context finds this key, if the key exists.
+/// Returns the database in which the context finds this key, if the key exists. Opens the key without a trace, because the server is in the
+/// middle of a change.
 fn db_of(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<i32> {
     // SAFETY: context and key are valid (see `Ctx::new` and `Arg::new`).
-    let open = unsafe { api!(RedisModule_OpenKey(ctx.raw(), key.raw(), raw::REDISMODULE_READ as c_int)) };
+    let open =
+        unsafe { api!(RedisModule_OpenKey(ctx.raw(), key.raw(), (raw::REDISMODULE_READ | UNSEEN) as c_int)) };
     if open.is_null() {
         return None;
     }

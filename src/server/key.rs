@@ -26,6 +26,10 @@ pub(crate) struct Key<'a, T: NativeType> {
     holds: PhantomData<T>,
 }
 
+/// Flags for opening a key without a trace: the server does not count this as a use of the key, and an expired key looks absent but stays.
+/// (Redis 7.0 knows only the first of the two flags, and deletes an expired key.)
+pub(super) const UNSEEN: u32 = raw::REDISMODULE_OPEN_KEY_NOTOUCH | raw::REDISMODULE_OPEN_KEY_NOEFFECTS;
+
 impl<'a, T: NativeType> Key<'a, T> {
     /// Opens a key for reading. An expired key looks absent, and on a primary, the server first deletes it, with an event and replication.
     pub(crate) fn read(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
@@ -39,10 +43,8 @@ impl<'a, T: NativeType> Key<'a, T> {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE, only)
     }
 
-    /// Opens a key for reading without a trace: the server does not count this as a use of the key, and an expired key looks absent but
-    /// stays. (Redis 7.0 knows only the first of the two flags, and deletes an expired key.)
+    /// Opens a key for reading without a trace (see `UNSEEN`).
     pub(crate) fn peek(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
-        const UNSEEN: u32 = raw::REDISMODULE_OPEN_KEY_NOTOUCH | raw::REDISMODULE_OPEN_KEY_NOEFFECTS;
         Self::open(ctx, name, raw::REDISMODULE_READ | UNSEEN, false)
     }
 

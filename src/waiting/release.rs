@@ -114,7 +114,7 @@ pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl 
         }
     }
     let mut broken = Vec::new();
-    // What is over ends first, so that it does not count as broken: the owners have already lost it.
+    // Grants that are over end first, so that they do not count as broken: their owners have already lost them.
     settle_around(lock, now(), |lock, _| {
         let until = lock.deadline();
         let meant = |grant: &&Grant| fence.is_none_or(|fence| grant.fence().get() == fence);

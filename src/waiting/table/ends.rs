@@ -191,8 +191,8 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// Something other than the module removes the value of a lock at the time `now`, perhaps to move it to another key (`RENAME`, `MOVE`).
-    /// Notes the holds of which no owner has been told. If the grants move, `touched` has these holds taken back at the new
-    /// key: otherwise they would stay there, although nobody ever hears of them. Returns whether the lock has an entry.
+    /// Notes the holds of which no owner has been told. If the grants move, `touched` has these holds taken back at the new key: otherwise
+    /// they would stay there, although nobody ever hears of them. Returns whether the lock has an entry.
     pub(crate) fn unlinked(&mut self, at: LockRef<'_>, now: Millis) -> bool {
         let untold = |record: &GrantRecord| {
             let untold = record.pending.iter().filter(|hold| hold.own && self.is_untold(hold.request));
@@ -238,10 +238,8 @@ impl<C: Copy> WaitTable<C> {
     pub(crate) fn touched(&mut self, at: LockRef<'_>) -> bool {
         if let Some((from, strays)) = self.strays.take_if(|(from, _)| !from.is(at)) {
             for (fence, mut holds) in strays {
-                let entry = self.locks.lock(from.to_ref());
-                if entry.grants.iter().any(|record| record.fence == fence) {
-                    let pending = entry.grants.iter().filter(|record| record.fence == fence);
-                    let pending = pending.flat_map(|record| record.pending.iter()).map(|hold| hold.request);
+                if let Some(record) = self.locks.lock(from.to_ref()).grants.get(fence) {
+                    let pending = record.pending.iter().map(|hold| hold.request);
                     let untold: Vec<RequestId> = pending.filter(|request| self.is_untold(*request)).collect();
                     untold.into_iter().for_each(|request| self.untell(request));
                     let taken = self.locks.change(from.to_ref(), |entry| entry.take_undeliverable_of(fence));
