@@ -32,6 +32,8 @@ struct Tick {
     /// The timer that checks what replicas have confirmed, and the listener for their acknowledgements, while somebody waits for replicas.
     replicas: Option<SetTimer>,
     acks: Option<Acks>,
+    /// When the first work that has no timer yet is due, in ms by the wall clock. The server's cron will set the timer for this work.
+    later: Option<Millis>,
     /// Whether due work is being done now.
     running: bool,
     /// Whether the server tells the module of each turn of its event loop (see `hear_of_turns`).
@@ -67,11 +69,17 @@ static TICK: ServerCell<Tick> = ServerCell::new(Tick {
     sending: false,
     replicas: None,
     acks: None,
+    later: None,
     running: false,
     hears_of_turns: false,
 });
 
 impl Tick {
+    /// Whether the timer for due work and the cron (see `later`) are both too late for work that is due at `due`, in ms by the wall clock.
+    fn is_too_late(&self, due: Millis) -> bool {
+        self.due_work.as_ref().is_none_or(|set| set.at > due) && self.later.is_none_or(|later| later > due)
+    }
+
     /// Listens to replicas' acknowledgements while somebody waits for replicas (`syncs`). If there is something new to confirm, has a timer
     /// ask the replicas.
     #[inline(never)]
@@ -113,11 +121,14 @@ pub(super) fn arm() {
         if answered && tick.outbox.is_none() {
             tick.outbox = Some((Timer::after::<Outbox>(0), 0));
         }
-        let is_too_late = |next: &Millis| tick.due_work.as_ref().is_none_or(|set| set.at > *next);
-        let Some(next) = next.filter(is_too_late) else { return };
+        let Some(next) = next.filter(|&next| tick.is_too_late(next)) else { return };
         let now = server::now() / 1000;
+        if next > now.saturating_add(SOON) {
+            tick.later = Some(next);
+            return;
+        }
         // If the time of the timer for due work has come, the timer is about to fire, so it is not replaced.
-        if next > now.saturating_add(SOON) || tick.due_work.as_ref().is_some_and(|set| set.at <= now) {
+        if tick.due_work.as_ref().is_some_and(|set| set.at <= now) {
             return;
         }
         if let Some(late) = tick.due_work.take() {
@@ -132,6 +143,7 @@ pub(super) fn arm() {
 pub(super) fn on_cron() {
     let (now, wall) = (server::since_boot(), server::now() / 1000);
     TICK.with(|tick| {
+        tick.later = None;
         let is_late = |set: &mut SetTimer| (now - set.due).max(wall - set.at) > LATE;
         if let Some(late) = tick.due_work.take_if(is_late) {
             late.timer.stop();
