@@ -164,13 +164,21 @@ fn through_packages(report: &Report) -> String {
         let cpu = each.map(|figure| {
             figure.and_then(|figure| figure.cpu_us).map_or("-".into(), |cpu| short(cpu.median))
         });
-        Some(vec![shown.into(), ours, plain, ratio(raw), today.into(), theirs, ratio(today), cpu.join(" / ")])
+        let begins = [PACKAGE, raw].map(|who| {
+            let work = format!("from release to the next begin, 1 ms of work inside, {language}");
+            let figure = report.figures.iter().find(|figure| figure.work == work && figure.who == who);
+            figure.map_or("-".into(), |figure| short(figure.value.median))
+        });
+        let cells =
+            [shown.into(), ours, plain, ratio(raw), begins.join(" / "), today.into(), theirs, ratio(today)];
+        Some(cells.into_iter().chain([cpu.join(" / ")]).collect())
     });
     let titles = [
         "8 clients want one lock",
         "through our package",
         "raw command",
         "package / raw",
+        "the next begins, µs",
         "what users have today",
         "handovers/s",
         "package / that",
@@ -179,20 +187,21 @@ fn through_packages(report: &Report) -> String {
     table(&titles, lines)
 }
 
-/// One line for each package: its handovers, and how they compare with those of the locks that users have today.
+/// One line for each package: how late the next holder begins where holders work, and how its handovers compare with those of the locks
+/// that users have today.
 fn for_newcomers(report: &Report) -> String {
     let mut lines: Vec<String> = Vec::new();
     for &(shown, language, _, today) in PACKAGES.iter().filter(|row| row.2 == RAW && row.1 != EIGHT_JVMS) {
-        let work = format!("handovers, 8 clients, {language}");
+        let work = format!("from release to the next begin, 1 ms of work inside, {language}");
         let ours = report.figures.iter().find(|figure| figure.work == work && figure.who == PACKAGE);
         let Some(ours) = ours else { continue };
-        let begin = format!("- **{shown}:** {}", short(ours.value.median));
+        let begin = format!("- **{shown}:** {} µs", short(ours.value.median));
         let theirs = find(report, &format!("handovers/s, 8 clients, {language} with our package"), today);
         let times = theirs.map(|row| row.value.median);
         let times =
             times.map(|times| if times < 2.0 { format!("{times:.1}") } else { format!("{times:.0}") });
         let lock = today.split(": ").next().unwrap_or(today);
-        let compared = times.map_or(String::new(), |times| format!("{times} times as many as with {lock}"));
+        let compared = times.map_or(String::new(), |times| format!("{times} times the handovers of {lock}"));
         match lines.last_mut().filter(|line| line.starts_with(&begin)) {
             Some(line) => *line += &format!("; {compared}"),
             None if compared.is_empty() => lines.push(begin),

@@ -11,11 +11,9 @@ use Redislock\Locks;
 
 const LEASE = 30;
 
-spl_autoload_register(function (string $class): void {
-    $file = __DIR__ . '/../../../clients/php/src/' . str_replace('\\', '/', substr($class, strlen('Redislock\\'))) . '.php';
-    is_file($file) && require $file;
-});
-require_once __DIR__ . '/../../../clients/php/src/errors.php';
+foreach (['errors', 'Observer', 'Request', 'Connection', 'Held', 'Locks'] as $file) {
+    require_once __DIR__ . "/../../../clients/php/src/$file.php";
+}
 
 [, , $address, $who, $seconds, $keep] = $argv;
 [$host, $port] = explode(':', $address);

@@ -192,7 +192,7 @@ final class Contest {
         }
 
         private synchronized void released() {
-            var grant = grants.removeLast();
+            var grant = grants.remove(grants.size() - 1);
             grants.add(new Grant(grant.time, System.nanoTime(), grant.waited));
         }
 
