@@ -72,6 +72,9 @@ impl Failure {
             (_, Some("MOVED" | "ASK")) => {
                 (UNREACHABLE, "the server is one node of a cluster: say --cluster".to_owned())
             }
+            (_, Some("LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN")) => {
+                (UNREACHABLE, format!("the server can't answer now, try again later: {said}"))
+            }
             (_, Some("CROSSSLOT")) | (ErrorKind::Server(redis::ServerErrorKind::CrossSlot), _) => (
                 USAGE,
                 "the locks are in different hash slots of the cluster: give their names the same hash tag, such as {order}:1 and {order}:2"

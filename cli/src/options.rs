@@ -17,7 +17,7 @@ Exit codes:
   3       `doctor` found no danger, but could not check everything
   64      wrong options
   65      the key holds another type of value
-  69      the server can't be reached, or did not start
+  69      the server can't be reached, is loading or busy, or did not start
   70      the server replied with another error
   74      the lock was lost while the command ran
   75      not acquired: somebody else has the lock (or the code of --conflict-exit-code)
@@ -210,7 +210,7 @@ pub(crate) struct Top {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1s")]
     pub(crate) every: Duration,
     /// Show only locks whose names contain this text, or match it if it has *, ? or [, as for SCAN MATCH
-    #[arg(default_value = "", add = complete::names())]
+    #[arg(default_value = "", hide_default_value = true, add = complete::names())]
     pub(crate) filter: String,
 }
 

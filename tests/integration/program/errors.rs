@@ -1,7 +1,7 @@
 //! What goes wrong: one line each, and a code of its own.
 
 use super::{command, ended, redislock, url};
-use crate::support::{Server, Setup, Stopwatch, freeze, wake};
+use crate::support::{Server, Setup, Stopwatch, freeze, wait_for, wake};
 
 /// The code, and the one line.
 fn fails(ran: &super::Ran, code: i32, parts: &[&str]) {
@@ -157,4 +157,16 @@ fn a_server_that_stands_still() {
         assert!(begin.elapsed() < std::time::Duration::from_secs(9), "{:?}", begin.elapsed());
     }
     wake(&server);
+}
+
+#[test]
+fn a_server_that_runs_a_script() {
+    let (server, mut client) = super::with_client();
+    // Before 7.0's name for it, and since.
+    client.ask::<()>("CONFIG SET lua-time-limit 1");
+    let mut script = server.client();
+    script.begin_words(["EVAL", "while true do end", "0"]);
+    wait_for("the script to run", || client.send("PING").is_err());
+    fails(&redislock(&server, &["show", "k"]), 69, &["can't answer now", "try again later"]);
+    client.ask::<()>("SCRIPT KILL");
 }
