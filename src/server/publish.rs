@@ -23,13 +23,24 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Publishes a message. Returns the number of subscribers of this server that got the message. In a cluster, other nodes get the
-    /// message, too, but their subscribers are not counted.
+    /// Publishes a message. Returns the number of subscribers of this server that got the message. In a cluster, those who said
+    /// `SSUBSCRIBE` get the message first. Only if this server has none does the message go to all nodes, which is costly; their
+    /// subscribers are not counted.
     pub(crate) fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         let receivers = self.with_string(channel, |channel| {
             self.with_string(message, |message| {
-                // SAFETY: context and strings are valid (see their `new`), and the server copies what it sends.
-                unsafe { api!(RedisModule_PublishMessage(self.raw(), channel.raw(), message.raw())) }
+                let (ctx, channel, message) = (self.raw(), channel.raw(), message.raw());
+                let in_shard = if self.is_cluster() {
+                    // SAFETY: context and strings are valid (see their `new`), and the server copies what it sends.
+                    unsafe { api!(RedisModule_PublishMessageShard(ctx, channel, message)) }
+                } else {
+                    0
+                };
+                if in_shard > 0 {
+                    return in_shard;
+                }
+                // SAFETY: as above.
+                unsafe { api!(RedisModule_PublishMessage(ctx, channel, message)) }
             })
         });
         usize::try_from(receivers).unwrap_or(0)

@@ -84,6 +84,7 @@ required!(
     RedisModule_NotifyKeyspaceEvent,
     RedisModule_OpenKey,
     RedisModule_PublishMessage,
+    RedisModule_PublishMessageShard,
     RedisModule_RegisterCommandFilter,
     RedisModule_RegisterInfoFunc,
     RedisModule_RegisterNumericConfig,

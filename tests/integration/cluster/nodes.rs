@@ -44,6 +44,45 @@ impl Cluster {
         cluster
     }
 
+    /// Adds a primary without slots, which remains one when it has had a slot.
+    pub(super) fn add(&mut self, setup: Setup) -> usize {
+        let setup = setup.set("cluster-enabled", "yes").set("cluster-allow-replica-migration", "no");
+        let added = setup.start();
+        for node in &self.nodes {
+            node.client().ask::<()>(&format!("CLUSTER MEET 127.0.0.1 {}", added.port()));
+        }
+        self.ids.push(added.client().ask("CLUSTER MYID"));
+        self.nodes.push(added);
+        self.wait_for_agreement();
+        self.nodes.len() - 1
+    }
+
+    /// A channel as packages name it, in a slot that this node serves.
+    pub(super) fn channel_of(&self, node: usize) -> String {
+        let mut client = self.client(node);
+        let ports = served(&mut client).expect("a whole cluster");
+        for first in (0..).step_by(1000) {
+            let asked: Vec<String> =
+                (first..first + 1000).map(|tag| format!("CLUSTER KEYSLOT {tag}")).collect();
+            let slots: Vec<u16> = client.ask_all(&asked);
+            let port = self.nodes[node].port();
+            if let Some(tag) = slots.iter().position(|slot| ports[usize::from(*slot)] == port) {
+                return format!("redislock:web-7:12:5f0c:{{{}}}", first + tag);
+            }
+        }
+        unreachable!("a node without slots")
+    }
+
+    /// How many messages of that kind the nodes have sent each other: `publish`, which goes to all of them, or `publishshard`.
+    pub(super) fn bus_messages(&self, kind: &str) -> u64 {
+        let sent = format!("cluster_stats_messages_{kind}_sent:");
+        let count = |node: &Server| {
+            let info: String = node.client().ask("CLUSTER INFO");
+            info.lines().find_map(|line| line.strip_prefix(&sent)?.parse().ok()).unwrap_or(0)
+        };
+        self.nodes.iter().map(count).sum::<u64>()
+    }
+
     /// Changes settings of all nodes.
     pub(crate) fn set(&self, settings: &str) {
         for node in &self.nodes {

@@ -3,16 +3,21 @@
 use redis::Value;
 
 use super::nodes::Cluster;
-use crate::support::{Client, Mailbox, Setup, soon};
+use crate::support::{Client, Mailbox, Setup, soon, wait_for};
+
+#[track_caller]
+fn queue_up_at(client: &mut Client, key: &str, owner: &str, channel: &str) {
+    let line = format!("LOCK.ACQUIRE {key} OWNER {owner} ONCE BLOCK 60000 NOTIFY {channel} WANTED");
+    assert_eq!(client.send(&line), Ok(Value::SimpleString("QUEUED".into())));
+}
 
 #[track_caller]
 fn queue_up(client: &mut Client, owner: &str) {
-    let asked = client.send(&format!("LOCK.ACQUIRE k OWNER {owner} ONCE BLOCK 60000 NOTIFY ch WANTED"));
-    assert_eq!(asked, Ok(Value::SimpleString("QUEUED".into())));
+    queue_up_at(client, "k", owner, "ch");
 }
 
 #[test]
-fn in_a_cluster_the_message_goes_to_every_node_and_a_moved_slot_sends_places_away() {
+fn if_nobody_of_the_shard_listens_the_message_goes_to_every_node_and_a_moved_slot_sends_places_away() {
     let cluster = Cluster::start(Setup::new(), false);
     let (slot, from, to) = cluster.way_of("k");
     let mut client = cluster.client(from);
@@ -39,4 +44,129 @@ fn in_a_cluster_the_message_goes_to_every_node_and_a_moved_slot_sends_places_awa
     queue_up(&mut there, "carol");
     there.ask::<()>("LOCK.RELEASE k bob");
     assert!(mail.next().starts_with("granted "));
+}
+
+#[test]
+fn a_message_stays_in_the_shard_if_somebody_listens_there() {
+    let cluster = Cluster::start(Setup::new(), true);
+    let (_, from, to) = cluster.way_of("k");
+    let channel = cluster.channel_of(from);
+    let mut client = cluster.client(from);
+    let mail = Mailbox::of_shard(&cluster.nodes[from], &channel);
+    let replica = Mailbox::of_shard(&cluster.nodes[cluster.replica_of(from)], &channel);
+    let mut elsewhere = Mailbox::of(&cluster.nodes[to], &channel);
+    let fence = client.acquire("k", &format!("OWNER alice ONCE NOTIFY {channel} WANTED")).unwrap().fence;
+    queue_up_at(&mut client, "k", "bob", &channel);
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let given = client.acquire("k", &format!("OWNER bob ONCE NOTIFY {channel}")).unwrap().fence;
+    client.ask::<()>("LOCK.BREAK k");
+    let all = [format!("wanted {fence} alice"), format!("granted {given} bob"), format!("lost {given} bob")];
+    let [mail, mut replica] = [mail, replica].map(|mut mail| {
+        assert_eq!([mail.next(), mail.next(), mail.next()], all);
+        mail
+    });
+    // One for the replica each.
+    assert_eq!(["publish", "publishshard"].map(|kind| cluster.bus_messages(kind)), [0, 3]);
+
+    // A primary does not know who listens at its replicas.
+    drop(mail);
+    wait_for("the subscription to end", || {
+        client.ask::<(String, i64)>(&format!("PUBSUB SHARDNUMSUB {channel}")).1 == 0
+    });
+    client.acquire("k", &format!("OWNER alice NOTIFY {channel} ONCE")).unwrap();
+    client.ask::<()>("LOCK.BREAK k");
+    for mail in [&mut replica, &mut elsewhere] {
+        assert!(mail.next().starts_with("lost "));
+    }
+    assert_eq!(["publish", "publishshard"].map(|kind| cluster.bus_messages(kind)), [5, 4]);
+}
+
+/// The lock moves to a shard that was added, and back. Then the slot of the channel moves.
+#[test]
+fn after_a_move_the_process_asks_again_on_a_channel_of_the_shard() {
+    let mut cluster = Cluster::start(Setup::new(), false);
+    let added = cluster.add(Setup::new());
+    let (slot, home, other) = cluster.way_of("k");
+    let channel = cluster.channel_of(home);
+    let mut mail = Mailbox::of_shard(&cluster.nodes[home], &channel);
+    let mut client = cluster.client(home);
+    let ask_again = |client: &mut Client, channel: &str| {
+        let held =
+            client.acquire("k", &format!("OWNER alice ONCE PX 60000 NOTIFY {channel} WANTED")).unwrap();
+        queue_up_at(client, "k", "bob", channel);
+        format!("wanted {} alice", held.fence)
+    };
+    let wanted = ask_again(&mut client, &channel);
+    assert_eq!(mail.next(), wanted);
+
+    cluster.begin_move(slot, home, added);
+    cluster.move_key("k", home, added);
+    cluster.end_move(slot, home, added);
+    let mut told = [mail.next(), mail.next()];
+    told.sort();
+    assert_eq!(told, ["gone alice", "gone bob"]);
+    // The only slot of the shard is the lock's, so the channel is in that slot, too.
+    let there = cluster.channel_of(added);
+    let mut mail_there = Mailbox::of_shard(&cluster.nodes[added], &there);
+    assert_eq!(ask_again(&mut cluster.client(added), &there), wanted);
+    assert_eq!(mail_there.next(), wanted);
+    assert_eq!(cluster.bus_messages("publish"), 0);
+
+    cluster.begin_move(slot, added, home);
+    cluster.move_key("k", added, home);
+    cluster.end_move(slot, added, home);
+    mail_there.until_ended();
+    assert_eq!(ask_again(&mut client, &channel), wanted);
+    assert_eq!(mail.next(), wanted);
+
+    let slot = client.ask(&format!("CLUSTER KEYSLOT {channel}"));
+    cluster.begin_move(slot, home, other);
+    cluster.end_move(slot, home, other);
+    assert!(mail.until_ended().is_empty());
+    assert!(client.refused(&format!("SSUBSCRIBE {channel}")).starts_with("MOVED "));
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let channel = cluster.channel_of(home);
+    let mut mail = Mailbox::of_shard(&cluster.nodes[home], &channel);
+    let before = cluster.bus_messages("publish");
+    let fence = client.acquire("k", &format!("OWNER bob ONCE NOTIFY {channel}")).unwrap().fence;
+    client.ask::<()>("LOCK.BREAK k");
+    assert_eq!(mail.next(), format!("lost {fence} bob"));
+    assert_eq!(cluster.bus_messages("publish"), before);
+}
+
+#[test]
+fn a_process_that_waits_in_three_shards_goes_on_after_the_failover_of_each() {
+    let mut cluster = Cluster::start(Setup::new(), true);
+    let replicas = [0, 1, 2].map(|node| cluster.replica_of(node));
+    let keys = [0, 1, 2]
+        .map(|node| (0..).map(|n| format!("k{n}")).find(|key| cluster.way_of(key).1 == node).unwrap());
+    let mut mails: Vec<Mailbox> = (0..3)
+        .map(|node| {
+            let (channel, mut client) = (cluster.channel_of(node), cluster.client(node));
+            client.acquire(&keys[node], "OWNER alice PX 600000").unwrap();
+            queue_up_at(&mut client, &keys[node], "bob", &channel);
+            Mailbox::of_shard(&cluster.nodes[node], &channel)
+        })
+        .collect();
+    wait_for("the locks at the replicas", || {
+        replicas.iter().all(|&replica| cluster.client(replica).ask::<i64>("DBSIZE") == 1)
+    });
+    // The last primary dies.
+    for node in 0..3 {
+        let replica = replicas[node];
+        if node < 2 {
+            cluster.promote(replica);
+            mails[node].until_ended();
+        } else {
+            cluster.nodes[node].kill();
+            cluster.client(replica).ask::<()>("CLUSTER FAILOVER TAKEOVER");
+        }
+        let mut client = cluster.client(replica);
+        wait_for("the new primary to serve", || cluster.seen_by(replica, 0).is_some());
+        let channel = cluster.channel_of(replica);
+        let mut mail = Mailbox::of_shard(&cluster.nodes[replica], &channel);
+        queue_up_at(&mut client, &keys[node], "bob", &channel);
+        client.ask::<()>(&format!("LOCK.RELEASE {} alice", keys[node]));
+        assert!(mail.next().starts_with("granted "));
+    }
 }

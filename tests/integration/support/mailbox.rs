@@ -8,6 +8,8 @@ use super::{Client, Server, Setup};
 pub(crate) struct Mailbox {
     client: Client,
     channel: String,
+    /// What the server calls a message.
+    kind: &'static str,
 }
 
 /// A server with those settings, a client, and the mail of `ch`.
@@ -23,7 +25,29 @@ impl Mailbox {
     pub(crate) fn of(server: &Server, channel: &str) -> Self {
         let mut client = server.client();
         client.ask::<Value>(&format!("SUBSCRIBE {channel}"));
-        Self { client, channel: channel.into() }
+        Self { client, channel: channel.into(), kind: "message" }
+    }
+
+    /// The mail of a channel of a cluster's shard.
+    #[track_caller]
+    pub(crate) fn of_shard(server: &Server, channel: &str) -> Self {
+        let mut client = server.client();
+        client.ask::<Value>(&format!("SSUBSCRIBE {channel}"));
+        Self { client, channel: channel.into(), kind: "smessage" }
+    }
+
+    /// Waits until the server has ended the subscription to such a channel. Returns the messages before that.
+    #[track_caller]
+    pub(crate) fn until_ended(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        loop {
+            let (kind, _, text): (String, Value, Value) =
+                from_redis_value(self.client.finish().unwrap()).unwrap();
+            if kind == "sunsubscribe" {
+                return told;
+            }
+            told.push(from_redis_value(text).unwrap());
+        }
     }
 
     /// The next message.
@@ -37,7 +61,7 @@ impl Mailbox {
     pub(crate) fn next_bytes(&mut self) -> Vec<u8> {
         let reply = self.client.finish().expect("a message");
         let (kind, _, text): (String, Vec<u8>, Vec<u8>) = from_redis_value(reply).expect("a message");
-        assert_eq!(kind, "message");
+        assert_eq!(kind, self.kind);
         text
     }
 
