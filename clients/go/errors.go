@@ -33,6 +33,7 @@ var (
 	errOld     = errors.New("it has reached its maximum age (MaxHold, or the server's lock.max-hold)")
 	errOthers  = errors.New("it was free, or someone else's, meanwhile")
 	errTold    = errors.New("the server says that it has ended")
+	errUnheard = errors.New("its release could not reach the server")
 	errMissing = errors.New("one of the locks was gone when it was released")
 	errNode    = errors.New("redislock: this server is one node of a cluster: give New a redis.ClusterClient")
 )

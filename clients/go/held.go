@@ -194,6 +194,7 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 		return
 	}
 	left, _ := reply.(int64)
+	before := h.until
 	h.aged, h.until, h.due, h.started, h.sets = false, never(), never(), false, never()
 	if left < 0 { // somebody said PERSIST: it never ends
 		return
@@ -201,14 +202,19 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 	lease := time.Duration(left) * time.Millisecond
 	sure := min(lease, h.atMost.Sub(began))
 	h.until = began.Add(sure)
-	if h.aged = h.request.kept && lease < cmp.Or(h.request.lease, h.given); !h.aged {
+	whole := cmp.Or(h.request.lease, h.given)
+	// The maximum age moves no end back, but for the time that the answer took: the server's own lease is another one now.
+	if h.request.lease == 0 && began.Add(lease).Before(before.Add(-time.Since(began)-time.Millisecond)) {
+		whole = 0
+	}
+	if h.aged = h.request.kept && lease < whole; !h.aged {
 		h.given = lease
 	}
 	if h.lease = h.request.lease; h.lease == 0 { // the first one may have been that of another hold, and longer than the server's own
 		h.lease = lease
 	}
 	// A lease that comes out short has reached the maximum age: no renewal makes it longer.
-	if h.request.kept && lease >= h.lease/2 {
+	if h.request.kept && lease >= whole/2 {
 		h.due = began.Add(sure / 3)
 	}
 	l.plan(h, h.due)

@@ -106,7 +106,14 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 		case passes(err) && time.Now().Before(until):
 			time.Sleep(tryAgain)
 			continue
-		case passes(err), again && isGone(err): // the lease is over, or the first try has worked
+		case passes(err): // the lease is over
+			l.mutex.Lock()
+			defer l.mutex.Unlock()
+			if l.closed != nil {
+				return fmt.Errorf("%w: %s: %w", ErrLost, r, errUnheard)
+			}
+			return nil
+		case again && isGone(err): // the first try has worked
 			return nil
 		case err == nil && slices.Contains(missing, nil):
 			return fmt.Errorf("%w: %s: %w", ErrLost, r, errMissing)

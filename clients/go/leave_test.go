@@ -25,3 +25,26 @@ func TestALossAtTheMaximumAgeIsNamedWhoeverTellsOfIt(t *testing.T) {
 		}
 	}
 }
+
+func TestARenewalThatMovesNoEndIsTheLastOneButAShorterDefaultIsKept(t *testing.T) {
+	client := redis.NewClient(&redis.Options{})
+	defer client.Close()
+	locks := New(client)
+	defer locks.Close()
+	for _, lowered := range []bool{false, true} {
+		h := &Held{locks: locks, request: &request{keys: []string{"k"}, kept: true}, state: held, until: never(), atMost: never()}
+		renew := func(passed, left time.Duration) (next bool) {
+			locks.mutex.Lock()
+			defer locks.mutex.Unlock()
+			h.until = h.until.Add(-passed * time.Second)
+			locks.renewed(h, int64(left*1000), time.Now())
+			return h.due.Before(h.until)
+		}
+		switch {
+		case !renew(0, 30), !renew(10, 30), lowered && (!renew(10, 9) || !renew(3, 9)):
+			t.Fatal(lowered, "it is no longer renewed")
+		case !lowered && (!renew(10, 20) || renew(7, 13) || !h.aged): // the maximum age is 40 s
+			t.Fatal("it is renewed for nothing")
+		}
+	}
+}

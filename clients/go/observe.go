@@ -157,12 +157,15 @@ func (o *observation) ending(h *Held) func(err error) error {
 				event.Reason, _, _ = strings.Cut(said.Error(), " ")
 			}
 		}
+		end := func() { o.tell(event, which) }
 		h.locks.mutex.Lock()
-		told := o.told
-		o.end = func() { o.tell(event, which) }
+		told := o.told && o.end == nil // else it has been told that the locks were closed
+		if o.end == nil {
+			o.end = end
+		}
 		h.locks.mutex.Unlock()
 		if told {
-			o.end()
+			end()
 		}
 		return err
 	}

@@ -181,10 +181,14 @@ func (l *Locks) end(why error) {
 	var parts sync.WaitGroup
 	for _, h := range all {
 		parts.Go(func() {
-			if h.Release(context.Background()) == nil { // a wait, or a release that had begun, ends by itself
+			ctx, cancel := context.WithTimeout(context.Background(), silence)
+			defer cancel()
+			if err := h.Release(ctx); errors.Is(err, context.DeadlineExceeded) {
+				_ = h.observation.ending(h)(fmt.Errorf("%w: %s: %w", ErrLost, h.request, errUnheard))
+			} else if err == nil { // a wait, or a release that had begun, ends by itself
 				select {
 				case <-h.over:
-				case <-time.After(silence):
+				case <-ctx.Done():
 				}
 			}
 		})

@@ -12,7 +12,10 @@ import (
 	"redislock.test/redislock"
 )
 
-const scope = "redislock"
+const (
+	scope   = "redislock"
+	version = "0.1.0"
+)
 
 type config struct {
 	meters  metric.MeterProvider
@@ -46,7 +49,7 @@ func NewObserver(options ...Option) redislock.Observer {
 	for _, option := range options {
 		option(&c)
 	}
-	meter, tracer := c.meters.Meter(scope), c.tracers.Tracer(scope)
+	meter, tracer := c.meters.Meter(scope, metric.WithInstrumentationVersion(version)), c.tracers.Tracer(scope, trace.WithInstrumentationVersion(version))
 	histogram := func(name, description string) metric.Float64Histogram {
 		made, err := meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
 			metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300))

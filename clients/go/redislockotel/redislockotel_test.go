@@ -69,7 +69,7 @@ func (s seen) of(instrument string, values ...string) (sum int64) {
 	}
 	for _, scope := range all.ScopeMetrics {
 		for _, metric := range scope.Metrics {
-			if scope.Scope.Name != "redislock" || metric.Name != instrument {
+			if scope.Scope.Name != "redislock" || scope.Scope.Version != version || metric.Name != instrument {
 				continue
 			}
 			switch data := metric.Data.(type) {
@@ -137,7 +137,7 @@ func TestAWaitCountsAndHasASpanInTheTraceOfItsCaller(t *testing.T) {
 		}
 	}
 	spans := seen.spans.Ended() // none of the one that did not have to wait
-	if len(spans) != 1 || spans[0].Name() != "redislock.wait" || spans[0].Parent().SpanID() != caller.SpanContext().SpanID() ||
+	if len(spans) != 1 || spans[0].Name() != "redislock.wait" || spans[0].InstrumentationScope().Version != version || spans[0].Parent().SpanID() != caller.SpanContext().SpanID() ||
 		spans[0].Status().Code != codes.Unset || len(spans[0].Attributes()) != 3 {
 		t.Fatal(spans)
 	}

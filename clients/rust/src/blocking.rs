@@ -95,6 +95,7 @@ impl Locks {
     pub fn close(&self) {
         self.shared.0.with(|core, now| core.close(now));
         self.shared.0.with(|core, _| core.settled()).wait(Some(SILENCE));
+        self.shared.0.with(|core, now| core.cut_off(None, now));
         self.threads.sooner();
     }
 

@@ -25,7 +25,8 @@ pub struct OpenTelemetry {
 
 impl Default for OpenTelemetry {
     fn default() -> Self {
-        let scope = InstrumentationScope::builder("redislock").build();
+        let scope =
+            InstrumentationScope::builder("redislock").with_version(env!("CARGO_PKG_VERSION")).build();
         let meter = global::meter_with_scope(scope.clone());
         let histogram = |name: &'static str, description: &'static str| {
             let buckets = vec![0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];

@@ -79,6 +79,7 @@ impl Locks {
     pub async fn close(&self) {
         self.shared.0.with(|core, now| core.close(now));
         let _ = timeout(SILENCE, self.settled()).await;
+        self.shared.0.with(|core, now| core.cut_off(None, now));
         self.tasks.sooner();
     }
 

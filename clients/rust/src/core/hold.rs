@@ -20,7 +20,7 @@ impl Core {
         entry.lease = entry.request.lease.unwrap_or(entry.lease);
         let lost = entry.fences.iter().any(|fence| entry.heard_lost.contains(fence));
         self.holds(id, now);
-        self.believe(id, lease_of(grant.get(3)), began);
+        self.believe(id, lease_of(grant.get(3)), began, now);
         if lost {
             self.lose(id, "the server says that it has ended", now);
         }
@@ -46,16 +46,21 @@ impl Core {
     }
 
     /// Notes the lease that the server gave, counted from before the command was sent.
-    fn believe(&mut self, id: Id, lease: i64, began: Instant) {
+    fn believe(&mut self, id: Id, lease: i64, began: Instant, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Held) else {
             return;
         };
+        let before = entry.until;
         // A doubt that arose while the command was on its way remains.
         (entry.until, entry.due, entry.unclaimed) = (None, entry.doubted.then_some(began), false);
         let Ok(lease) = u64::try_from(lease).map(Duration::from_millis) else { return }; // somebody said PERSIST
         let sure = entry.at_most.map_or(lease, |at_most| lease.min(at_most.saturating_duration_since(began)));
         entry.until = began.checked_add(sure);
-        entry.aged = entry.request.kept && lease < entry.request.lease.unwrap_or(entry.given);
+        // The maximum age moves no end back, but for the time that the answer took: the server's default is another one now.
+        let slack = now.saturating_duration_since(began) + Duration::from_millis(1);
+        let back = before.zip(began.checked_add(lease + slack)).is_some_and(|(before, end)| end < before);
+        let whole = entry.request.lease.unwrap_or(if back { Duration::ZERO } else { entry.given });
+        entry.aged = entry.request.kept && lease < whole;
         if !entry.aged {
             entry.given = lease;
         }
@@ -64,7 +69,7 @@ impl Core {
             entry.lease = lease;
         }
         // A shorter lease than asked for means that the grant has reached its maximum age. No renewal makes it longer.
-        if !entry.doubted && entry.request.kept && lease >= entry.lease / 2 {
+        if !entry.doubted && entry.request.kept && lease >= whole / 2 {
             entry.due = began.checked_add(sure / 3);
         }
         self.plan(id);
@@ -152,7 +157,7 @@ impl Core {
         let Value::Array(grant) = &reply else {
             match reply {
                 Value::Nil => self.gone(id, "someone else holds it", now),
-                reply => self.believe(id, lease_of(Some(&reply)), began),
+                reply => self.believe(id, lease_of(Some(&reply)), began, now),
             }
             return;
         };
@@ -165,7 +170,7 @@ impl Core {
             let request = entry.request.clone();
             self.give_back(request, fences, now);
         } else {
-            self.believe(id, lease_of(grant.get(3)), began);
+            self.believe(id, lease_of(grant.get(3)), began, now);
         }
     }
 
@@ -213,7 +218,7 @@ impl Core {
         let result = match reply {
             Ok(reply) => {
                 let lease = lease_of(Some(&reply));
-                self.believe(id, lease, began);
+                self.believe(id, lease, began, now);
                 let given = u64::try_from(lease).map_or(Duration::MAX, Duration::from_millis);
                 self.check(id, now).map(|()| given)
             }

@@ -16,6 +16,10 @@ pub(super) fn abandoned() -> Error {
     Error::Invalid("the runtime of these locks has ended, so nothing would answer".to_string())
 }
 
+fn unheard(locks: &str) -> Error {
+    Error::Lost(format!("{locks}: its release could not reach the server"))
+}
+
 impl Core {
     /// Releases the lock. The promise is an `Error::Lost` if the lock had been lost before.
     pub(crate) fn release(&mut self, id: Id, now: Instant) -> Promise<Result<(), Error>> {
@@ -114,9 +118,21 @@ impl Core {
                 entry.again = true;
                 entry.due = Some(now + TRY_AGAIN);
             }
+            Err(error) if passes(&error) && self.closed => self.over(id, Err(unheard(&locks)), now),
             // The lease is over, or the first release was successful.
             Err(error) if passes(&error) || entry.again && is_gone(&error) => self.over(id, Ok(()), now),
             Err(error) => self.over(id, Err(explained(error, &locks, false)), now),
+        }
+    }
+
+    /// Gives up on what the server has not answered yet: for that reason, or since the locks were closed.
+    pub(crate) fn cut_off(&mut self, why: Option<Error>, now: Instant) {
+        for id in self.all() {
+            if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Leaving) {
+                entry.sent = None;
+                let why = why.clone().unwrap_or_else(|| unheard(&entry.request.locks()));
+                self.over(id, Err(why), now);
+            }
         }
     }
 
@@ -135,12 +151,7 @@ impl Core {
                 _ => self.go_on(id, now),
             }
         }
-        for id in self.all() {
-            if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Leaving) {
-                entry.sent = None;
-                self.over(id, Err(abandoned()), now);
-            }
-        }
+        self.cut_off(Some(abandoned()), now);
         self.out.commands.clear();
     }
 

@@ -141,6 +141,36 @@ fn a_shorter_lease_is_believed_before_its_answer() {
 }
 
 #[test]
+fn what_no_renewal_makes_longer_is_not_renewed_on_but_a_shorter_default_is() {
+    for lowered in [false, true] {
+        let mut bench = Bench::new();
+        let mut request = Bench::wanted("a");
+        request.lease = None;
+        let (id, _) = bench.acquire(request);
+        bench.granted(id, 7, 9000);
+        bench.sent();
+        let mut renew = |after: u64, lease: i64| {
+            bench.pass(Duration::from_millis(after));
+            assert_eq!(bench.sent(), [(id, "LOCK.EXTEND k a FENCE 7".to_string())], "after {after} ms");
+            bench.core.answered(id, Ok(Value::Int(lease)), bench.now);
+        };
+        renew(3000, 9000);
+        if lowered {
+            renew(3000, 4000);
+            renew(1334, 4000);
+        } else {
+            renew(3000, 6000); // the maximum age is 12 s
+            renew(2000, 4000);
+        }
+        bench.pass(2 * SECOND);
+        assert_eq!(bench.sent().len(), usize::from(lowered));
+        bench.pass(2 * SECOND);
+        let told = bench.core.check(id, bench.now);
+        assert!(matches!(&told, Err(Error::Lost(why)) if why.contains("maximum age") != lowered), "{told:?}");
+    }
+}
+
+#[test]
 fn a_loss_at_the_maximum_age_is_named_whoever_tells_of_it() {
     type Tell = fn(&mut Bench, Id);
     let tell: [Tell; 3] = [

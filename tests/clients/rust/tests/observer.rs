@@ -1,13 +1,15 @@
 //! What observers are told, and what OpenTelemetry's SDK makes of it.
 
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use opentelemetry::trace::{FutureExt, Status, TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, KeyValue, global};
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ScopeMetrics};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
 use redis::{Client, Value};
@@ -60,8 +62,9 @@ impl Seen {
         };
         let exported = self.metrics.get_finished_metrics().unwrap();
         let scopes = exported.iter().flat_map(|all| all.scope_metrics());
-        let all =
-            scopes.filter(|scope| scope.scope().name() == "redislock").flat_map(|scope| scope.metrics());
+        let ours =
+            |scope: &&ScopeMetrics| scope.scope().name() == "redislock" && scope.scope().version().is_some();
+        let all = scopes.filter(ours).flat_map(|scope| scope.metrics());
         all.filter(|metric| metric.name() == instrument)
             .map(|metric| match metric.data() {
                 AggregatedMetrics::I64(MetricData::Sum(sum)) => {
@@ -124,6 +127,7 @@ async fn a_wait_counts_and_has_a_span_in_the_trace_of_its_caller() {
         panic!("{spans:?}")
     };
     assert_eq!((span.parent_span_id, &span.status), (trace.span_id(), &Status::Unset));
+    assert!(span.instrumentation_scope.version().is_some());
     assert!(span.start_time < span.end_time);
     next.release().await.unwrap();
     assert_eq!(seen.of("redislock.held", "wait", "exclusive", None), 0);
@@ -180,5 +184,77 @@ fn refusals_and_a_loss_say_why() {
         ("redislock.hold.duration", ("redislock.outcome", "lost")),
     ] {
         assert_eq!(seen.of(instrument, "refused", "limit", Some(more)), 1, "{instrument}");
+    }
+}
+
+/// A client whose connections can be cut for good.
+fn proxied() -> (Client, impl FnOnce()) {
+    let server = std::env::var("REDIS_URL").unwrap().replace("redis://", "");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = Arc::new(Mutex::new(Some(Vec::new())));
+    let kept = connections.clone();
+    thread::spawn(move || {
+        for one in listener.incoming().map(Result::unwrap) {
+            let mut kept = kept.lock().unwrap();
+            let Some(kept) = kept.as_mut() else { continue };
+            let other = TcpStream::connect(&server).unwrap();
+            let clone = |one: &TcpStream| one.try_clone().unwrap();
+            for (mut from, mut to) in [(clone(&one), clone(&other)), (other, clone(&one))] {
+                thread::spawn(move || {
+                    let _ = io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Both);
+                });
+            }
+            kept.push(one);
+        }
+    });
+    let cut = move || {
+        for one in connections.lock().unwrap().take().unwrap() {
+            one.shutdown(Shutdown::Both).unwrap();
+        }
+    };
+    (Client::open(format!("redis://{address}")).unwrap(), cut)
+}
+
+struct Ends(Sender<bool>);
+
+impl Observer for Ends {
+    fn released(&self, _lock: &Observed, _held: Duration) {
+        self.0.send(false).unwrap();
+    }
+
+    fn lost(&self, _lock: &Observed, _held: Duration, _reason: &str, _error: &Error) {
+        self.0.send(true).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_tells_of_a_release_and_of_a_loss_if_the_server_is_away() {
+    for away in [false, true] {
+        for threads in [false, true] {
+            let ((client, cut), (ends, ended)) = (proxied(), channel());
+            let (tasks, blocks) = (Locks::new(client.clone()), blocking::Locks::new(client));
+            let (tasks, blocks) = (tasks.observer(Ends(ends.clone())), blocks.observer(Ends(ends)));
+            let key = |lease: Duration| format!("closing:{away}:{threads}:{lease:?}");
+            let (mut held, mut blocked) = (Vec::new(), Vec::new());
+            for lease in [MINUTE, Duration::from_secs(1)] {
+                if threads {
+                    blocked.push(blocks.acquire(key(lease)).lease(lease).block().unwrap());
+                } else {
+                    held.push(tasks.acquire(key(lease)).lease(lease).await.unwrap());
+                }
+            }
+            if away {
+                cut();
+            }
+            let began = Instant::now();
+            tokio::task::block_in_place(|| blocks.close());
+            tasks.close().await;
+            assert!(began.elapsed() < MINUTE / 3, "{:?}", began.elapsed());
+            assert_eq!(ended.try_iter().collect::<Vec<_>>(), [away; 2], "threads: {threads}");
+            drop((held, blocked));
+            assert_eq!(ended.try_iter().count(), 0);
+        }
     }
 }
