@@ -9,6 +9,7 @@
 )]
 
 mod clients;
+mod cluster;
 mod failures;
 mod handover;
 mod hosts;
@@ -53,7 +54,7 @@ use server::{Server, Setup};
 type Part = (&'static str, fn(&Plan, &mut Report));
 
 /// The parts, in the order in which they run.
-const PARTS: [Part; 17] = [
+const PARTS: [Part; 18] = [
     ("instructions", instructions::run),
     ("throughput", throughput::run),
     ("handover", handover::run),
@@ -65,6 +66,7 @@ const PARTS: [Part; 17] = [
     ("memory", memory::run),
     ("session", session::run),
     ("notify", notify::run),
+    ("cluster", cluster::run),
     ("stall", stall::run),
     ("hostile", stall::run_hostile),
     ("shared", shared::run),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::line::{Line, Outcome};
-use crate::net::{Conn, Net, PATIENCE};
+use crate::net::{Conn, Net, Outbox, PATIENCE};
 use crate::report::{Figure, Report, Row};
 use crate::resp::{said, words};
 use crate::rivals::{BLMOVE, LONG_LEASE, REDISLOCK};
@@ -31,8 +31,8 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
 /// Owners that `granted` knows again.
 const NAME: &str = "owner-{number}";
 
-fn place(key: &str, owner: &str) -> String {
-    format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LONG_LEASE} BLOCK 0 NOTIFY {CHANNEL} ONCE")
+fn place(key: &str, owner: &str, channel: &str) -> String {
+    format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LONG_LEASE} BLOCK 0 NOTIFY {channel} ONCE")
 }
 
 /// The connection that asks for places, and the one that hears of them.
@@ -75,7 +75,7 @@ fn memory(report: &mut Report) {
         let server = Server::start(Setup::MODULE);
         let mut net = connect(&server);
         net.fill(1, locks, &format!("LOCK.ACQUIRE {key} PX {LONG_LEASE}"), b"*4\r\n");
-        let places = || queue_up(&mut net, PLACES, &place(key, "{owner}"));
+        let places = || queue_up(&mut net, PLACES, &place(key, "{owner}", CHANNEL));
         let bytes = server.bytes_of_each(PLACES, places).round();
         let row = Row::ratio(format!("memory of {who}"), "1,000 bytes", Spread::one(bytes / 1000.0));
         report.rows.push(row.at_most(1.0));
@@ -101,14 +101,32 @@ fn memory(report: &mut Report) {
 const PLACE: &str = "a place of NOTIFY";
 const CLIENT: &str = "a client blocked in LOCK.ACQUIRE";
 
-/// Owners on one connection. Each that is told claims its grant, gives it back, and queues up again.
-struct Places {
-    server: Rc<Server>,
+/// The server of some locks, and how one listens there.
+#[derive(Clone)]
+pub(crate) struct Home {
+    pub(crate) server: Rc<Server>,
+    /// The end of the locks' names.
+    pub(crate) tag: String,
+    /// Where and how one listens to the channel.
+    pub(crate) hears: (Rc<Server>, &'static str),
+    pub(crate) channel: String,
+}
+
+/// Owners on one connection to each server. Each that is told claims its grant, gives it back, and queues up again.
+pub(crate) struct Places {
+    servers: Vec<Rc<Server>>,
     net: Net,
-    holder: usize,
-    /// What each owner sends to claim its grant, and to give it back and queue up again.
-    claims: Vec<Vec<u8>>,
-    turns: Vec<Vec<u8>>,
+    /// Of each lock.
+    holders: Vec<usize>,
+    owners: Vec<Owner>,
+}
+
+struct Owner {
+    lock: usize,
+    asks: Conn,
+    /// What it sends to claim its grant, and to give it back and queue up again.
+    claim: Vec<u8>,
+    turn: Vec<u8>,
 }
 
 /// What the next reply is to.
@@ -117,47 +135,69 @@ enum Expected {
     Other,
 }
 
-const KEY: &str = "lock:places";
-
 impl Places {
-    fn new(server: &Rc<Server>) -> Self {
-        let mut net = connect(server);
-        net.fill(1, 1, &place(KEY, NAME), b"*4\r\n");
-        queue_up(&mut net, WAITERS - 1, &place(KEY, "owner-{next}"));
-        let each = |line: &str| -> Vec<Vec<u8>> { (0..WAITERS).map(|owner| said(line, owner)).collect() };
-        let (claims, releases) = (each(&place(KEY, NAME)), each(&format!("LOCK.RELEASE {KEY} {NAME}")));
-        let turns = releases.iter().zip(&claims).map(|(release, claim)| [&release[..], claim].concat());
-        Self { server: Rc::clone(server), net, holder: 0, turns: turns.collect(), claims }
+    /// That many locks on each server, and for each of them so many that want it.
+    pub(crate) fn new(homes: &[Home], locks: usize, waiters: usize) -> Self {
+        let mut places = Self {
+            servers: homes.iter().map(|home| Rc::clone(&home.server)).collect(),
+            net: Net::new(),
+            holders: Vec::new(),
+            owners: Vec::new(),
+        };
+        let Self { net, holders, owners, .. } = &mut places;
+        for Home { server, tag, hears: (heard_at, subscribe), channel } in homes {
+            let asks = net.connect(server.port);
+            let hears = net.connect(heard_at.port);
+            net.out.send(hears, &words(&format!("{subscribe} {channel}")));
+            net.replies(1, |_, _| ());
+            for lock in holders.len()..holders.len() + locks {
+                let (key, holder) = (format!("lock:{lock}{tag}"), owners.len());
+                holders.push(holder);
+                for number in holder..holder + waiters {
+                    let claim = said(&place(&key, NAME, channel), number);
+                    let release = said(&format!("LOCK.RELEASE {key} {NAME}"), number);
+                    net.out.send(asks, &claim);
+                    owners.push(Owner { lock, asks, turn: [release, claim.clone()].concat(), claim });
+                }
+                net.replies(waiters, |_, _| ());
+            }
+        }
+        places
     }
 
-    /// That many handovers, from a release to the next one's claim: how long one takes, in µs.
-    fn run(&mut self, handovers: usize) -> Sample {
-        let Self { server, net, holder, claims, turns } = self;
-        // The release, and the ask for the next time.
-        let mut expected = VecDeque::from([Expected::Other, Expected::Other]);
-        let (cpu, begin) = (server.cpu_ns(), Instant::now());
-        net.out.send(ASKS, &turns[*holder]);
-        let mut count = 0;
-        while count < handovers || !expected.is_empty() {
+    /// That many handovers, at least one of each lock, from a release to the next one's claim: how long one takes, in µs.
+    pub(crate) fn run(&mut self, handovers: usize) -> Sample {
+        let Self { servers, net, holders, owners } = self;
+        let mut expected: Vec<VecDeque<Expected>> = Vec::new();
+        let give_back = |out: &mut Outbox, expected: &mut Vec<VecDeque<Expected>>, owner: &Owner| {
+            expected.resize_with(expected.len().max(owner.asks + 1), VecDeque::new);
+            // The release, and the ask for the next time.
+            expected[owner.asks].extend([Expected::Other, Expected::Other]);
+            out.send(owner.asks, &owner.turn);
+        };
+        let cpu_ns = || servers.iter().map(|server| server.cpu_ns()).sum::<f64>();
+        let (cpu, begin) = (cpu_ns(), Instant::now());
+        holders.iter().for_each(|holder| give_back(&mut net.out, &mut expected, &owners[*holder]));
+        let (mut begun, mut going_round) = (holders.len(), holders.len());
+        while going_round > 0 || expected.iter().any(|replies| !replies.is_empty()) {
             net.turn(PATIENCE, |out, conn, reply| {
-                if conn == HEARS {
-                    if let Some(owner) = granted(reply) {
-                        expected.push_back(Expected::Claim(owner));
-                        out.send(ASKS, &claims[owner]);
-                    }
-                } else if let Some(Expected::Claim(owner)) = expected.pop_front() {
+                if let Some(owner) = granted(reply) {
+                    expected[owners[owner].asks].push_back(Expected::Claim(owner));
+                    out.send(owners[owner].asks, &owners[owner].claim);
+                } else if let Some(Expected::Claim(owner)) = expected[conn].pop_front() {
                     assert!(reply.starts_with(b"*4\r\n"), "not claimed: {}", reply.escape_ascii());
-                    count += 1;
-                    *holder = owner;
-                    if count < handovers {
-                        expected.extend([Expected::Other, Expected::Other]);
-                        out.send(ASKS, &turns[owner]);
+                    holders[owners[owner].lock] = owner;
+                    if begun < handovers {
+                        begun += 1;
+                        give_back(out, &mut expected, &owners[owner]);
+                    } else {
+                        going_round -= 1;
                     }
                 }
             });
         }
         let wall = begin.elapsed();
-        Sample::each(count, wall, server.cpu_ns() - cpu)
+        Sample::each(begun, wall, cpu_ns() - cpu)
     }
 }
 
@@ -172,7 +212,13 @@ fn handovers(plan: &Plan, report: &mut Report) {
     let (turns, handovers) = (plan.pick(30, 10), plan.pick(2_000, 1_000));
     let start = || {
         let [module, plain] = [Setup::MODULE, Setup::PLAIN].map(Server::shared);
-        let mut places = Places::new(&module);
+        let home = Home {
+            server: Rc::clone(&module),
+            tag: String::new(),
+            hears: (Rc::clone(&module), "SUBSCRIBE"),
+            channel: CHANNEL.into(),
+        };
+        let mut places = Places::new(&[home], 1, WAITERS);
         let [mut blocked, mut tokens] =
             [(REDISLOCK, module), (BLMOVE, plain)].map(|(who, server)| Circle::new(who, &server, WAITERS));
         vec![

@@ -27,9 +27,7 @@ impl Process {
         for _ in 0..20 {
             let folder = Builder::new().prefix("redislock-bench-").tempdir_in(folders);
             let folder = folder.expect("a folder for a server");
-            let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-            let port = listener.local_addr().expect("its address").port();
-            drop(listener);
+            let port = free_port();
             let log = fs::File::create(folder.path().join("log")).expect("a log file");
             let mut command = command(folder.path(), port);
             command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
@@ -65,6 +63,12 @@ impl Process {
     fn is_alive(&mut self) -> bool {
         self.child.0.try_wait().expect("the server's state").is_none()
     }
+}
+
+/// A port that nobody has.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
 }
 
 /// Killed when dropped.

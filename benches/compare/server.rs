@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use crate::line::Line;
-use crate::process::Process;
+use crate::process::{Process, free_port};
 use crate::resp::{integer, request, words};
 
 /// How long a replica may take to come into sync.
@@ -19,13 +19,16 @@ pub(crate) struct Setup {
     pub(crate) module: bool,
     /// An append-only file, written to disk every second.
     pub(crate) aof: bool,
+    /// A node of a cluster, which has no slots yet.
+    pub(crate) node: bool,
     /// Run by Callgrind, which counts its instructions.
     pub(crate) callgrind: bool,
 }
 
 impl Setup {
-    pub(crate) const PLAIN: Self = Self { module: false, aof: false, callgrind: false };
+    pub(crate) const PLAIN: Self = Self { module: false, aof: false, node: false, callgrind: false };
     pub(crate) const MODULE: Self = Self { module: true, ..Self::PLAIN };
+    pub(crate) const NODE: Self = Self { node: true, ..Self::MODULE };
 }
 
 pub(crate) struct Server {
@@ -58,6 +61,10 @@ fn command(setup: Setup, folder: &Path, port: u16) -> Command {
     );
     if setup.module {
         config += &format!("loadmodule {}\n", module().display());
+    }
+    if setup.node {
+        // The default, 10,000 above the other one, may be no port.
+        config += &format!("cluster-enabled yes\ncluster-port {}\n", free_port());
     }
     let file = folder.join("server.conf");
     fs::write(&file, config).expect("a configuration file");
@@ -222,7 +229,7 @@ fn own_instructions(callgrind: &str) -> f64 {
     own
 }
 
-fn field(info: &[u8], name: &str) -> Option<String> {
+pub(crate) fn field(info: &[u8], name: &str) -> Option<String> {
     let info = String::from_utf8_lossy(info);
     let mut lines = info.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim().into())
