@@ -46,9 +46,10 @@ type Held struct {
 	renewing      bool
 	started       bool // at the message: the claim, which gives it its whole lease, is still to come
 	heardLost     []int64
-	asks          int64 // the number of the last acquire
-	told          *told // what the message said that this acquire was granted
-	used          bool  // others had the grant, or will have it, when this one left
+	asks          int64  // the number of the last acquire
+	shard         *shard // which sends its messages; nil if it is not in a cluster
+	told          *told  // what the message said that this acquire was granted
+	used          bool   // others had the grant, or will have it, when this one left
 	err           error
 
 	// Of the wait, then of the goroutine that gives it up:
@@ -127,7 +128,7 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 	words := h.request.extend(h.fences, h.request.lease)
 	l.mutex.Unlock()
 	var answered answer
-	coming := l.start(h.request, words, false)
+	coming := l.start(h, func(string) []any { return words }, false)
 	select {
 	case answered = <-coming:
 		<-h.turn
@@ -278,12 +279,20 @@ func (l *Locks) renew(h *Held) {
 	defer func() { <-h.turn }()
 	r := h.request
 	l.mutex.Lock()
+	asks := h.doubted
+	l.mutex.Unlock()
+	channel := ""
+	if asks {
+		var err error
+		channel, err = l.notified(h)
+		asks = err == nil // else it is only made longer, until there is a subscription
+	}
+	l.mutex.Lock()
 	if h.state != held {
 		l.mutex.Unlock()
 		return
 	}
-	asks := h.doubted
-	h.doubted = false
+	h.doubted = h.doubted && !asks
 	lease, began := r.lease, time.Now()
 	words := r.extend(h.fences, lease)
 	if asks {
@@ -291,7 +300,7 @@ func (l *Locks) renew(h *Held) {
 		if !r.kept && !h.started { // to ask never makes a lease shorter
 			lease = time.Millisecond
 		}
-		words = r.acquire(l.channel, -1, lease, 0)
+		words = r.acquire(channel, -1, lease, 0)
 	} else {
 		l.extends(h, began)
 	}
@@ -321,8 +330,10 @@ func (l *Locks) renew(h *Held) {
 		}
 	default:
 		l.renewed(h, reply, began)
-		if h.doubted {
+		if h.doubted && asks {
 			l.plan(h, time.Now())
+		} else if h.doubted {
+			l.plan(h, time.Now().Add(min(time.Second, h.lease/10)))
 		}
 	}
 }

@@ -48,7 +48,6 @@ func (l *Locks) subscribed() error {
 		go l.work()
 	}
 	l.running.Go(l.listen)
-	l.running.Go(l.clock)
 	return nil
 }
 

@@ -29,7 +29,8 @@ const (
 type Locks struct {
 	client             redis.UniversalClient // the user's: the subscription ends with it, and then all else
 	commands, sessions redis.UniversalClient
-	own, single        bool // the clients are ours to close; of one server
+	cluster            *redis.ClusterClient // that for commands, if it is one
+	own, single        bool                 // the clients are ours to close; of one server
 	channel            string
 	starting           sync.Mutex
 	pubsub             *redis.PubSub // set by starting, then the listener's own
@@ -40,7 +41,7 @@ type Locks struct {
 	done               chan struct{}
 	running            sync.WaitGroup
 
-	ending sync.Once
+	ending, ticking sync.Once
 
 	mutex     sync.Mutex
 	closed    error // why they are, if they are
@@ -50,6 +51,7 @@ type Locks struct {
 	claims    bool // an older server: it grants nothing at the message
 	next      time.Time
 	entries   map[string][]*Held // by owner
+	shards    map[string]*shard  // by the primary's address
 }
 
 var odd = regexp.MustCompile(`[^A-Za-z0-9._-]`)
@@ -67,7 +69,7 @@ func New(client redis.UniversalClient, observers ...Observer) *Locks {
 	l := &Locks{
 		client: client, commands: client, sessions: client, channel: newChannel(), wake: make(chan struct{}, 1),
 		more: make(chan struct{}, commands),
-		done: make(chan struct{}), entries: map[string][]*Held{}, next: never(), observers: observers,
+		done: make(chan struct{}), entries: map[string][]*Held{}, shards: map[string]*shard{}, next: never(), observers: observers,
 	}
 	switch client := client.(type) {
 	case *redis.Client:
@@ -82,7 +84,7 @@ func New(client redis.UniversalClient, observers ...Observer) *Locks {
 		l.commands, l.sessions = single(commands), single(1)
 	case *redis.ClusterClient:
 		l.own = true
-		cluster := func(size int) redis.UniversalClient {
+		cluster := func(size int) *redis.ClusterClient {
 			o := *client.Options()
 			o.PushNotificationProcessor = nil
 			o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = size, 0, 0, 0
@@ -90,7 +92,8 @@ func New(client redis.UniversalClient, observers ...Observer) *Locks {
 			lasting(&o.MaxRetries, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.ConnMaxIdleTime, &o.ConnMaxLifetime)
 			return redis.NewClusterClient(&o)
 		}
-		l.commands, l.sessions = cluster(commands), cluster(1)
+		l.cluster = cluster(commands)
+		l.commands, l.sessions = l.cluster, cluster(1)
 	}
 	return l
 }
@@ -195,10 +198,17 @@ func (l *Locks) end(why error) {
 	}
 	parts.Wait()
 	l.starting.Lock()
-	pubsub := l.pubsub
+	subscriptions := []*redis.PubSub{l.pubsub}
 	l.starting.Unlock()
-	if pubsub != nil {
-		_ = pubsub.Close()
+	l.mutex.Lock()
+	for _, s := range l.shards {
+		subscriptions = append(subscriptions, s.pubsub)
+	}
+	l.mutex.Unlock()
+	for _, pubsub := range subscriptions {
+		if pubsub != nil {
+			_ = pubsub.Close()
+		}
 	}
 	l.running.Wait()
 	if l.own {
@@ -244,6 +254,7 @@ func sameKeys(a, b []string) bool {
 // plan is to be called with the mutex.
 func (l *Locks) plan(h *Held, due time.Time) {
 	h.due = due
+	l.ticking.Do(func() { l.running.Go(l.clock) })
 	if due = earlier(due, h.until); due.Before(l.next) {
 		l.next = due
 		select {

@@ -20,19 +20,24 @@ type job struct {
 	coming chan<- answer
 }
 
-// start sends a command, without having the caller wait for a connection that says nothing.
-func (l *Locks) start(r *request, words []any, session bool) <-chan answer {
-	coming := make(chan answer, 1)
-	if l.queue(r, words, session, coming) {
+// start sends a command, without having the caller wait for a connection that says nothing. If it asks for the lock, it names the
+// channel of a subscription, and the session.
+func (l *Locks) start(h *Held, words func(channel string) []any, asks bool) <-chan answer {
+	coming, r := make(chan answer, 1), h.request
+	session := asks && r.session
+	if l.queue(r, words(l.channel), session, coming) {
 		return coming
 	}
 	go func() {
-		if err := l.subscribed(); err != nil {
-			coming <- answer{nil, err}
-			return
+		var answered answer
+		channel := ""
+		if asks {
+			channel, answered.err = l.notified(h)
 		}
-		reply, err := l.send(words, session)
-		coming <- answer{reply, err}
+		if answered.err == nil {
+			answered.reply, answered.err = l.send(words(channel), session)
+		}
+		coming <- answered
 	}()
 	return coming
 }

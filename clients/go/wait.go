@@ -79,7 +79,8 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 			number = h.asks
 		}
 		l.mutex.Unlock()
-		coming := l.start(r, r.acquire(l.channel, block, r.lease, number), r.session)
+		words := func(channel string) []any { return r.acquire(channel, block, r.lease, number) }
+		coming := l.start(h, words, true)
 		answered, err := pause(0, nil, coming)
 		if answered == nil { // cancelled, or the wait is over
 			if err == nil {

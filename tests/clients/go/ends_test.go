@@ -90,8 +90,12 @@ func TestWithTheClientOrTheLocksAllEnds(t *testing.T) {
 					until(t, "its place is given up", func() bool { return waiters(other, taken) == int64(0) })
 				}
 				until(t, "no subscription is left", func() bool {
-					channels, err := other.Do(ctx, "PUBSUB", "CHANNELS", "redislock:*").Slice()
-					return err == nil && len(channels) == 0
+					for _, kind := range []string{"CHANNELS", "SHARDCHANNELS"} {
+						if channels, err := other.Do(ctx, "PUBSUB", kind, "redislock:*").Slice(); err != nil || len(channels) > 0 {
+							return false
+						}
+					}
+					return true
 				})
 				client.Close()
 				other.Close()
