@@ -1,7 +1,7 @@
 //! The settings of the module, which `CONFIG SET lock.<name>`, the configuration file or an argument of `loadmodule` can set.
 
-use crate::lock::{LONGEST_LEASE, Millis, Room};
 use crate::server::NumericConfig;
+use rules::lock::{LONGEST_LEASE, Millis, Room};
 
 /// The lease in ms of a command that names no lease.
 pub(crate) static DEFAULT_LEASE: NumericConfig =

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::lock::{NotHeld, Owner, ReentryError};
 use crate::server::{self, Arg, Ctx, ErrorReply, WrongType};
-use crate::waiting::{Cycle, Link, Refusal};
+use rules::lock::{NotHeld, Owner, ReentryError};
+use rules::waiting::{Cycle, Link, Refusal};
 
 /// An error is one line for people. So it shows at most `SHOWN` bytes of a word or name that a client has sent, and at most `LINKS` links
 /// (one owner waits for another) of a cycle of waits.

@@ -19,5 +19,5 @@ pub fn aux(bytes: &[u8]) {
 /// Makes a series of acquires, releases and other changes of one lock. The input chooses the changes and their arguments, such as times and
 /// leases.
 pub fn decide(bytes: &[u8]) {
-    crate::lock::fuzzing::decide(bytes);
+    rules::lock::fuzzing::decide(bytes);
 }

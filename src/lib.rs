@@ -4,12 +4,13 @@
 //! imports only from parts to its right, as a test checks:
 //!
 //! ```text
-//! lib -> info, commands -> serving -> keyspace, waiting -> lock
+//! lib -> info, commands -> serving -> keyspace
 //! ```
 //!
 //! `commands` parses commands and replies to them. `serving` runs the rules of `waiting` on real locks and clients. `keyspace` stores locks
-//! as keys, and replicates their changes. `waiting` decides about queues, sessions and timers, and `lock` about one lock. `lock` and
-//! `waiting` know nothing about Redis. `server`, which all other parts may use, wraps the module API, and knows nothing about locks.
+//! as keys, and replicates their changes. `server`, which all other parts may use, wraps the module API, and knows nothing about locks.
+//! The rules are in a crate of their own, which knows nothing about Redis: `waiting` decides about queues, sessions and timers, and `lock`
+//! about one lock.
 
 mod commands;
 mod config;
@@ -18,14 +19,12 @@ mod error;
 pub mod fuzzing;
 mod info;
 mod keyspace;
-mod lock;
 mod reply;
 mod server;
 mod serving;
 mod stats;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
 use commands::{
     Acquire, Apply, Break, Extend, Info, Leave, Macquire, Mextend, Mrelease, Release, Settle, Waits,
@@ -37,7 +36,7 @@ use serving::ServerEvents;
 static MODULE: Module = Module {
     name: c"lock",
     version: 100,
-    types: &[TypeSpec::of::<lock::Value, ServerEvents>()],
+    types: &[TypeSpec::of::<rules::lock::Value, ServerEvents>()],
     category: c"lock",
     commands: &[
         CommandSpec::of::<Acquire>(),
@@ -75,12 +74,8 @@ static MODULE: Module = Module {
 server::define_on_load!(MODULE);
 
 /// The module allocates with the server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests and
-/// fuzzers run without a server, on the system's allocator. Unit tests also count their allocations.
+/// fuzzers run without a server, on the system's allocator.
 #[cfg(not(any(test, fuzzing)))]
 #[global_allocator]
 static ALLOCATOR: server::Aligning<redis_module::alloc::RedisAlloc> =
     server::Aligning(redis_module::alloc::RedisAlloc);
-
-#[cfg(test)]
-#[global_allocator]
-static ALLOCATOR: server::Counted = server::Counted;

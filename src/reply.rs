@@ -1,7 +1,7 @@
 //! Replies that several commands give.
 
-use crate::lock::{Got, Millis, Slot};
 use crate::server::Ctx;
+use rules::lock::{Got, Millis, Slot};
 
 /// Replies with a grant, and the length of its lease in ms. If the owner asked with `LIMIT`, the slot (the number of its permit) comes
 /// last.

@@ -5,10 +5,10 @@
 use super::parse::{self, Unit, Words};
 use crate::config;
 use crate::error::Error;
-use crate::lock::{Deadline, Millis, Now, Owner};
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting::{self, Confirm, Outcome};
+use rules::lock::{Deadline, Millis, Now, Owner};
+use rules::waiting::{self, Confirm, Outcome};
 
 pub(crate) struct Extend<'a> {
     key: Arg<'a>,

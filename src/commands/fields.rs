@@ -1,9 +1,9 @@
 //! Writes the fields of maps in replies.
 
-use crate::lock::{Owner, Room};
 use crate::server::Ctx;
 use crate::serving;
-use crate::waiting::WaiterInfo;
+use rules::lock::{Owner, Room};
+use rules::waiting::WaiterInfo;
 
 pub(super) fn field(ctx: &Ctx<'_>, name: &str, value: &[u8]) {
     ctx.reply_bytes(name.as_bytes());

@@ -10,10 +10,10 @@ use super::waits::COUNT;
 use super::{Acquire, Apply, Break, Extend, Leave, Macquire, Mextend, Mrelease, Release, Waits};
 use crate::config;
 use crate::keyspace::Effect;
-use crate::lock::{AcquireRequest, Deadline, Fence, Grant, LONGEST_LEASE, Owner, Room, SlotRequest};
 use crate::server::Arg;
 use crate::server::fuzzing::with_args;
-use crate::waiting::Confirm;
+use rules::lock::{AcquireRequest, Deadline, Fence, Grant, LONGEST_LEASE, Owner, Room, SlotRequest};
+use rules::waiting::Confirm;
 
 pub(crate) fn parse(bytes: &[u8]) {
     let words: Vec<&[u8]> = bytes.split(|&byte| byte == b' ').collect();

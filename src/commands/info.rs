@@ -8,10 +8,10 @@ use super::fields::{self, count, field, mode};
 use super::parse::{self, Words};
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{Datum, FIELDS, Grant, Held, Now, Room};
 use crate::server::{Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting::{Holder, LockRef, WaiterInfo};
+use rules::lock::{Datum, FIELDS, Grant, Held, Now, Room};
+use rules::waiting::{Holder, LockRef, WaiterInfo};
 
 /// The most grants that `FULL` shows, and the most waiters. The fields `holders` and `waiters` count all of them, and `LOCK.WAITS KEY`
 /// shows all waiters.

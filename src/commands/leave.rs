@@ -5,9 +5,9 @@
 
 use super::parse;
 use crate::error::Error;
-use crate::lock::Owner;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
+use rules::lock::Owner;
 
 pub(crate) struct Leave<'a> {
     key: Arg<'a>,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::config;
 use crate::error::{Error, Range};
-use crate::lock::{Extras, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, SlotRequest};
 use crate::server::{Arg, Args, Argument};
-use crate::waiting::{Channel, Confirm};
+use rules::lock::{Extras, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, SlotRequest};
+use rules::waiting::{Channel, Confirm};
 
 /// The number of keys, which precedes the keys.
 pub(super) const NUMKEYS: Argument = Argument::integer(c"numkeys");

@@ -5,10 +5,10 @@
 
 use super::parse::{self, Words};
 use crate::error::Error;
-use crate::lock::Owner;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting::{self, Refusal};
+use rules::lock::Owner;
+use rules::waiting::{self, Refusal};
 
 /// `ALL` releases all holds of the owner at once.
 pub(super) const ALL: Argument = Argument::flag(c"all", c"ALL");

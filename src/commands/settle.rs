@@ -9,7 +9,7 @@ use super::parse;
 use crate::error::Error;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting::RequestId;
+use rules::waiting::RequestId;
 
 pub(crate) struct Settle;
 

@@ -10,10 +10,10 @@ use std::num::NonZeroU64;
 use super::fields::{self, WAITER, count, field};
 use super::parse::{self, Words};
 use crate::error::Error;
-use crate::lock::Now;
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving::{self, HolderInfo, Holders};
-use crate::waiting::{LockRef, Page, RequestId, WaitInfo};
+use rules::lock::Now;
+use rules::waiting::{LockRef, Page, RequestId, WaitInfo};
 
 /// The number of entries on a page if the client gives no `COUNT`.
 pub(super) const COUNT: usize = 10;

@@ -25,11 +25,11 @@
 use std::ffi::CStr;
 use std::str;
 
-use crate::lock::{
+use crate::server::{Arg, Ctx, LogLevel};
+use rules::lock::{
     Datum, Deadline, Extras, FIELDS, Fence, Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Micros, Millis, Owner,
     Room, Slot,
 };
-use crate::server::{Arg, Ctx, LogLevel};
 
 /// The command that carries effects. Other commands would not do, because an operator may have renamed `DEL` or `PEXPIREAT`.
 pub(crate) const APPLY: &CStr = c"lock.apply";

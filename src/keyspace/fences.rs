@@ -7,8 +7,8 @@
 //! a refused command must change nothing.
 
 use super::LockKey;
-use crate::lock::{Deadline, Fence, FenceClock, Micros, Value};
 use crate::server::{self, Arg, Ctx, ServerCell};
+use rules::lock::{Deadline, Fence, FenceClock, Micros, Value};
 
 /// The module assumes that the clocks of two servers differ by at most this many microseconds: ten minutes. A file that is saved within
 /// this time after the last grant has the grant's fence, in case the clock is set back while the server is down. A client's payload is

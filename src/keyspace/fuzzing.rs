@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use super::effects::{self, Effect};
 use super::fences::{CLOCKS_DIFFER, forget_fences, last_fence, next_fence};
-use crate::lock::{Deadline, Fence, Held, LONGEST_LEASE, Value};
 use crate::server::fuzzing::{Item, Stream};
 use crate::server::{self, NativeType};
+use rules::lock::{Deadline, Fence, Held, LONGEST_LEASE, Value};
 
 /// Loads a value. The first byte has the encoding, and a bit that says whether the value counts as sent by a client (`RESTORE`). The value
 /// follows.

@@ -4,9 +4,9 @@
 //! The server reports an expired or evicted key when the value is already gone. But right before the value goes, the server calls the
 //! `unlink` callback of the value's type. So this file keeps what it needs of the last unlinked value until the report.
 
-use crate::lock::{Deadline, Fence, Grant, Micros, Value};
 use crate::server::{self, Arg, Ctx, LogLevel, LoopIteration, ServerCell, Unlinked};
 use crate::stats;
+use rules::lock::{Deadline, Fence, Grant, Micros, Value};
 
 struct Lapses {
     last: Option<Last>,

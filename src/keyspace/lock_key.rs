@@ -2,8 +2,8 @@
 //! `WATCH` the key. If something else has removed the key while it was open, this file stores and replicates nothing.
 
 use super::effects;
-use crate::lock::{Deadline, Fence, Grant, GrantChange, Millis, Value};
 use crate::server::{Arg, Ctx, Key, WrongType};
+use rules::lock::{Deadline, Fence, Grant, GrantChange, Millis, Value};
 
 /// An open key that is a lock, or does not exist.
 pub(crate) struct LockKey<'a> {

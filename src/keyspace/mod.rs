@@ -16,8 +16,8 @@ pub(crate) use fences::{next_fence, observe_fence, restored};
 pub(crate) use lapses::{evicted, expired, log_lapse, publish_lapse, unlinked, warn_of_evictions};
 pub(crate) use lock_key::{LockKey, Signal};
 
-use crate::lock::Value;
 use crate::server::NativeType;
+use rules::lock::Value;
 
 /// Returns the number of locks in memory. The number includes lapsed locks that the server has not deleted yet, and locks of a data set
 /// that is being loaded beside the present one, or freed in the background.

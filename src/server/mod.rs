@@ -24,8 +24,6 @@ mod clock;
 mod command;
 mod config;
 mod context;
-#[cfg(test)]
-mod counted;
 mod definition;
 mod detached;
 mod events;
@@ -66,8 +64,6 @@ pub(crate) use clock::{lease_start, now, ran, since_boot, ticks};
 pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
 pub(crate) use context::Ctx;
-#[cfg(test)]
-pub(crate) use counted::{Counted, allocated_by};
 pub(crate) use definition::{Argument, Change, Definition, KeyUse, Keys};
 pub(crate) use events::{EventSpec, KeyspaceEvents, TurnEvents, listen_to_keys, listen_to_turns};
 #[cfg(debug_assertions)]

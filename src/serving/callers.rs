@@ -9,9 +9,9 @@ use super::{holders, messages};
 use crate::config;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::Millis;
 use crate::server::{BlockedClient, Ctx};
-use crate::waiting::{self, Caller, Holder, LockAccess, LockId, RequestId, WaitLimits};
+use rules::lock::Millis;
+use rules::waiting::{self, Caller, Holder, LockAccess, LockId, RequestId, WaitLimits};
 
 /// The client of the running command.
 pub(super) struct Client<'a>(pub(super) &'a Ctx<'a>);

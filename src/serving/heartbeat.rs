@@ -5,9 +5,9 @@ use std::ffi::CStr;
 
 use super::notices;
 use crate::config;
-use crate::lock::{Limits, Millis};
 use crate::server::{Ctx, ServerCell, Timer, TimerTask, fire, lease_start, ran, since_boot};
-use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
+use rules::lock::{Limits, Millis};
+use rules::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
 /// The time in ms between heartbeats. The server's cron, which usually runs ten times a second, makes the heartbeats. If the cron runs too
 /// rarely, a timer makes the heartbeats. If this timer is late, the cron sets it anew, because the wall clock may have been set back.

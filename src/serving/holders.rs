@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::table::TABLE;
 use crate::keyspace::LockKey;
-use crate::lock::{Deadline, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, Holder, LockId};
+use rules::lock::{Deadline, Grant, Now, Owner};
+use rules::waiting::{self, Holder, LockId};
 
 /// The holders of a lock with waiters.
 #[derive(Default)]

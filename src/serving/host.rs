@@ -6,9 +6,9 @@ use super::open_lock::OpenLock;
 use super::table::{BUDGET, TABLE, now};
 use super::{heartbeat, messages};
 use crate::keyspace::LockKey;
-use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now, Owner};
 use crate::server::{BlockedClient, Called, Ctx, ServerCell, client_exists, ticks};
-use crate::waiting::{
+use rules::lock::{Deadline, Fence, Limits, Micros, Millis, Now, Owner};
+use rules::waiting::{
     self, Budget, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
 };
 

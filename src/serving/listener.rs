@@ -8,11 +8,11 @@ use super::table::{TABLE, now};
 use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
-use crate::lock::{Grant, Millis, Value};
 use crate::server::{
     Arg, BlockedClient, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys,
 };
-use crate::waiting::{self, LockRef, WaitTable};
+use rules::lock::{Grant, Millis, Value};
+use rules::waiting::{self, LockRef, WaitTable};
 
 /// The listener for all events of the server.
 pub(crate) struct ServerEvents;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
-use crate::lock::Slot;
 use crate::server::{Ctx, ServerCell};
 use crate::stats;
-use crate::waiting::{Message, MessageKind};
+use rules::lock::Slot;
+use rules::waiting::{Message, MessageKind};
 
 /// How many addresses `RECENT` keeps.
 const KEPT: usize = 1_024;

@@ -7,9 +7,9 @@ use super::holders::{HolderInfo, Holders, holders_of};
 use super::messages::{client_name, named};
 use super::table::{TABLE, now};
 use crate::config;
-use crate::lock::{Now, Owner};
 use crate::server::{Ctx, LogLevel, ServerCell};
-use crate::waiting::{LockId, LockRef, LongWaits, RateLimit, WaiterInfo};
+use rules::lock::{Now, Owner};
+use rules::waiting::{LockId, LockRef, LongWaits, RateLimit, WaiterInfo};
 
 static WAITS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static LAPSES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());

@@ -8,10 +8,10 @@ use super::notices;
 use super::table::{BUDGET, TABLE, now};
 use crate::error::Error;
 use crate::keyspace::{self, LockKey, Signal};
-use crate::lock::{Deadline, Fence, Grant, GrantChange, Limits, Millis, Now, Value};
 use crate::server::{self, Arg, BlockedClient, Ctx, Step, client_exists};
 use crate::stats;
-use crate::waiting::{Budget, CHANGE, Environment, GraceLeft, LockAccess, LockEvent, LockRef, WaitTable};
+use rules::lock::{Deadline, Fence, Grant, GrantChange, Limits, Millis, Now, Value};
+use rules::waiting::{Budget, CHANGE, Environment, GraceLeft, LockAccess, LockEvent, LockRef, WaitTable};
 
 pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx<'a>,

@@ -3,7 +3,7 @@
 use super::open_lock::{Closed, OpenLock};
 use crate::error::Error;
 use crate::server::{self, Arg, Ctx, Step};
-use crate::waiting::LocksAccess;
+use rules::waiting::LocksAccess;
 
 /// The keys that a command names: one key, or several.
 pub(crate) trait LockNames<'a> {

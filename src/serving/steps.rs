@@ -7,9 +7,9 @@ use super::table::{BUDGET, TABLE, now};
 use super::{host, listener, tick};
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{AcquireRequest, Deadline, Grant, NotHeld, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{
+use rules::lock::{AcquireRequest, Deadline, Grant, NotHeld, Now, Owner};
+use rules::waiting::{
     self, Budget, ExtendRequest, GivenUp, Grants, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
     RequestId, WaitOptions,
 };

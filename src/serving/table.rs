@@ -1,8 +1,8 @@
 //! The table of waiters, the budget and the clock, for all files of this folder.
 
-use crate::lock::Now;
 use crate::server::{self, BlockedClient, ServerCell};
-use crate::waiting::{Budget, WaitTable};
+use rules::lock::Now;
+use rules::waiting::{Budget, WaitTable};
 
 pub(super) static TABLE: ServerCell<WaitTable<BlockedClient>> = ServerCell::new(WaitTable::new());
 

@@ -6,11 +6,11 @@ use super::host::Server;
 use super::table::{TABLE, now};
 use super::tick;
 use crate::error::Error;
-use crate::lock::{Got, NotHeld};
 use crate::reply::{reply_grant, reply_grants};
 use crate::server::{BlockedEvents, Ctx, ErrorReply, reply_arrived};
 use crate::stats;
-use crate::waiting::{self, Answer, Refusal, RequestId, RequestedLock, RequestedLocks};
+use rules::lock::{Got, NotHeld};
+use rules::waiting::{self, Answer, Refusal, RequestId, RequestedLock, RequestedLocks};
 
 /// The callbacks that the server runs for blocked clients.
 pub(super) struct BlockedReplies;

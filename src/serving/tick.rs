@@ -14,12 +14,12 @@ use std::ffi::CStr;
 
 use super::host::Server;
 use super::table::{BUDGET, TABLE, now};
-use crate::lock::Millis;
 use crate::server::{
     self, AFTER_PANIC, AckEvents, Acks, Ctx, ServerCell, Timer, TimerTask, TurnEvents, listen_to_turns,
 };
 use crate::stats;
-use crate::waiting::{self, Budget};
+use rules::lock::Millis;
+use rules::waiting::{self, Budget};
 
 struct Tick {
     /// The timer for the due work.

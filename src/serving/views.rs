@@ -5,9 +5,9 @@ use super::holders::{Holders, holders_by, holders_of};
 use super::host::Server;
 use super::table::{BUDGET, TABLE};
 use crate::keyspace::LockKey;
-use crate::lock::{Millis, Now};
 use crate::server::{BlockedClient, Ctx};
-use crate::waiting::{self, Holder, LockId, LockRef, WaitTable};
+use rules::lock::{Millis, Now};
+use rules::waiting::{self, Holder, LockId, LockRef, WaitTable};
 
 /// Runs `body` on the table of waiters. `body` must change nothing on which a decision depends.
 pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {

@@ -2,7 +2,7 @@
 //! other lease, a file has a number: by how many ms this lease ends before the latest, or, if the latest lease has no end, when this lease
 //! ends, in ms since 1970.
 
-use crate::lock::{Deadline, Millis};
+use rules::lock::{Deadline, Millis};
 
 /// Takes the place of the end of the lease that ends last, in ms since 1970, where the TTL of the key is unknown. `FAR` is as late as
 /// possible, so that the end of each other lease, which is earlier by a number of ms, is never before 1970.
@@ -40,7 +40,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lock::{Fence, Grant, GrantChange, LONGEST_LEASE, Owner, Room, Value};
+    use rules::lock::{Fence, Grant, GrantChange, LONGEST_LEASE, Owner, Room, Value};
 
     /// The present time in the tests, in ms.
     const NOW: Millis = 1;

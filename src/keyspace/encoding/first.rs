@@ -32,8 +32,8 @@
 use super::deadlines::deadline_of;
 use super::grants::{Grants, fence, truncated};
 use crate::keyspace::effects;
-use crate::lock::{Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, Value};
 use crate::server::{self, RdbReader};
+use rules::lock::{Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, Value};
 
 /// Reads the value of a key. Returns an error that says what is wrong with the data.
 pub(super) fn value(rdb: &mut RdbReader) -> Result<Value, String> {

@@ -1,8 +1,8 @@
 //! Collects the grants of a lock while a file or payload is read. Returns an error if the grants can't hold a lock together.
 
 use super::deadlines::latest;
-use crate::lock::{Deadline, Fence, Grant, Value};
 use crate::server::{RdbReader, Truncated};
+use rules::lock::{Deadline, Fence, Grant, Value};
 
 /// The grants of a lock that have been read so far.
 #[derive(Default)]

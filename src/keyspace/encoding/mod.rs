@@ -33,8 +33,8 @@ use packed::{Unpacked, pack, unpack};
 
 use crate::keyspace::effects::{self, APPLY};
 use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
-use crate::lock::{Datum, Mover, Value};
 use crate::server::{self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, TypeHandle};
+use rules::lock::{Datum, Mover, Value};
 
 /// The number of the encoding that earlier versions wrote.
 const FIRST: i32 = 1;

@@ -12,21 +12,21 @@ const LIB: (&str, &str) = ("lib.rs", "mod commands; mod keyspace; mod lock; mod 
 #[test]
 fn imports_that_go_down_pass() {
     let complaints = judge(&[
-        ("lib.rs", "mod commands; mod keyspace; mod lock; mod server; mod fuzzing; use commands::Acquire;"),
+        ("lib.rs", "mod commands; mod keyspace; mod stats; mod server; mod fuzzing; use commands::Acquire;"),
         ("fuzzing.rs", "use crate::commands::Acquire;"),
         ("commands.rs", "use crate::keyspace; pub(crate) struct Acquire; fn run() { keyspace::open() }"),
         (
             "keyspace/mod.rs",
-            "mod key; pub(crate) use key::open; use crate::lock::Grant; fn make(_: Grant) {}",
+            "mod key; pub(crate) use key::open; use crate::stats::Grant; fn make(_: Grant) {}",
         ),
         ("keyspace/key.rs", "use super::super::server::log; pub(crate) fn open() { log() }"),
         (
-            "lock/mod.rs",
+            "stats/mod.rs",
             "mod grant; mod time; #[cfg(test)] mod tests; pub(crate) use grant::Grant; pub(crate) use time::*;",
         ),
-        ("lock/grant.rs", "use super::Micros; pub(crate) struct Grant(pub(in crate::lock) Micros);"),
-        ("lock/time.rs", "pub(crate) type Micros = i64;"),
-        ("lock/tests.rs", "use super::*; use crate::commands::Acquire;"),
+        ("stats/grant.rs", "use super::Micros; pub(crate) struct Grant(pub(in crate::stats) Micros);"),
+        ("stats/time.rs", "pub(crate) type Micros = i64;"),
+        ("stats/tests.rs", "use super::*; use crate::commands::Acquire;"),
         ("server.rs", "pub(crate) fn log() { let commands = 1; drop(commands); ::keyspace::log() }"),
     ]);
     assert_eq!(complaints, [""; 0]);
@@ -74,7 +74,7 @@ fn what_a_part_may_use_is_told() {
         complaints,
         [
             "src/unread.rs is no module of the crate",
-            "src/keyspace.rs:1 imports commands (`crate::commands`): keyspace may use lock, server, stats",
+            "src/keyspace.rs:1 imports commands (`crate::commands`): keyspace may use server, stats",
             "src/server.rs:1 imports lib (`crate::MODULE`): server may use no other part",
         ]
     );

@@ -1,0 +1,40 @@
+//! The rules of one lock: how one or several owners acquire, re-enter, extend and release it, when a grant lapses, and which fence a grant
+//! gets.
+//!
+//! All code in this folder, except `Owner::random`, depends only on its arguments: it uses no Redis, no clock and no `unsafe`. A decision
+//! (`decide_acquire`, ...) reads the state of the lock and returns what to do, and the caller stores the result. So a refused command can't
+//! leave a half-made change, and all code here runs in tests without a server.
+
+mod counts;
+mod decide;
+mod extras;
+mod fence;
+mod fields;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod grant;
+mod map;
+mod others;
+mod owner;
+mod room;
+mod several;
+mod slots;
+#[cfg(test)]
+mod tests;
+mod time;
+mod value;
+
+pub use decide::{
+    AcquireRequest, Acquired, Got, Held, Limits, NotHeld, ReentryError, Released, decide_acquire,
+    decide_extend, decide_release, lengthen, take_back, within_age,
+};
+pub use extras::{Extras, MAX_LABEL_LEN};
+pub use fence::{Fence, FenceClock};
+pub use fields::{Datum, FIELDS};
+pub use grant::{Full, Grant, GrantChange, Mover};
+pub use others::Others;
+pub use owner::Owner;
+pub use room::Room;
+pub use slots::{Slot, SlotRequest, UsedSlots};
+pub use time::{Deadline, LONGEST_LEASE, Micros, Millis, Now};
+pub use value::Value;

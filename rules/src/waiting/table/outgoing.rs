@@ -1,0 +1,64 @@
+//! Messages, and the list of waiters and holders that have to be told something.
+
+use std::num::NonZeroU64;
+
+use super::lock_id::LockId;
+use super::queue::RequestId;
+use super::waiter::Channel;
+use crate::lock::{Fence, Millis, Owner, Slot};
+
+/// What a message tells the owner to whom it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub enum MessageKind {
+    /// The owner has been granted the lock, and has to claim the grant.
+    Granted(Fence),
+    /// The owner has been granted the lock for `lease`, in ms, and need not claim the grant before its work begins. `slot` is the number of
+    /// the owner's permit, if the owner asked with `LIMIT`. `number` is what the owner passed with its last request.
+    Start { fence: Fence, lease: Millis, slot: Option<Slot>, number: NonZeroU64 },
+    /// The owner's wait has ended, because its time is up.
+    Timeout,
+    /// The owner's wait has ended, or the owner gets no more messages about its grant. If the owner asks again, it learns why.
+    Gone,
+    /// The owner's grant has ended, but the owner has not released it.
+    Lost(Fence),
+    /// Somebody waits for the owner's lock.
+    Wanted(Fence),
+}
+
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub struct Message {
+    pub channel: Channel,
+    pub kind: MessageKind,
+    pub owner: Owner<'static>,
+}
+
+/// An entry in the list of waiters and holders that have to be told something.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) enum Notice {
+    /// A waiter that has left its queue, and has to be told its answer.
+    Waiter(RequestId),
+    Message(Message),
+    /// The holders of this lock. The module tells them, one after the other, that somebody waits, unless nobody waits any more.
+    Wanted(LockId),
+}
+
+impl Notice {
+    pub(super) fn waiter(&self) -> Option<RequestId> {
+        match self {
+            Self::Waiter(request) => Some(*request),
+            _ => None,
+        }
+    }
+}
+
+/// An answer or a message that has to be sent now.
+pub(crate) enum Outgoing<C> {
+    /// The answer to a blocked client.
+    Client(C),
+    /// The answer to a waiter that is not blocked (a place): a message.
+    Place(RequestId),
+    Message(Message),
+}
