@@ -27,27 +27,3 @@ fn a_break_ends_all_grants_and_says_how_many() {
     assert_eq!(client.ask::<i64>("LOCK.BREAK k"), 1);
     assert_eq!(client.ask::<i64>("LOCK.BREAK k"), 0);
 }
-
-#[test]
-fn with_a_fence_it_ends_that_grant() {
-    let (server, mut client) = Server::and_client();
-    let [a, b, c] = readers(&mut client, ["a", "b", "c"]);
-    let before = client.snapshot();
-    for other in [1, a.fence - 1, c.fence + 1, i64::MAX] {
-        assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k FENCE {other}")), 0, "{other}");
-    }
-    assert_eq!(client.snapshot(), before);
-    let mut writer = waits(&server, "w", "");
-    let mut listener = Listener::new(&server, "Ed");
-    for (grant, left) in [(b, vec!["a", "c"]), (a, vec!["c"])] {
-        let line = format!("LOCK.BREAK k FENCE {}", grant.fence);
-        assert_eq!(client.ask::<i64>(&line), 1);
-        assert_eq!(client.holding("k"), left);
-        assert_eq!(client.ask::<i64>(&line), 0, "it is over");
-        assert_eq!(listener.next(), ["lock.broken k"]);
-    }
-    assert!(writer.is_blocked(&mut client));
-    assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k FENCE {}", c.fence)), 1);
-    writer.granted();
-    assert_eq!(server.log().matches("lock broken: ").count(), 3);
-}

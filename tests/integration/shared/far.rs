@@ -75,15 +75,6 @@ fn one_that_is_over_takes_none_along() {
 }
 
 #[test]
-fn on_a_replica() {
-    let primary = Server::start();
-    let before = all(&mut primary.client());
-    let replica = primary.replica();
-    replica.wait_for_sync_with(&primary);
-    assert_all_same(&mut replica.client(), &before);
-}
-
-#[test]
 fn from_a_payload() {
     let (_server, mut client) = Server::and_client();
     let before = all(&mut client);

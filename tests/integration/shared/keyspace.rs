@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{holds, readers, release, waits};
+use super::{readers, release, waits};
 use crate::support::{HELD_BY_ANOTHER, Server, blocked_clients, owners};
 
 /// Three read, two readers wait behind a writer; the lines are sent, and those who waited get the lock in their turn.
@@ -64,18 +64,4 @@ fn one_that_comes_in_its_place_has_its_own_holders() {
     writer.granted();
     release(&mut client, "w");
     reader.granted();
-}
-
-/// Readers who wait behind a writer, and the lock that comes has room for all of them but him.
-#[test]
-fn a_waiter_that_holds_the_lock_that_comes_has_it_at_once() {
-    let (server, mut client) = Server::and_client();
-    for owner in ["x", "r"] {
-        client.acquire("other", &format!("OWNER {owner} PX 600000 SHARED")).unwrap();
-    }
-    holds(&mut client, "a", "");
-    let mut reader = waits(&server, "r", "SHARED");
-    client.ask::<()>("RENAME other k");
-    assert_eq!(reader.granted().holds, 2);
-    assert_eq!(client.holding("k"), ["x", "r"]);
 }

@@ -3,10 +3,7 @@
 use redis::Value;
 
 use super::{holds, readers, release, shown};
-use crate::support::{
-    Client, Grant, Mailbox, Server, all_owners, allow_open_files, blocked_clients, grant, heard, is_left_of,
-    owners, read_grant, sockets, wait_for, wall_clock,
-};
+use crate::support::{Client, Mailbox, Server, grant, heard, owners};
 
 const MANY: usize = 10_000;
 
@@ -58,39 +55,6 @@ fn places_are_served_in_their_order_with_at_most_the_cap() {
     }
     assert_eq!(mail.rest(&mut client), [""; 0]);
     assert_eq!(client.holders("k"), []);
-}
-
-/// Others are served in between.
-#[test]
-fn blocked_clients_are_served_in_their_order() {
-    const BLOCKED: usize = 3000;
-    allow_open_files();
-    let (server, mut client) = Server::and_client();
-    client.ask::<()>("CONFIG SET lock.max-holders 0");
-    holds(&mut client, "w", "");
-    let mut all =
-        sockets(&server, BLOCKED, |place| format!("LOCK.ACQUIRE k OWNER w{place} SHARED PX 600000 BLOCK 0"));
-    wait_for("all to wait", || blocked_clients(&mut client) == BLOCKED as i64);
-    let queue = all_owners(&mut client, "k");
-    assert_eq!(queue.len(), BLOCKED);
-    client.ask::<()>("LOCK.RELEASE k w");
-    let (mut last, mut began) = (0, 0);
-    for owner in &queue {
-        let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
-        let granted = read_grant(&mut all[place]);
-        assert_eq!(granted.owner, *owner);
-        assert!(granted.fence > last, "{granted:?} after {last}");
-        if granted.fence > last + 1 {
-            began = granted.fence;
-        }
-        last = granted.fence;
-        // Of a thousand and more that were granted at one time, the first has that time for a fence. Those after it are ahead of it.
-        let granted = Grant { fence: began, ..granted };
-        assert!(is_left_of(600_000, &granted), "{granted:?} at {}", wall_clock());
-    }
-    assert_eq!(client.holding("k"), queue[..1000], "the oldest first");
-    assert_eq!(shown(&mut client, "holders"), BLOCKED.to_string());
-    assert_eq!(blocked_clients(&mut client), 0);
 }
 
 /// The steps of other clients do not go through all of them.

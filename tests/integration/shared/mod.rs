@@ -4,7 +4,6 @@ mod break_;
 mod durable;
 mod far;
 mod fit;
-mod grace;
 pub(crate) mod hundred;
 mod info;
 mod input;
@@ -15,19 +14,13 @@ mod many;
 mod notify;
 mod payload;
 mod queue;
-mod reentry;
 mod replica;
-mod session;
 mod slots;
-mod slots_random;
 mod transactions;
-mod upgrade;
 
 use redis::Value;
 
 use crate::support::{Client, Grant, Server, Waiter};
-
-const DEADLOCK: &str = "DEADLOCK another owner waits already to upgrade its grant of this lock";
 
 /// Asks for `k`, for ten minutes where the options say nothing else.
 #[track_caller]

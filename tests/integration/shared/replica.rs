@@ -1,7 +1,7 @@
 //! Replicas hold the same grants; of a lock with many only what has changed is told.
 
 use super::hundred::{assert_same, kept, state, take, works};
-use super::{holds, readers, release, waits};
+use super::{holds, readers};
 use crate::support::{Client, HELD_BY_ANOTHER, Server, Setup, wait_for};
 
 /// How many bytes a replica is sent for that.
@@ -80,39 +80,6 @@ fn a_replica_has_a_hundred_grants_and_goes_on_with_them() {
 }
 
 #[test]
-fn whatever_is_done_the_replica_follows() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    let mut client = primary.client();
-    for line in ["SHARED", "LIMIT 9"] {
-        let grants = ["a", "b", "c"].map(|owner| holds(&mut client, owner, line));
-        let mut writer = waits(&primary, "w", "");
-        let mut readers = ["r1", "r2"].map(|owner| waits(&primary, owner, "SHARED"));
-        for step in [
-            "LOCK.RELEASE k b",
-            &format!("LOCK.BREAK k FENCE {}", grants[0].fence),
-            "PEXPIRE k 300000",
-            "PERSIST k",
-            "LOCK.EXTEND k c PX 200000",
-            "LOCK.ACQUIRE k OWNER c ONCE",
-            "LOCK.RELEASE k c ALL",
-        ] {
-            client.ask::<redis::Value>(step);
-            assert_in_step(&replica, &primary);
-        }
-        writer.granted();
-        release(&mut client, "w");
-        for reader in &mut readers {
-            reader.granted();
-        }
-        assert_in_step(&replica, &primary);
-        client.ask::<()>("LOCK.BREAK k");
-        replica.wait_for_sync_with(&primary);
-        assert_eq!(replica.client().ask::<i64>("EXISTS k"), 0);
-    }
-}
-
-#[test]
 fn lapsed_ones_are_not_shown_on_a_replica_either() {
     let primary = Server::start();
     let replica = primary.replica();
@@ -146,38 +113,4 @@ fn many_lapses_are_told_in_a_few_bytes() {
     assert_in_step(&replica, &primary);
     let dump: Vec<u8> = replica.client().ask("DUMP k");
     assert!(dump.len() < 200, "{} bytes: the lapsed are still there", dump.len());
-}
-
-#[test]
-fn a_grace_after_a_promotion_is_for_new_grants_and_upgrades() {
-    let primary = Server::start();
-    let replica = primary.replica_with(Setup::new().module_args("failover-grace 600000"));
-    let [a, b] = readers(&mut primary.client(), ["a", "b"]);
-    replica.wait_for_sync_with(&primary);
-    drop(primary);
-    let mut client = replica.client();
-    client.ask::<()>("REPLICAOF NO ONE");
-    let again = holds(&mut client, "a", "SHARED");
-    assert_eq!((again.fence, again.holds), (a.fence, 2));
-    let grace = "GRACE new grants resume in ";
-    for line in
-        ["LOCK.ACQUIRE k OWNER c SHARED", "LOCK.ACQUIRE k OWNER c LIMIT 3", "LOCK.ACQUIRE free SHARED"]
-    {
-        let error = client.refused(line);
-        assert!(error.starts_with(grace), "{line}: {error}");
-    }
-    assert_eq!(client.acquire("k", "OWNER c"), None, "of a held lock it is said that it is held");
-    let mut reader = waits(&replica, "c", "SHARED");
-    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k b FENCE {}", b.fence)), 0);
-    // Alone as far as this server knows: another reader may have been lost with the old primary.
-    let error = client.refused("LOCK.ACQUIRE k OWNER a");
-    assert!(error.starts_with(grace), "{error}");
-    let mut upgrade = waits(&replica, "a", "ONCE");
-    assert_eq!(client.held_by("k", "a").unwrap().limit, 0);
-    client.ask::<()>("CONFIG SET lock.failover-grace 0");
-    let upgraded = crate::support::grant(upgrade.client.finish().unwrap()).unwrap();
-    assert_eq!((upgraded.fence, upgraded.holds), (a.fence, 2));
-    assert!(reader.is_blocked(&mut client));
-    client.ask::<()>("LOCK.RELEASE k a ALL");
-    reader.granted();
 }

@@ -5,12 +5,10 @@ use std::time::Instant;
 use redis::Value;
 
 use super::hundred::{assert_same_but_for, kept, works};
-use super::{gets_null, holds, readers, release, shown, take, waits};
+use super::{gets_null, holds, release, shown};
 use crate::input::payload::restore;
-use crate::several::{self, Grants};
 use crate::support::{
-    Client, Part, Payload, Server, Waiter, heard, no_integer, not_positive, owners, reader,
-    restore_from_primary, syntax_at,
+    Client, Part, Payload, Server, no_integer, not_positive, reader, restore_from_primary, syntax_at,
 };
 
 const OTHER_SLOT: &str = "ERR the grant of this owner can't have that slot";
@@ -25,26 +23,6 @@ fn slot(client: &mut Client, owner: &str, options: &str) -> i64 {
 #[track_caller]
 fn slots(client: &mut Client) -> Vec<i64> {
     client.holders("k").iter().map(|holder| holder.slot).collect()
-}
-
-#[test]
-fn each_holder_has_the_least_number_that_is_free() {
-    let (server, mut client) = Server::and_client();
-    for (number, owner) in (1..).zip(["a", "b", "c"]) {
-        assert_eq!(slot(&mut client, owner, "LIMIT 3"), number);
-    }
-    assert_eq!((slots(&mut client), shown(&mut client, "slot")), (vec![1, 2, 3], "1".into()));
-    release(&mut client, "b");
-    assert_eq!(slot(&mut client, "d", "LIMIT 3"), 2);
-    assert_eq!(slot(&mut client, "d", "LIMIT 3"), 2, "a re-entry");
-    assert_eq!(slot(&mut client, "d", "LIMIT 9 ONCE"), 2, "whatever the limit, and with ONCE");
-    client.ask::<i64>("LOCK.EXTEND k d PX 700000");
-    assert_eq!(slots(&mut client), [1, 3, 2], "the oldest grant first");
-    // The next in the queue gets what is free then.
-    let mut e = waits(&server, "e", "LIMIT 3");
-    let fence = client.held_by("k", "a").unwrap().fence;
-    client.ask::<i64>(&format!("LOCK.BREAK k FENCE {fence}"));
-    assert_eq!(e.granted().slot, Some(1));
 }
 
 #[test]
@@ -64,87 +42,6 @@ fn readers_and_plain_locks_are_told_no_number() {
     assert_eq!(shown(&mut client, "slot"), "1");
     assert_eq!(slot(&mut client, "a", "LIMIT 1"), 1);
     assert_eq!(slot(&mut client, "a", "LIMIT 5 SLOT 1"), 1);
-}
-
-#[test]
-fn a_worker_that_comes_back_asks_for_its_number() {
-    let (server, mut client) = Server::and_client();
-    assert_eq!(slot(&mut client, "a", "LIMIT 4 SLOT 3"), 3);
-    assert_eq!(slot(&mut client, "b", "SLOT 4 LIMIT 4"), 4, "in any order");
-    gets_null(&mut client, "c", "LIMIT 4 SLOT 3");
-    assert_eq!(slot(&mut client, "c", "LIMIT 4"), 1);
-    assert_eq!(slot(&mut client, "a", "LIMIT 4 SLOT 3 ONCE"), 3);
-    // It waits for that one, and those who come later wait behind it.
-    let mut third = waits(&server, "d", "LIMIT 4 SLOT 3");
-    let mut behind = waits(&server, "e", "LIMIT 4");
-    release(&mut client, "c");
-    assert_eq!(owners(&mut client, "k"), ["d", "e"], "there is room, but another number is free");
-    release(&mut client, "a");
-    assert_eq!((third.granted().slot, behind.granted().slot), (Some(3), Some(1)));
-}
-
-#[test]
-fn a_number_does_not_change_while_it_is_held() {
-    let (_server, mut client) = Server::and_client();
-    slot(&mut client, "a", "LIMIT 5 SLOT 4");
-    slot(&mut client, "b", "LIMIT 5");
-    let before = client.snapshot();
-    for options in ["LIMIT 5 SLOT 3", "LIMIT 5 SLOT 1", "LIMIT 5 SLOT 2 BLOCK 0 ONCE"] {
-        assert_eq!(client.refused(&format!("LOCK.ACQUIRE k OWNER a {options}")), OTHER_SLOT, "{options}");
-    }
-    for limit in [3, 1] {
-        let refused = client.refused(&format!("LOCK.ACQUIRE k OWNER a LIMIT {limit}"));
-        let above = format!("ERR this owner has permit number 4, above the LIMIT {limit} that it asks for");
-        assert_eq!(refused, above);
-    }
-    assert_eq!((client.snapshot(), slots(&mut client)), (before, vec![4, 1]));
-    // Nor when it becomes exclusive.
-    release(&mut client, "b");
-    assert_eq!(take(&mut client, "a", "").unwrap().slot, None);
-    assert_eq!((shown(&mut client, "mode"), slots(&mut client)), ("exclusive".into(), vec![4]));
-    assert_eq!(slot(&mut client, "a", "LIMIT 5"), 4);
-}
-
-/// Its owner has got another number meanwhile, by another connection.
-#[test]
-fn a_waiter_for_another_number_is_told_so() {
-    let (server, mut client, mut mail) = heard("");
-    holds(&mut client, "w", "");
-    let mut blocked = waits(&server, "a", "LIMIT 5 SLOT 3");
-    let place = "LOCK.ACQUIRE k OWNER a LIMIT 5 SLOT 4 ONCE BLOCK 0 NOTIFY ch";
-    assert_eq!(client.ask::<String>(place), "QUEUED");
-    release(&mut client, "w");
-    assert_eq!(blocked.granted().slot, Some(3));
-    assert_eq!(mail.next(), "gone a");
-    assert_eq!(client.refused(place), OTHER_SLOT);
-    // A reader that waits to have one of those numbers, while its owner takes another.
-    release(&mut client, "a");
-    readers(&mut client, ["a", "b"]);
-    slot(&mut client, "c", "LIMIT 3");
-    let mut first = waits(&server, "a", "LIMIT 3 SLOT 1");
-    assert_eq!(slot(&mut client, "a", "LIMIT 3"), 2);
-    assert_eq!(first.refused(), OTHER_SLOT);
-    assert_eq!(slots(&mut client), [2, 0, 1]);
-}
-
-#[test]
-fn several_locks_have_their_numbers_in_the_order_of_the_keys() {
-    let (server, mut client) = Server::and_client();
-    client.acquire("b", "OWNER x LIMIT 3").unwrap();
-    let ask = |keys: &str, owner: &str, options: &str| several::ask(keys, owner, options);
-    let mut take = |line: String| -> Grants { several::grants(client.ask(&line)).expect("all of them") };
-    assert_eq!(take(ask("a b c", "y", "LIMIT 3")).slots, [1, 2, 1]);
-    assert_eq!(take(ask("c b", "y", "LIMIT 3")).slots, [1, 2]);
-    assert_eq!(take(ask("a c", "z", "LIMIT 3 SLOT 3")).slots, [3, 3]);
-    assert!(take(ask("d e", "y", "SHARED")).slots.is_empty());
-    assert_eq!(client.ask::<Value>(&ask("b c", "v", "LIMIT 3 SLOT 2")), Value::Nil, "of b it is taken");
-    let mut waiter = Waiter::of_words(
-        &server,
-        server.client(),
-        ask("b c", "v", "LIMIT 3 SLOT 2 BLOCK 0").split_whitespace(),
-    );
-    client.ask::<Value>("LOCK.MRELEASE 3 a b c y ALL");
-    assert_eq!(several::grants(waiter.reply().unwrap()).unwrap().slots, [2, 2]);
 }
 
 #[test]
@@ -206,6 +103,8 @@ fn grants_that_were_made_without_numbers_get_them_when_their_owners_ask_again() 
     gets_null(&mut client, "b", "LIMIT 3 SLOT 1");
     assert_eq!(client.refused("LOCK.ACQUIRE k OWNER b LIMIT 9 SLOT 9 ONCE"), OTHER_SLOT, "its room is 3");
     assert_eq!(slot(&mut client, "b", "LIMIT 3 SLOT 3 ONCE"), 3);
+    let above = "ERR this owner has permit number 3, above the LIMIT 2 that it asks for";
+    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER b LIMIT 2"), above);
     assert_eq!(slot(&mut client, "a", "LIMIT 3 ONCE"), 2);
     assert_eq!(slots(&mut client), [2, 3, 1]);
 }

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::readers;
-use crate::support::{Client, Server, grant, transaction};
+use crate::support::{Client, Server};
 
 /// Whether a transaction that was begun by `WATCH k` before those lines is still carried out.
 #[track_caller]
@@ -57,28 +57,4 @@ fn a_watch_is_not_broken_by_what_changes_nothing() {
     ] {
         assert!(goes_on_after(&mut client, &mut other, &[line]), "{line}");
     }
-}
-
-#[test]
-fn a_transaction_sees_its_own_steps() {
-    let (_server, mut client) = Server::and_client();
-    let replies = transaction(
-        &mut client,
-        &[
-            "LOCK.ACQUIRE k OWNER a SHARED",
-            "LOCK.ACQUIRE k OWNER b LIMIT 2",
-            "LOCK.ACQUIRE k OWNER c SHARED",
-            "LOCK.RELEASE k a",
-            "LOCK.ACQUIRE k OWNER b ONCE",
-            "LOCK.ACQUIRE k OWNER c SHARED BLOCK 0",
-            "LOCK.RELEASE k b",
-            "LOCK.ACQUIRE k OWNER c SHARED BLOCK 0",
-        ],
-    );
-    let granted: Vec<_> = [0, 1, 2, 4, 5, 7]
-        .map(|place: usize| grant(replies[place].clone().unwrap()).map(|grant| (grant.owner, grant.holds)))
-        .into();
-    let expected = [Some("a"), Some("b"), None, Some("b"), None, Some("c")];
-    assert_eq!(granted, expected.map(|owner| owner.map(|owner| (owner.to_string(), 1))));
-    assert_eq!(client.holding("k"), ["c"]);
 }

@@ -54,12 +54,6 @@ impl Client {
     pub(crate) fn holding(&mut self, key: &str) -> Vec<String> {
         self.holders(key).into_iter().map(|holder| holder.owner).collect()
     }
-
-    /// The grant of one of them.
-    #[track_caller]
-    pub(crate) fn held_by(&mut self, key: &str, owner: &str) -> Option<Holder> {
-        self.holders(key).into_iter().find(|holder| holder.owner == owner)
-    }
 }
 
 impl Holder {

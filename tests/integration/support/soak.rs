@@ -48,11 +48,6 @@ impl Rng {
         Self(seed)
     }
 
-    /// Random numbers that are the same in each run.
-    pub(crate) fn of(seed: u64) -> Self {
-        Self(seed)
-    }
-
     /// Another one, which goes its own way: for a thread.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.next())
