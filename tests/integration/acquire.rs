@@ -3,32 +3,6 @@
 use crate::support::{Payload, Server};
 
 #[test]
-fn a_reentry_never_shortens_the_lease_and_may_lengthen_it() {
-    let (_server, mut client) = Server::and_client();
-    client.acquire("k", "OWNER alice PX 60000").unwrap();
-    let ends: i64 = client.ask("PEXPIRETIME k");
-    let shorter = client.acquire("k", "OWNER alice PX 1000").unwrap();
-    assert!(shorter.lease > 50_000 && shorter.lease <= 60_000, "{shorter:?}");
-    assert_eq!(client.ask::<i64>("PEXPIRETIME k"), ends);
-    let longer = client.acquire("k", "OWNER alice PX 90000").unwrap();
-    assert_eq!(longer.lease, 90_000);
-    assert!(client.ask::<i64>("PEXPIRETIME k") >= ends + 30_000);
-}
-
-#[test]
-fn once_gives_a_holder_its_grant_back_without_another_hold() {
-    let (_server, mut client) = Server::and_client();
-    let first = client.acquire("k", "OWNER alice ONCE PX 60000").unwrap();
-    assert_eq!(first.holds, 1);
-    let before = client.snapshot();
-    let again = client.acquire("k", "once OWNER alice PX 1000").unwrap();
-    assert_eq!((again.fence, again.holds), (first.fence, 1));
-    assert_eq!(client.snapshot(), before);
-    assert_eq!(client.acquire("k", "OWNER alice ONCE PX 90000").unwrap().lease, 90_000);
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), 0);
-}
-
-#[test]
 fn an_options_word_can_be_an_owner_or_a_key() {
     let (_server, mut client) = Server::and_client();
     assert_eq!(client.acquire("OWNER", "OWNER OWNER PX 60000").unwrap().owner, "OWNER");

@@ -156,31 +156,6 @@ fn a_lease_that_is_over_before_it_is_watched_is_told_by_the_look_at_the_lock() {
 }
 
 #[test]
-fn a_refused_try_does_not_keep_the_holder_from_writing() {
-    let mut scene = Scene::new();
-    for line in [
-        "LOCK.ACQUIRE k OWNER bob",
-        "LOCK.ACQUIRE k OWNER bob SHARED",
-        "LOCK.ACQUIRE k OWNER bob BLOCK 1",
-        "LOCK.MACQUIRE 2 k free OWNER bob",
-        "LOCK.RELEASE k bob",
-        "LOCK.RELEASE k alice FENCE 1",
-        "LOCK.EXTEND k bob",
-        "LOCK.EXTEND k alice FENCE 1",
-        "LOCK.BREAK k FENCE 1",
-        "LOCK.LEAVE k bob",
-        "LOCK.ACQUIRE k OWNER alice ONCE PX 1000",
-        "LOCK.INFO k FULL",
-        "LOCK.WAITS KEY k",
-        "LOCK.ACQUIRE free OWNER bob",
-    ] {
-        assert!(scene.watch());
-        let _ = scene.other.send(line);
-        assert!(scene.write(), "{line}");
-    }
-}
-
-#[test]
 fn those_who_wait_do_not_keep_the_holder_from_writing() {
     let mut scene = Scene::new();
     let _mailbox = Mailbox::of(&scene.server, "told");
@@ -235,25 +210,6 @@ fn a_sessions_renewal_fails_the_transaction_and_a_later_try_goes_through() {
     wait_for("a renewal", || scene.other.ask::<i64>("PEXPIRETIME k") > ends);
     assert!(!scene.write());
     wait_for("a write between two renewals", || scene.try_write());
-}
-
-#[test]
-fn where_several_hold_the_lock_each_who_comes_or_goes_fails_the_transaction() {
-    let mut scene = Scene::with("OWNER alice PX 600000 SHARED");
-    for (line, passes) in [
-        ("LOCK.ACQUIRE k OWNER bob SHARED", false),
-        ("LOCK.ACQUIRE k OWNER carol", true),
-        ("LOCK.EXTEND k bob PX 500000", false),
-        ("LOCK.RELEASE k bob", false),
-    ] {
-        assert!(scene.watch());
-        let _ = scene.other.send(line);
-        assert_eq!(scene.write(), passes, "{line}");
-    }
-    assert!(scene.watch());
-    let carol = Waiter::new(&scene.server, "k", "OWNER carol");
-    assert!(scene.write(), "one waits for all to go");
-    drop(carol);
 }
 
 /// The key lives as long as the last of the leases, so the end of another one shows with the next write to the lock. A writer

@@ -4,8 +4,8 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Payload, Server, Stopwatch, Waiter, grant, in_each_kind_of_file, restore_from_primary,
-    server_time, wait_for, wait_until, wall_clock,
+    Client, Payload, Server, Stopwatch, grant, in_each_kind_of_file, restore_from_primary, server_time,
+    wait_for, wait_until, wall_clock,
 };
 
 /// An hour, in ms.
@@ -123,20 +123,9 @@ fn no_effort_keeps_it(options: &str, effort: &str) {
 }
 
 #[test]
-fn an_idle_grant_ends_with_it() {
-    no_effort_keeps_it("PX 600000", "");
-}
-
-#[test]
 fn no_extension_keeps_a_grant_beyond_it() {
     no_effort_keeps_it("PX 600000", "LOCK.EXTEND KEY alice PX 600000");
     no_effort_keeps_it("PX 1400", "LOCK.EXTEND KEY alice PX 1400");
-}
-
-#[test]
-fn no_reentry_keeps_a_grant_beyond_it() {
-    no_effort_keeps_it("PX 600000", "LOCK.ACQUIRE KEY OWNER alice PX 600000 MAXHOLD 600000");
-    no_effort_keeps_it("PX 1400", "LOCK.ACQUIRE KEY OWNER alice ONCE PX 1400");
 }
 
 #[test]
@@ -193,25 +182,6 @@ fn the_age_is_shown() {
             client.ask::<Value>(&line.replace("KEY", key));
         }
         show_their_age(&mut client, &made);
-    }
-}
-
-#[test]
-fn a_waiters_age_begins_when_it_is_granted() {
-    let (server, mut client) = Server::and_client();
-    for key in KEYS {
-        if key == "ahead" {
-            run_ahead(&mut client);
-        }
-        take_one(&mut client, key, "PX 600000");
-        let mut bob = Waiter::new(&server, key, "OWNER alice-2 PX 600000 MAXHOLD 1500");
-        let waited = server_time(&mut client);
-        wait_until(&mut client, waited + 300);
-        let after = server_time(&mut client);
-        client.ask::<i64>(&format!("LOCK.RELEASE {key} alice"));
-        let made = Made { after, before: server_time(&mut client) };
-        assert!(bob.granted().lease <= AGE);
-        ends_at(AGE, &server, key, made, "LOCK.EXTEND KEY alice-2 EX 1000");
     }
 }
 

@@ -5,10 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::{ask, queue_up};
-use crate::support::{
-    Client, Mailbox, SOON, Setup, Stopwatch, Waiter, grant, is_left_of, owners, soon, transaction, wait_for,
-    wait_until,
-};
+use crate::support::{Client, Mailbox, SOON, Setup, Stopwatch, Waiter, grant, is_left_of, owners, wait_for};
 
 /// Bob waits for `k` on this connection, gets it from alice, and is told.
 #[track_caller]
@@ -52,16 +49,6 @@ fn what_is_not_claimed_goes_to_the_next() {
     assert_eq!(client.send("LOCK.ACQUIRE k OWNER bob ONCE"), Ok(Value::Nil));
 }
 
-#[test]
-fn a_hold_that_is_not_claimed_is_taken_back() {
-    let (_server, mut client, mut mail) = super::heard("claim 1500");
-    grant_to_bob(&mut client, &mut mail);
-    // Another hold, which says nothing of the first.
-    assert_eq!(client.acquire("k", "OWNER bob PX 60000").unwrap().holds, 2);
-    wait_for("the first hold to be taken back", || client.holder("k").unwrap().holds == 1);
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
-}
-
 /// With `START`, too.
 #[test]
 fn a_grant_that_nobody_hears_of_goes_to_the_next_at_once() {
@@ -76,75 +63,6 @@ fn a_grant_that_nobody_hears_of_goes_to_the_next_at_once() {
     assert!(owners(&mut client, "k").is_empty());
     assert_eq!(client.info("lock", "lock_places"), "0");
     assert!(client.info("lock", "lock_messages_unheard").parse::<u32>().unwrap() >= 3);
-}
-
-#[test]
-fn a_process_that_dies_between_message_and_claim_holds_nothing() {
-    let (server, mut client, mut mail) = super::heard("claim 60000");
-    let mut bob = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut bob, "bob", "PX 60000");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    assert!(mail.next().starts_with("granted "));
-    drop(bob);
-    carol.granted();
-    assert_eq!(client.info("lock", "lock_lapses"), "0");
-}
-
-#[test]
-fn what_is_claimed_outlives_the_connection_that_waited() {
-    let (server, mut client, mut mail) = super::heard("claim 1500");
-    let mut bob = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut bob, "bob", "PX 60000");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    mail.next();
-    let claimed = client.acquire("k", "OWNER bob ONCE PX 60000").unwrap();
-    let id: i64 = bob.ask("CLIENT ID");
-    drop(bob);
-    soon("bob's connection to be gone", || client.ask::<String>(&format!("CLIENT LIST ID {id}")).is_empty());
-    // Beyond the time to claim it.
-    wait_until(&mut client, claimed.granted_at() + 1700);
-    assert_eq!(client.holder("k").map(|holder| holder.fence), Some(claimed.fence));
-}
-
-#[test]
-fn an_unclaimed_grant_is_given_up_by_leave() {
-    let (server, mut client, mut mail) = super::held("claim 60000");
-    queue_up(&mut client, "bob", "PX 600000");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    mail.next();
-    assert_eq!(client.ask::<i64>("LOCK.LEAVE k carol"), 0);
-    let replies = transaction(&mut client, &["LOCK.LEAVE k bob", "PTTL k"]);
-    assert_eq!(replies[0], Ok(Value::Int(1)));
-    assert!(matches!(replies[1], Ok(Value::Int(1..=300_001))), "{replies:?}: the lease is not carol's");
-    carol.granted();
-}
-
-#[test]
-fn an_extension_is_a_claim() {
-    let (_server, mut client, mut mail) = super::heard("claim 5000");
-    grant_to_bob(&mut client, &mut mail);
-    assert_eq!(client.ask::<i64>("LOCK.EXTEND k bob PX 60000"), 60_000);
-    assert_eq!(client.info("lock", "lock_places"), "0");
-}
-
-#[test]
-fn a_session_begins_with_the_claim() {
-    let (server, mut client, mut mail) = super::heard("claim 5000");
-    let mut bob = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut bob, "bob", "SESSION PX 60000");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    mail.next();
-    assert_eq!(client.lock_info("k").unwrap()["session"], "0");
-    bob.acquire("k", "OWNER bob ONCE SESSION PX 60000").unwrap();
-    assert_eq!(client.lock_info("k").unwrap()["session"], "1");
-    drop(bob);
-    soon("the end of the session", || client.holder("k").is_none());
-    assert!(mail.next().starts_with("lost "));
 }
 
 /// By whatever ends the grant: the connection may have another place at once.

@@ -2,27 +2,7 @@
 
 use redis::Value;
 
-use crate::support::{Mailbox, Server, Setup, grant, soon, wait_for};
-
-/// Ten thousand owners on one lock: all are served, first come first.
-#[test]
-fn many_places_on_one_lock_are_served_in_their_order() {
-    const PLACES: usize = 10_000;
-    let (_server, mut client, mut mail) = super::held("");
-    let ask = |owner: usize| format!("LOCK.ACQUIRE k OWNER {owner} ONCE PX 600000 BLOCK 0 NOTIFY ch");
-    let lines: Vec<String> = (0..PLACES).map(ask).collect();
-    let queued: Vec<String> = client.ask_all(&lines);
-    assert!(queued.iter().all(|reply| reply == "QUEUED"));
-    client.ask::<()>("LOCK.RELEASE k alice");
-    for owner in 0..PLACES {
-        let told = mail.next();
-        assert!(told.starts_with("granted ") && told.ends_with(&format!(" {owner}")), "{told}");
-        let granted = grant(client.ask::<Value>(&ask(owner))).unwrap();
-        client.ask::<()>(&format!("LOCK.RELEASE k {owner} FENCE {}", granted.fence));
-    }
-    assert_eq!(client.info("lock", "lock_places"), "0");
-    assert_eq!(client.holder("k"), None);
-}
+use crate::support::{Mailbox, Server, Setup, soon, wait_for};
 
 /// A process that dies with a thousand places leaves nothing behind, and gets nothing.
 #[test]

@@ -1,13 +1,10 @@
 //! `START`: the message says all that a waiter has to know, and its work begins without a claim.
 
-use std::time::Duration;
-
 use redis::Value;
 
-use super::{ask, queue_up};
+use super::queue_up;
 use crate::support::{
-    Client, Mailbox, SOON, Setup, Stopwatch, Waiter, grant, heard, is_left_of, owners, soon, transaction,
-    wait_for,
+    Client, Mailbox, Setup, Waiter, heard, is_left_of, owners, soon, transaction, wait_for,
 };
 
 /// Alice gives `k` back, and bob is told to start: the fence.
@@ -74,71 +71,6 @@ fn the_message_says_no_more_than_the_longest_lease() {
     queue_up(&mut client, "bob", "PX 60000 START 1");
     client.ask::<()>("CONFIG SET lock.max-lease 1000");
     start_bob(&mut client, &mut mail, "1000 0 1");
-}
-
-#[test]
-fn the_claim_behind_the_work_gets_the_whole_lease() {
-    let (_server, mut client, mut mail) = super::held("claim 5000");
-    queue_up(&mut client, "bob", "PX 60000 START 1");
-    let fence = start_bob(&mut client, &mut mail, "5000 0 1");
-    assert_eq!(client.ask::<i64>(&format!("LOCK.EXTEND k bob PX 60000 FENCE {fence}")), 60_000);
-    let again = grant(ask(&mut client, "bob", "PX 1 START 2")).unwrap();
-    assert_eq!((again.fence, again.holds), (fence, 1));
-    assert!(is_left_of(60_000, &client.holder("k").unwrap()));
-}
-
-/// It does not hang on the connection that asked; without a claim, the next one gets it when it lapses.
-#[test]
-fn what_has_started_outlives_the_connection_and_lapses() {
-    let (server, mut client, mut mail) = super::heard("claim 1500");
-    let mut bob = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut bob, "bob", "PX 60000 START 1");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    let watch = Stopwatch::start();
-    let fence = start_bob(&mut client, &mut mail, "1500 0 1");
-    let id: i64 = bob.ask("CLIENT ID");
-    drop(bob);
-    soon("bob's connection to be gone", || client.ask::<String>(&format!("CLIENT LIST ID {id}")).is_empty());
-    let granted = grant(carol.client.finish().unwrap()).unwrap();
-    let (after, worked, lease) = (watch.elapsed(), watch.worked(), Duration::from_millis(1500));
-    assert!(after >= lease && worked < lease + SOON, "{after:?}, {worked:?} of it");
-    assert!(granted.fence > fence);
-    assert_eq!(mail.next(), format!("lost {fence} bob"));
-    assert_eq!(
-        client.refused(&format!("LOCK.EXTEND k bob FENCE {fence}")).split(' ').next(),
-        Some("NOTHELD")
-    );
-}
-
-/// Whether it starts, and with which number, is as it said last.
-#[test]
-fn the_last_request_counts() {
-    let (_server, mut client, mut mail) = super::held("claim 5000");
-    for options in ["START 1", "", "START 3"] {
-        queue_up(&mut client, "bob", options);
-    }
-    queue_up(&mut client, "carol", "START 4");
-    queue_up(&mut client, "carol", "");
-    let fence = start_bob(&mut client, &mut mail, "5000 0 3");
-    client.ask::<()>(&format!("LOCK.RELEASE k bob FENCE {fence}"));
-    assert_eq!(mail.next(), format!("granted {} carol", client.holder("k").unwrap().fence));
-    assert_eq!(client.info("lock", "lock_places"), "1");
-}
-
-/// It gives up: it leaves, or if its grant has been made, it releases that.
-#[test]
-fn giving_up_leaves_nothing() {
-    let (server, mut client, mut mail) = super::held("claim 600000");
-    queue_up(&mut client, "bob", "START 1");
-    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 1);
-    queue_up(&mut client, "bob", "START 2");
-    start_bob(&mut client, &mut mail, "300000 0 2");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 0);
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
-    carol.granted();
-    assert_eq!(mail.rest(&mut client), [""; 0]);
 }
 
 /// The reply is the same in both protocols and in a transaction, and the message comes after it.

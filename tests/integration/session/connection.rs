@@ -3,7 +3,7 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Server, Waiter, grant, owners, server_time, soon, transaction, wait_until, wait_until_gone,
+    Client, Server, Waiter, grant, server_time, soon, transaction, wait_until, wait_until_gone,
 };
 
 #[track_caller]
@@ -45,14 +45,6 @@ fn a_connection_that_closes_is_killed_or_quits_releases_its_locks() {
         assert_eq!(client.ask::<i64>(&format!("CLIENT KILL ID {id}")), 1);
     });
     ends_with("", |_, mut alice| alice.ask("QUIT"));
-}
-
-#[test]
-fn all_holds_go_with_the_connection() {
-    ends_with("", |_, mut alice| {
-        alice.acquire("k", "OWNER alice").unwrap();
-        assert_eq!(alice.acquire("k", "OWNER alice SESSION").unwrap().holds, 3);
-    });
 }
 
 #[test]
@@ -103,22 +95,6 @@ fn what_ends_the_grant_ends_the_session() {
         assert_eq!(client.ask::<String>("PING"), "PONG");
         assert_eq!(client.holder("k").map(|holder| holder.fence), Some(second.fence), "{line}");
     }
-}
-
-#[test]
-fn a_waiter_can_ask_for_a_session() {
-    let (server, mut client) = Server::held();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 450 SESSION");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let granted = bob.granted();
-    assert!(has_session(&mut client, "k"));
-    let later = server_time(&mut client) + 900;
-    wait_until(&mut client, later);
-    assert_eq!(client.holder("k").unwrap().fence, granted.fence);
-    assert_eq!(owners(&mut client, "k"), ["carol"]);
-    drop(bob);
-    assert!(carol.granted().fence > granted.fence);
 }
 
 #[test]

@@ -7,8 +7,7 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::support::{
-    Client, Grant, Server, Setup, Waiter, all_along, busy_script, held, owners, server_time, soon, wait_for,
-    wait_until, while_stopped,
+    Client, Grant, Server, Setup, Waiter, all_along, busy_script, held, owners, wait_for, while_stopped,
 };
 
 /// The lease of the sessions here is 1 s.
@@ -128,20 +127,6 @@ fn a_session_goes_on_whatever_is_asked_right_afterwards() {
 }
 
 #[test]
-fn a_replica_hears_that_the_session_goes_on() {
-    let mut scene = Scene::new();
-    let replica = scene.server.replica();
-    let mut there = replica.client();
-    stall(&scene.server, Stall::Script, &mut scene.client, &["EXISTS k"]);
-    soon("a lease that runs", || scene.client.ask::<i64>("PTTL k") > 0);
-    replica.wait_for_sync_with(&scene.server);
-    let now = server_time(&mut there);
-    wait_until(&mut there, now + 1500);
-    assert_eq!(held(&mut there, "k").fence, scene.first.fence);
-    scene.goes_on("with a replica");
-}
-
-#[test]
 fn a_release_right_afterwards_is_one() {
     for how in STALLS {
         for own in [true, false] {
@@ -155,18 +140,6 @@ fn a_release_right_afterwards_is_one() {
     }
 }
 
-#[test]
-fn a_session_whose_connection_closed_meanwhile_is_over() {
-    let scene = Scene::new();
-    let Scene { server, alice, first, mut bob, mut client, .. } = scene;
-    while_stopped(&server, || {
-        drop(alice);
-        sleep(STALL);
-    });
-    assert!(bob.granted().fence > first.fence);
-    assert_eq!(client.holder("k").unwrap().owner, "bob");
-}
-
 /// The server runs, and only refuses the renewals: that is a lapse, as for any lock.
 #[test]
 fn a_session_whose_renewals_are_refused_lapses() {
@@ -177,34 +150,6 @@ fn a_session_whose_renewals_are_refused_lapses() {
     scene.client.ask::<()>("CONFIG SET min-replicas-to-write 0");
     assert!(scene.bob.granted().fence > scene.first.fence);
     assert_eq!(scene.client.info("lock", "lock_sessions"), "0");
-}
-
-/// Alice reads, in a session, and waits on a second connection to write, in a session as well. The server stands still between that grant
-/// and the answer: from then on the session is that of the second connection.
-#[test]
-fn a_waiter_that_is_told_right_afterwards_has_the_session() {
-    for first_closes in [true, false] {
-        let server = Setup::new().set("busy-reply-threshold", "60000").start();
-        let (mut first, mut client) = (server.client(), server.client());
-        let read = first.acquire("k", "OWNER alice SHARED PX 1000 SESSION").unwrap();
-        client.acquire("k", "OWNER bob SHARED PX 60000").unwrap();
-        let mut second = Waiter::new(&server, "k", "OWNER alice PX 1000 SESSION");
-        let busy = busy_script(&mut client, 1.5);
-        client.begin_together(&[vec!["LOCK.RELEASE", "k", "bob"], vec!["EVAL", &busy, "0"]]);
-        assert_eq!(client.finish().unwrap(), Value::Int(0));
-        client.finish().unwrap();
-        let write = second.granted();
-        assert_eq!((write.fence, write.holds), (read.fence, 2));
-        if first_closes {
-            drop(first);
-            let now = server_time(&mut client);
-            wait_until(&mut client, now + 1500);
-            assert_eq!(held(&mut client, "k").fence, read.fence);
-        } else {
-            drop(second);
-            soon("a free lock", || client.holder("k").is_none());
-        }
-    }
 }
 
 /// What is done to the key right afterwards is done to a lock that has lapsed: alice does not get it back.

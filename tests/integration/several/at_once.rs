@@ -2,25 +2,8 @@
 
 use redis::Value;
 
-use super::{ask, count, counted, gets_null, grants, holders, holds, holds_one};
+use super::{ask, counted, grants, holds};
 use crate::support::{Client, Server};
-
-#[test]
-fn free_locks_are_granted_with_one_fence() {
-    let server = Server::start();
-    for mut client in [server.client(), server.client_resp3()] {
-        let earlier = holds_one(&mut client, "z", "other");
-        let all = holds(&mut client, "b a c", "alice", "PX 50000");
-        assert_eq!((&all.owner[..], &all.holds[..], all.lease), ("alice", &[1, 1, 1][..], 50_000));
-        assert!(all.fences[0] > earlier && all.fences == [all.fences[0]; 3], "{all:?}");
-        for key in ["a", "b", "c"] {
-            let grant = client.holder(key).unwrap();
-            assert_eq!((&grant.owner[..], grant.fence, grant.holds), ("alice", all.fences[0], 1), "{key}");
-        }
-        assert!(holds_one(&mut client, "y", "other") > all.fences[0]);
-        client.ask::<()>("FLUSHALL");
-    }
-}
 
 #[test]
 fn the_reply_has_the_shape_of_a_single_one_with_lists() {
@@ -43,52 +26,6 @@ fn the_reply_has_the_shape_of_a_single_one_with_lists() {
         assert_eq!((made.owner.len(), made.lease), (36, 300_000));
         client.ask::<()>("FLUSHALL");
     }
-}
-
-/// Wherever the taken one stands, and where another is the owner's already: its holds stay.
-#[test]
-fn none_is_taken_where_one_is() {
-    let (_server, mut client) = Server::and_client();
-    holds_one(&mut client, "taken", "bob");
-    holds_one(&mut client, "mine", "alice");
-    for keys in ["taken a b", "a taken mine", "mine b taken", "taken"] {
-        gets_null(&mut client, &ask(keys, "alice", ""));
-        gets_null(&mut client, &ask(keys, "alice", "SHARED ONCE"));
-        assert_eq!(holders(&mut client, ["a", "b", "taken"]), ["-", "-", "bob"], "{keys}");
-    }
-    assert_eq!(count(&mut client, "lock_refusals"), 8);
-    assert_eq!(count(&mut client, "lock_grants"), 2);
-}
-
-#[test]
-fn what_is_the_owners_already_is_re_entered_and_keeps_its_fence() {
-    let (_server, mut client) = Server::and_client();
-    let second = holds_one(&mut client, "b", "alice");
-    let first = holds_one(&mut client, "d", "alice");
-    client.acquire("d", "OWNER alice").unwrap();
-    let all = holds(&mut client, "a b c d", "alice", "");
-    let new = all.fences[0];
-    assert!(new > first && new > second);
-    assert_eq!(all.fences, [new, second, new, first]);
-    assert_eq!(all.holds, [1, 2, 1, 3]);
-    // Again, in another order: nothing is new.
-    let again = holds(&mut client, "d c b a", "alice", "");
-    assert_eq!(again.fences, [first, new, second, new]);
-    assert_eq!(again.holds, [4, 2, 3, 2]);
-    assert_eq!((count(&mut client, "lock_grants"), count(&mut client, "lock_reentries")), (4, 7));
-}
-
-/// Of leases that end at different times, the first counts: until then the owner holds them all.
-#[test]
-fn the_lease_is_the_one_that_ends_first() {
-    let (_server, mut client) = Server::and_client();
-    client.acquire("a", "OWNER alice PX 900000").unwrap();
-    let all = holds(&mut client, "a b", "alice", "PX 50000");
-    assert_eq!(all.lease, 50_000);
-    assert!(client.holder("a").unwrap().lease > 800_000, "no re-entry shortens a lease");
-    client.acquire("c", "OWNER alice PX 1000 MAXHOLD 20000").unwrap();
-    let capped = holds(&mut client, "a c b", "alice", "PX 600000");
-    assert!((10_000..=20_000).contains(&capped.lease), "{capped:?}");
 }
 
 #[test]

@@ -88,20 +88,6 @@ fn overwritten_in_the_step_in_which_the_others_get_free() {
     assert_eq!(count(&mut client, "lock_waiters"), 0);
 }
 
-/// One of them gets the name of the other.
-#[test]
-fn rename_of_one_onto_the_other() {
-    let (server, mut client) = Server::and_client();
-    holds_one(&mut client, "a", "alice");
-    holds_one(&mut client, "b", "carol");
-    let mut all = waits(&server, "a b", "bob", "");
-    client.ask::<()>("RENAME a b");
-    assert!(all.is_blocked(&mut client));
-    assert_eq!(holders(&mut client, ["a", "b"]), ["-", "alice"]);
-    free(&mut client, "b", "alice");
-    granted(&mut all);
-}
-
 #[test]
 fn each_database_has_its_own() {
     let (server, [mut client, mut other]) = Server::and_clients();
@@ -119,19 +105,4 @@ fn each_database_has_its_own() {
     granted(&mut all);
     let line = ask("a b", "bob", "ONCE");
     assert_eq!(super::grants(client.ask(&line)).unwrap().holds, [1, 1]);
-}
-
-#[test]
-fn a_swap_brings_other_holders() {
-    let (server, [mut client, mut other]) = Server::and_clients();
-    other.ask::<()>("SELECT 1");
-    holds_one(&mut client, "a", "alice");
-    holds_one(&mut other, "b", "carol");
-    let mut all = waits(&server, "a b", "bob", "");
-    client.ask::<()>("SWAPDB 0 1");
-    assert!(all.is_blocked(&mut client));
-    assert_eq!(holders(&mut client, ["a", "b"]), ["-", "carol"]);
-    free(&mut client, "b", "carol");
-    granted(&mut all);
-    assert_eq!(holders(&mut other, ["a", "b"]), ["alice", "-"]);
 }

@@ -1,33 +1,10 @@
 //! Many locks at once. What stays of waits for several is in `memory`: nothing.
 
-use super::{count, granted, grants, holds, release, take, waits, waits_for_one};
+use super::{count, granted, grants, holds, release, take, waits};
 use crate::support::Server;
 
 fn names(count: usize) -> String {
     (0..count).map(|n| format!("k{n}")).collect::<Vec<_>>().join(" ")
-}
-
-#[test]
-fn a_thousand_locks() {
-    let (server, mut client) = Server::and_client();
-    let keys = names(1000);
-    let reversed = keys.split(' ').rev().collect::<Vec<_>>().join(" ");
-    let all = holds(&mut client, &keys, "alice", "");
-    assert_eq!((&all.fences, &all.holds), (&vec![all.fences[0]; 1000], &vec![1; 1000]));
-    assert_eq!(count(&mut client, "lock_keys"), 1000);
-    assert_eq!(client.ask::<i64>(&format!("LOCK.MEXTEND 1000 {keys} alice PX 700000")), 700_000);
-    let mut waiter = waits(&server, &reversed, "bob", "");
-    let mut ones = ["k0", "k500", "k999"].map(|key| waits_for_one(&server, key, "carol"));
-    assert_eq!(release(&mut client, &keys, "alice"), vec![Some(0); 1000]);
-    let bobs = granted(&mut waiter);
-    assert_eq!((&bobs.fences, &bobs.holds), (&vec![bobs.fences[0]; 1000], &vec![1; 1000]));
-    assert_eq!(count(&mut client, "lock_handovers"), 1000);
-    assert_eq!(take(&mut client, &keys, "late", ""), None);
-    client.ask::<()>(&format!("CLIENT KILL ID {}", waiter.id));
-    assert_eq!(release(&mut client, &reversed, "bob"), vec![Some(0); 1000]);
-    for waiter in &mut ones {
-        waiter.granted();
-    }
 }
 
 /// They get free one by one, in any order, with many who wait for many.

@@ -3,74 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::{ask, free, granted, holders, holds, is_refused, release, take, waits};
-use crate::support::{Client, Grant, PATIENCE, Server, Setup, wait_for};
-
-/// What the replica has of those locks: the same as its primary, but for the time that goes by while one looks.
-#[track_caller]
-fn assert_in_step(replica: &Server, primary: &Server, keys: &[&str]) {
-    replica.wait_for_sync_with(primary);
-    let (mut here, mut there) = (replica.client(), primary.client());
-    let (mine, its) = (here.snapshot(), there.snapshot());
-    assert_eq!((mine.leases, mine.digest), (its.leases, its.digest));
-    for key in keys {
-        let [mine, its] =
-            [&mut here, &mut there].map(|client| client.holder(key).map(|grant| Grant { lease: 0, ..grant }));
-        assert_eq!(mine, its, "{key}");
-    }
-}
-
-#[test]
-fn whatever_is_done_the_replica_follows() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    let mut client = primary.client();
-    let keys = ["a", "b", "c"];
-    for options in ["", "SHARED", "LIMIT 3", "MAXHOLD 700000"] {
-        holds(&mut client, "b", "alice", options);
-        assert_eq!(holds(&mut client, "c a", "bob", options).holds, [1, 1]);
-        for line in [
-            &ask("c a", "bob", options)[..],
-            "LOCK.MEXTEND 2 a c bob PX 300000",
-            "LOCK.MRELEASE 3 c a b bob",
-            &ask("a b", "carol", ""),
-            "LOCK.MRELEASE 2 a b nobody",
-        ] {
-            client.send(line).unwrap();
-            assert_in_step(&replica, &primary, &keys);
-        }
-        let mut next = waits(&primary, "a b c", "next", "");
-        release(&mut client, "a c", "bob");
-        free(&mut client, "b", "alice");
-        granted(&mut next);
-        assert_in_step(&replica, &primary, &keys);
-        assert_eq!(holders(&mut replica.client(), keys), ["next"; 3]);
-        release(&mut client, "a b c", "next");
-        assert_in_step(&replica, &primary, &keys);
-    }
-}
-
-#[test]
-fn a_promoted_replica_goes_on() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    let all = holds(&mut primary.client(), "a b", "alice", "");
-    replica.wait_for_sync_with(&primary);
-    is_refused(
-        &mut replica.client(),
-        &ask("c d", "bob", ""),
-        "READONLY You can't write against a read only replica.",
-    );
-    drop(primary);
-    let mut client = replica.client();
-    client.ask::<()>("REPLICAOF NO ONE");
-    assert_eq!(take(&mut client, "b c", "bob", ""), None);
-    let again = holds(&mut client, "a b", "alice", "ONCE");
-    assert_eq!((&again.fences, &again.holds[..]), (&all.fences, &[1, 1][..]));
-    let line = format!("LOCK.MRELEASE 2 a b alice FENCE {}", all.fences[0]);
-    assert_eq!(client.ask::<Vec<i64>>(&line), [0, 0]);
-    assert!(holds(&mut client, "a b", "bob", "").fences[0] > all.fences[0]);
-}
+use super::{ask, granted, holds, release, waits};
+use crate::support::{Client, PATIENCE, Server, Setup, wait_for};
 
 /// Those who wait on a server that becomes a replica are sent away, as single waiters are.
 #[test]

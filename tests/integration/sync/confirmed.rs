@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{pair, wait_for_syncing};
-use crate::support::{Mailbox, Waiter, convert, freeze, grant, queue, soon, wake};
+use crate::support::{Mailbox, Waiter, convert, freeze, grant, soon, wake};
 
 #[test]
 fn the_replica_has_a_grant_when_its_owner_is_told() {
@@ -84,22 +84,6 @@ fn a_claim_waits_for_the_replica() {
     assert_eq!((told.fence, told.holds), (fence, 1));
     soon("it is claimed", || other.info("lock", "lock_places") == "0");
     assert!(there.holder("k").unwrap().lease > 50_000);
-}
-
-/// It is told of the queue when it knows what it is to give up.
-#[test]
-fn a_holder_hears_that_it_is_wanted_after_its_grant() {
-    let (primary, replica, mut client, _) = pair();
-    let mut mail = Mailbox::of(&primary, "ch");
-    freeze(&replica);
-    let mut alice = Waiter::new(&primary, "k", "OWNER alice NOTIFY ch WANTED SYNC 1 60000");
-    wait_for_syncing(&mut client, 1);
-    let _bob = Waiter::new(&primary, "k", "OWNER bob BLOCK 0");
-    soon("bob waits", || !queue(&mut client, "k").is_empty());
-    assert_eq!(mail.rest(&mut client), [""; 0], "she can't know what it would mean");
-    wake(&replica);
-    let told = alice.granted();
-    assert_eq!(mail.next(), format!("wanted {} alice", told.fence));
 }
 
 /// Many are confirmed by few questions.

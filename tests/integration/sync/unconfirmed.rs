@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::{NO_REPLICAS, pair, wait_for_syncing};
-use crate::support::{HELD_BY_ANOTHER, Mailbox, Server, Waiter, grant, soon, transaction, while_stopped};
+use super::{NO_REPLICAS, pair};
+use crate::support::{HELD_BY_ANOTHER, Mailbox, Server, grant, soon, while_stopped};
 
 #[test]
 fn a_grant_is_taken_back_where_there_is_no_replica() {
@@ -34,28 +34,6 @@ fn all_of_several_locks_are_taken_back() {
     assert_eq!(client.refused("LOCK.MACQUIRE 3 a b c OWNER alice SYNC 1 50"), NO_REPLICAS);
     let holds = ["a", "b", "c"].map(|key| client.holder(key).map(|held| held.holds));
     assert_eq!(holds, [None, Some(1), None]);
-}
-
-#[test]
-fn a_re_entry_goes_back_by_one_hold_and_one_with_once_by_none() {
-    let (_server, mut client) = Server::and_client();
-    let first = client.acquire("k", "OWNER alice PX 60000").unwrap();
-    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER alice PX 90000 SYNC 1 50"), NO_REPLICAS);
-    let held = client.holder("k").unwrap();
-    assert_eq!((held.fence, held.holds), (first.fence, 1));
-    assert!(held.lease > 80_000, "the longer lease stays: {held:?}");
-    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER alice ONCE SYNC 1 50"), NO_REPLICAS);
-    assert_eq!(client.holder("k").unwrap().holds, 1);
-}
-
-#[test]
-fn the_smaller_room_of_an_upgrade_stays() {
-    let (_server, mut client) = Server::and_client();
-    let first = client.acquire("k", "OWNER alice SHARED").unwrap();
-    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER alice SYNC 1 50"), NO_REPLICAS);
-    let held = client.holder("k").unwrap();
-    assert_eq!((held.fence, held.holds), (first.fence, 1));
-    assert!(client.acquire("k", "OWNER bob SHARED").is_none(), "it is a writer's: {held:?}");
 }
 
 #[test]
@@ -95,30 +73,4 @@ fn a_claim_that_is_not_confirmed_can_be_made_again_or_given_up() {
     assert_eq!((told.fence, told.holds), (fence, 1));
     assert_eq!(there.holder("k").unwrap().fence, fence);
     soon("it is claimed", || client.info("lock", "lock_places") == "0");
-}
-
-/// Its hold is taken back, but not the one that its owner has got by another connection meanwhile.
-#[test]
-fn an_owner_that_asks_twice_keeps_what_it_was_told_of() {
-    let (server, mut client) = Server::and_client();
-    let mut first = Waiter::new(&server, "k", "OWNER alice SYNC 1 3000");
-    wait_for_syncing(&mut client, 1);
-    let second = client.acquire("k", "OWNER alice").unwrap();
-    assert_eq!(second.holds, 2);
-    assert_eq!(first.client.finish(), Err(NO_REPLICAS.into()));
-    let held = client.holder("k").unwrap();
-    assert_eq!((held.fence, held.holds), (second.fence, 1));
-}
-
-/// Its hold goes with it, so a release in the same turn of the server does not count this hold.
-#[test]
-fn killed_before_its_re_entry_was_confirmed() {
-    let (server, mut client) = Server::held();
-    let mut other = server.client();
-    let id: i64 = other.ask("CLIENT ID");
-    other.begin("LOCK.ACQUIRE k OWNER alice SYNC 1 600000");
-    wait_for_syncing(&mut client, 1);
-    let replies = transaction(&mut client, &[&format!("CLIENT KILL ID {id}"), "LOCK.RELEASE k alice"]);
-    assert_eq!(replies, [Ok(Value::Int(1)), Ok(Value::Int(0))]);
-    assert_eq!(client.holder("k"), None);
 }

@@ -3,7 +3,7 @@
 use redis::{Value, from_redis_value};
 
 use crate::support::{
-    Client, Server, Waiter, blocked_clients, grant, lease_end_after, owners, queue, transaction, wait_for,
+    Server, Waiter, blocked_clients, grant, lease_end_after, owners, queue, transaction, wait_for,
 };
 
 /// In RESP3, too.
@@ -167,25 +167,4 @@ fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
             assert_eq!(client.ask_words::<i64, _>([b"LOCK.RELEASE", key, bytes]), 0);
         }
     }
-}
-
-/// Whatever name the server knows the waiters by (it was this one once), it is no key of theirs: a lock or text of such a name is
-/// another's.
-#[test]
-fn a_key_named_like_the_queue_of_another_lock_is_no_part_of_it() {
-    let (server, mut client) = Server::and_client();
-    let names: [&[u8]; 3] = [b"k", b"k\0lock-waiters", b"{k}\0lock-waiters"];
-    let acquire = |client: &mut Client, name: &[u8]| {
-        client.send_words([b"LOCK.ACQUIRE", name, b"OWNER", b"alice"]).unwrap();
-    };
-    names.iter().for_each(|name| acquire(&mut client, name));
-    let mut waiters = names.map(|name| Waiter::of_words(&server, server.client(), words_with(name, b"bob")));
-    client.ask_words::<(), _>([&b"DEL"[..], names[1]]);
-    assert_eq!(waiters[1].granted().owner, "bob");
-    client.ask_words::<(), _>([b"SET", names[2], b"text"]);
-    assert!(waiters[2].refused().starts_with("WRONGTYPE "));
-    client.ask_words::<(), _>([b"RENAME", names[1], names[2]]);
-    assert!(waiters[0].is_blocked(&mut client));
-    client.ask::<()>("LOCK.RELEASE k alice");
-    assert_eq!(waiters[0].granted().owner, "bob");
 }

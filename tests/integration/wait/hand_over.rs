@@ -3,7 +3,7 @@
 use redis::Value;
 
 use crate::support::{
-    HELD_BY_ANOTHER, Server, Waiter, blocked_clients, grant, is_left_of, owners, transaction, wait_until_gone,
+    HELD_BY_ANOTHER, Server, Waiter, blocked_clients, grant, is_left_of, owners, transaction,
 };
 
 /// Alice holds `k` for ten minutes, bob waits for it; the lines are sent, and bob has it.
@@ -89,15 +89,4 @@ fn many_hand_overs_in_one_step() {
     assert!(fences.is_sorted_by(|earlier, later| earlier < later), "{fences:?}");
     let holder = client.holder("k").unwrap();
     assert_eq!((&holder.owner[..], holder.fence), ("d", fences[2]));
-}
-
-/// Without a session, a grant that was told stays.
-#[test]
-fn whoever_is_killed_after_it_was_told_keeps_the_lock() {
-    let (_server, mut client, mut bob) = Server::waited_for();
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let granted = bob.granted();
-    assert_eq!(client.ask::<i64>(&format!("CLIENT KILL ID {}", bob.id)), 1);
-    wait_until_gone(&mut client, bob.id);
-    assert_eq!(client.holder("k").unwrap().fence, granted.fence);
 }

@@ -1,8 +1,6 @@
 //! When a waiter gets a lock whose lease ends: never early, and soon after; and when its own lease begins.
 
-use crate::support::{
-    Client, Server, Setup, Stopwatch, Waiter, convert, grant, is_left_of, server_time, wait_for,
-};
+use crate::support::{Server, Setup, Stopwatch, Waiter, convert, grant, server_time, wait_for};
 
 /// A fence is the time of its grant in microseconds. Redis 8, when it looks for keys to expire, also deletes those that are in
 /// their last millisecond; here it looks at all of them, every 2 ms.
@@ -82,33 +80,6 @@ fn a_lease_that_is_moved_ends_when_the_new_one_does() {
     }
 }
 
-/// The TTL of `k` ends then.
-#[track_caller]
-fn ends(client: &mut Client, at: i64) {
-    let ends: i64 = client.ask("PEXPIRETIME k");
-    assert!((at..=at + client.ttl_beyond_lease()).contains(&ends), "{ends}, not {at}");
-}
-
-#[test]
-fn a_waiters_own_lease_begins_when_it_is_granted() {
-    let (server, mut client) = Server::held();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 5000");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol EX 7");
-    let mut dave = Waiter::new(&server, "k", "OWNER dave");
-    client.ask::<i64>("LOCK.EXTEND k alice PX 300");
-    wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
-    let grant = bob.granted();
-    assert!(is_left_of(5000, &grant), "{grant:?}");
-    ends(&mut client, grant.granted_at() + 5000);
-    client.ask::<()>("LOCK.RELEASE k bob");
-    let grant = carol.granted();
-    assert!(is_left_of(7000, &grant), "{grant:?}");
-    ends(&mut client, grant.granted_at() + 7000);
-    client.ask::<()>("LOCK.BREAK k");
-    let grant = dave.granted();
-    assert!(is_left_of(300_000, &grant), "{grant:?}");
-}
-
 /// The server stands still between the grant and the answer, for longer than the lease.
 #[test]
 fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
@@ -124,16 +95,6 @@ fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
         client.acquire("k", "OWNER alice PX 600000").unwrap();
         client.ask::<()>("LOCK.RELEASE k alice");
     }
-}
-
-#[test]
-fn a_waiter_whose_owner_gets_the_lock_by_other_means_is_granted_at_once() {
-    let (server, mut client) = Server::and_client();
-    client.acquire("other", "OWNER bob").unwrap();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    client.ask::<()>("RENAME other k");
-    assert_eq!(bob.granted().holds, 2);
 }
 
 /// So far away that its distance in microseconds overflows the server's timers: nobody else's is stopped by it.

@@ -10,6 +10,5 @@ mod leave;
 mod many;
 mod no_writes;
 mod order;
-mod same_owner;
 mod same_step;
 mod turns;

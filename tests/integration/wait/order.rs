@@ -2,9 +2,7 @@
 
 use redis::Value;
 
-use crate::support::{
-    Client, HELD_BY_ANOTHER, Server, Waiter, grant, lease_end_after, owners, soon, transaction, wait_until,
-};
+use crate::support::{Client, HELD_BY_ANOTHER, Server, Waiter, lease_end_after, transaction, wait_until};
 
 #[test]
 fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
@@ -19,21 +17,6 @@ fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
         assert_eq!(bob.granted().owner, "bob", "{line}");
         client.ask::<()>("FLUSHALL");
     }
-}
-
-#[test]
-fn the_old_holder_that_comes_back_is_a_newcomer() {
-    let (server, mut client, mut bob) = Server::waited_for();
-    client.begin("LOCK.RELEASE k alice");
-    client.begin("LOCK.ACQUIRE k OWNER alice");
-    client.begin("LOCK.ACQUIRE k OWNER alice BLOCK 0");
-    assert_eq!(client.finish(), Ok(Value::Int(0)));
-    assert_eq!(client.finish(), Ok(Value::Nil));
-    assert_eq!(bob.granted().owner, "bob");
-    let mut other = server.client();
-    soon("alice in the queue", || owners(&mut other, "k") == ["alice"]);
-    other.ask::<()>("LOCK.RELEASE k bob");
-    assert_eq!(grant(client.finish().unwrap()).unwrap().owner, "alice");
 }
 
 /// Keeps the server from noticing a lapse: it sleeps over the end of the owner's lease, and then does what has come together

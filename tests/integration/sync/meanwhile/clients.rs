@@ -1,7 +1,5 @@
 //! Clients that go away, or are sent away.
 
-use redis::Value;
-
 use super::{EXTENSION_UNCONFIRMED, NO_REPLICAS, Pair, becomes_free, told, unconfirmed};
 use crate::support::{Waiter, freeze, wait_for, wake};
 
@@ -66,22 +64,6 @@ fn one_that_closes_its_connection_has_nothing() {
         let mut bob = Waiter::new(&pair.primary, "k", "OWNER bob");
         drop(alice);
         assert_eq!(bob.granted().owner, "bob", "{line}");
-    }
-}
-
-#[test]
-fn a_hold_more_is_taken_back_and_the_others_stay() {
-    let pair = Pair::start();
-    let mut client = pair.primary.client();
-    let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
-    freeze(&pair.replica);
-    let ends = [("CLIENT UNBLOCK", "TIMEOUT"), ("CLIENT UNBLOCK", "ERROR"), ("CLIENT KILL ID", "")];
-    for (command, how) in ends {
-        let alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000");
-        assert_eq!(client.holder("k").unwrap().holds, 2);
-        client.ask::<Value>(&format!("{command} {} {how}", alice.id));
-        wait_for("one hold less", || client.holder("k").unwrap().holds == 1);
-        assert_eq!(client.holder("k").unwrap().fence, fence);
     }
 }
 

@@ -57,22 +57,6 @@ fn an_extension_of_a_grant_that_has_ended_is_not_told() {
     }
 }
 
-/// Her own, too: the grant that she is not told of is none of hers.
-#[test]
-fn the_grant_of_whoever_came_next_stays() {
-    for owner in ["alice", "bob"] {
-        let pair = Pair::stopped();
-        let mut client = pair.primary.client();
-        let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000");
-        client.ask::<()>("LOCK.BREAK k");
-        let next = client.acquire("k", &format!("OWNER {owner} PX 60000")).unwrap();
-        wake(&pair.replica);
-        assert_eq!(alice.client.finish(), Ok(Value::Nil));
-        let held = client.holder("k").unwrap();
-        assert_eq!((&held.owner[..], held.fence, held.holds), (owner, next.fence, 1));
-    }
-}
-
 /// A lease that somebody cuts short ends without a word of the replicas.
 #[test]
 fn a_grant_whose_lease_ends_meanwhile_is_not_told() {
