@@ -21,7 +21,7 @@ fn lock_field(client: &mut Client, field: &str) -> u64 {
 #[test]
 fn leases_that_have_ended_are_over_though_nobody_has_come_to_them() {
     let mut stage = Stage::new();
-    stage.run_text(
+    stage.run(
         "1 a LOCK.MACQUIRE 100 k*100 OWNER keeper SHARED PX 3600000
         200 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 600000
         100 a PEXPIRE k$ 1000000",
@@ -48,14 +48,14 @@ fn leases_that_have_ended_are_over_though_nobody_has_come_to_them() {
         stage.client.send(&all).unwrap() != Value::Nil
     });
     assert_eq!(lock_field(&mut stage.client, "lock_lapses"), 20_000);
-    stage.run_text("");
-    stage.judge();
+    stage.run("");
+    stage.judge(0);
 }
 
 #[test]
 fn those_who_have_not_been_granted_yet_are_ahead_of_those_who_come() {
     let mut stage = Stage::new();
-    stage.run_text(
+    stage.run(
         "1 l SUBSCRIBE told
         1 a LOCK.ACQUIRE k OWNER h PX 3600000
         900 n LOCK.ACQUIRE k OWNER w$ SHARED BLOCK 0 NOTIFY told",
@@ -70,14 +70,14 @@ fn those_who_have_not_been_granted_yet_are_ahead_of_those_who_come() {
     let (holders, waiters) = (number(&replies[1], "holders"), number(&replies[1], "waiters"));
     assert!(holders > 0 && waiters > 0 && holders + waiters == 900, "{holders} + {waiters}");
     assert_eq!(replies[2], Ok(Value::Nil));
-    stage.run_text("until lock_grants 902");
-    stage.judge();
+    stage.run("until lock_grants 902");
+    stage.judge(0);
 }
 
 #[test]
 fn a_connection_that_has_closed_holds_nothing_from_then_on() {
     let mut stage = Stage::new();
-    stage.run_text(
+    stage.run(
         "1 l SUBSCRIBE told
         1 a ACL SETUSER gone on nopass ~* &* +@all
         1 b AUTH gone x
@@ -95,8 +95,8 @@ fn a_connection_that_has_closed_holds_nothing_from_then_on() {
     for granted in &replies[1..3] {
         assert_eq!(grant(granted.clone().unwrap()).unwrap().owner, "new");
     }
-    stage.run_text("until lock_places 0\nuntil lock_sessions 0\nuntil lock_keys 2");
-    stage.judge();
+    stage.run("until lock_places 0\nuntil lock_sessions 0\nuntil lock_keys 2");
+    stage.judge(0);
 }
 
 /// More holders than may be are in what is restored, and all but one of their leases have ended.
@@ -121,15 +121,15 @@ fn a_restored_lock_of_very_many_holders() {
     assert!(replies[2].as_ref().unwrap_err().starts_with("NOTHELD"));
     wait_for("the lock", || stage.client.acquire("k", "OWNER new SHARED").is_some());
     assert_eq!(lock_field(&mut stage.client, "lock_lapses"), MANY - 1);
-    stage.run_text("");
-    stage.judge();
+    stage.run("");
+    stage.judge(0);
 }
 
 /// Their holders have leases that others must look through each time, and each has a thousand places.
 #[test]
 fn locks_that_are_touched_all_the_time_keep_no_other_waiting() {
     let mut stage = Stage::new();
-    stage.run_text(
+    stage.run(
         "1000 a LOCK.MACQUIRE 40 a*40 OWNER o$ SHARED PX 3600000
         40000 n$/9000 LOCK.ACQUIRE a$%40 OWNER w$ BLOCK 0 NOTIFY told
         1 b LOCK.ACQUIRE v OWNER h PX 3600000",
@@ -164,7 +164,7 @@ fn locks_that_are_touched_all_the_time_keep_no_other_waiting() {
 #[test]
 fn a_lock_of_which_not_all_is_settled_closes_no_circle() {
     let mut stage = Stage::new();
-    stage.run_text(
+    stage.run(
         "1 a LOCK.MACQUIRE 3 e1 e2 e3 OWNER keeper SHARED PX 3600000
         800 a LOCK.MACQUIRE 3 e1 e2 e3 OWNER o$ SHARED PX 600000
         1 a LOCK.ACQUIRE z OWNER q PX 3600000

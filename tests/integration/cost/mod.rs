@@ -2,13 +2,11 @@
 //! waiting. The module counts its work (`waiting::budget`), and shows the most that it has done in one turn (`INFO lock`,
 //! `lock_most_work`). So these tests ask for a number, and not for a time.
 //!
-//! The programs of `commands` and `events` try each command and each kind of event at its worst, those of `seeds/` were found to be
-//! bad once, and `fuzz` looks for worse ones.
+//! The programs of `commands` and `events` try each command and each kind of event at its worst; those of `seeds/` were found by a search
+//! with random programs.
 
 mod commands;
 mod events;
-mod fuzz;
-mod maker;
 mod meanwhile;
 mod program;
 mod replay;
@@ -49,8 +47,7 @@ fn attack(program: &str) {
 #[track_caller]
 fn attack_beside(uncovered: u64, program: &str) {
     let mut stage = run::Stage::new();
-    stage.run_text(program);
-    stage.cost.bound += uncovered;
-    stage.judge();
+    stage.run(program);
+    stage.judge(uncovered);
     stage.wait_for_idle();
 }

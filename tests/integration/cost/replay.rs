@@ -21,8 +21,8 @@ fn programs_that_were_the_worst_once_stay_within_the_bound() {
     for (name, text) in seeds() {
         println!("--- {name}");
         let mut stage = Stage::new();
-        stage.run_text(&text);
-        stage.judge();
+        stage.run(&text);
+        stage.judge(0);
         stage.wait_for_idle();
     }
 }

@@ -1,13 +1,11 @@
-//! Runs a program on a server of its own, and looks at what it cost: the module's work, and another client's longest `PING`.
+//! Runs a program on a server of its own, and looks at how much the module worked in one turn.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle, sleep};
-use std::time::{Duration, Instant};
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::program::{Program, Step, spell};
 use crate::support::{Client, PATIENCE, Server, Setup, wait_for};
@@ -18,35 +16,13 @@ const IDLE: u64 = 5;
 /// So many words are sent together: the server does all that has come of a connection before it looks at the next one.
 const TOGETHER: usize = 300;
 
-/// What a program has cost.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Cost {
-    /// The most that a turn of the module has done, and the step in which that came about.
-    pub(super) work: u64,
-    pub(super) by: String,
-    /// The longest `PING`, and the longest before the program, in ms.
-    pub(super) ping: f64,
-    pub(super) quiet: f64,
-    /// The step in which the longest came.
-    pub(super) ping_by: String,
-    /// What may not be exceeded.
-    pub(super) bound: u64,
-}
-
-impl Cost {
-    /// By how much the longest `PING` was longer than the longest before, in ms.
-    pub(super) fn more(&self) -> f64 {
-        self.ping - self.quiet
-    }
-}
-
 pub(super) struct Stage {
     server: Server,
     pub(super) client: Client,
     connections: BTreeMap<String, Connection>,
-    pings: Pings,
-    shows: bool,
-    pub(super) cost: Cost,
+    /// The most that a turn of the module has done, and the step in which that came about.
+    work: u64,
+    by: String,
 }
 
 impl Stage {
@@ -54,9 +30,7 @@ impl Stage {
     pub(super) fn new() -> Self {
         let server = Setup::new().shipped().set("maxclients", "10000").start();
         let client = server.client();
-        let pings = Pings::start(server.port());
-        let cost = Cost::default();
-        Self { server, client, connections: BTreeMap::new(), pings, shows: false, cost }
+        Self { server, client, connections: BTreeMap::new(), work: 0, by: String::new() }
     }
 
     /// One that does not wait for the others.
@@ -64,34 +38,22 @@ impl Stage {
         self.server.client()
     }
 
-    /// Takes the longest `PING` while nothing else happens.
-    pub(super) fn look_at_quiet(&mut self, length: Duration) {
-        self.pings.take();
-        sleep(length);
-        self.cost.quiet = self.pings.take();
-    }
-
-    pub(super) fn run(&mut self, program: &Program) {
-        for step in &program.0 {
+    /// Runs a program, and prints what each step has cost.
+    pub(super) fn run(&mut self, program: &str) {
+        // What is left to be done comes in the last step.
+        for step in Program::parse(program).0.iter().chain([&Step::Pass(20)]) {
             self.take(step);
             self.note(step);
         }
-        // What is left to be done comes now.
-        self.take(&Step::Pass(20));
-        self.note(&Step::Pass(20));
-        self.cost.bound = self.bound();
     }
 
-    /// Runs a program from its text, and prints what each step has cost.
-    pub(super) fn run_text(&mut self, text: &str) {
-        self.shows = true;
-        self.run(&Program::parse(text));
-    }
-
+    /// Beside the bound, a turn may do so much that nothing bounds.
     #[track_caller]
-    pub(super) fn judge(&self) {
-        let Cost { work, bound, by, .. } = &self.cost;
-        assert!(work <= bound, "{work} units of work, which may be {bound}: {by}");
+    pub(super) fn judge(&mut self, unbounded: u64) {
+        let setting: Vec<String> = self.client.ask("CONFIG GET lock.max-keys");
+        let bound = super::bound(setting[1].parse().unwrap()) + unbounded;
+        let Self { work, by, .. } = self;
+        assert!(*work <= bound, "{work} units of work, which may be {bound}: {by}");
     }
 
     fn take(&mut self, step: &Step) {
@@ -134,33 +96,21 @@ impl Stage {
 
     fn note(&mut self, step: &Step) {
         let work: u64 = self.client.info("lock", "lock_most_work").parse().unwrap();
-        let ping = self.pings.take();
-        if self.shows {
-            println!("work {work}, PING {ping:.1} ms: {step}");
-        }
-        if work > self.cost.work {
-            (self.cost.work, self.cost.by) = (work, step.to_string());
-        }
-        if ping > self.cost.ping {
-            (self.cost.ping, self.cost.ping_by) = (ping, step.to_string());
+        println!("work {work}: {step}");
+        if work > self.work {
+            (self.work, self.by) = (work, step.to_string());
         }
     }
 
     /// Waits until the server does nothing for a second: nothing is due for ever.
     #[track_caller]
     pub(super) fn wait_for_idle(&mut self) {
-        self.pings.stop();
         let pid = self.server.pid();
         wait_for("an idle server", || {
             let before = ticks(pid);
             sleep(Duration::from_secs(1));
             ticks(pid) - before <= IDLE
         });
-    }
-
-    fn bound(&mut self) -> u64 {
-        let setting: Vec<String> = self.client.ask("CONFIG GET lock.max-keys");
-        super::bound(setting[1].parse().unwrap())
     }
 }
 
@@ -223,58 +173,5 @@ impl Connection {
             }
             tail.drain(..tail.len().saturating_sub(marker.len()));
         }
-    }
-}
-
-/// A client that sends `PING` again and again.
-struct Pings {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Default)]
-struct Shared {
-    /// In ns, since it was looked at last.
-    longest: AtomicU64,
-    over: AtomicBool,
-}
-
-impl Pings {
-    fn start(port: u16) -> Self {
-        const PAUSE: Duration = Duration::from_micros(300);
-        let shared = Arc::new(Shared::default());
-        let its = Arc::clone(&shared);
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        let thread = thread::spawn(move || {
-            let mut answer = [0; 7];
-            while !its.over.load(Ordering::Relaxed) {
-                let began = Instant::now();
-                if stream.write_all(b"PING\r\n").and_then(|()| stream.read_exact(&mut answer)).is_err() {
-                    return;
-                }
-                its.longest.fetch_max(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
-                sleep(PAUSE);
-            }
-        });
-        Self { shared, thread: Some(thread) }
-    }
-
-    /// The longest since the last time, in ms.
-    fn take(&self) -> f64 {
-        self.shared.longest.swap(0, Ordering::Relaxed) as f64 / 1e6
-    }
-
-    fn stop(&mut self) {
-        self.shared.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
-    }
-}
-
-impl Drop for Pings {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
