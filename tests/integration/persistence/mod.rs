@@ -4,4 +4,3 @@ mod files;
 mod golden;
 mod last_fence;
 mod soak_altered;
-mod soak_kill;
