@@ -1,11 +1,10 @@
 //! What a page repeats is what its source says: a setting's default, and the versions of servers, Rust and the project.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use super::operations::{all_pages, prose};
-use crate::support::{Server, Setup, root};
+use super::operations::prose;
+use crate::support::root;
 
 /// The page's text in one line, its numbers without commas.
 fn plain(path: &Path) -> String {
@@ -18,35 +17,6 @@ fn plain(path: &Path) -> String {
         sign != ',' || !is_digit(at.checked_sub(1)) || !(1..=3).all(|ahead| is_digit(Some(at + ahead)))
     });
     kept.map(|(_, sign)| sign).collect()
-}
-
-/// The number that the text begins with, and what follows.
-fn number(text: &str) -> Option<(i64, &str)> {
-    let end = text.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(text.len());
-    Some((text[..end].parse().ok()?, &text[end..]))
-}
-
-/// As in "`lock.claim` (5 s)", and in a table behind the link to the setting.
-#[test]
-fn a_number_beside_a_setting_is_its_default() {
-    let server: Server = Setup::new().shipped().start();
-    let known: HashMap<String, i64> = server.client().ask("CONFIG GET lock.*");
-    let mut repeated = 0;
-    for page in all_pages() {
-        let text = plain(&page);
-        let before = ["` (", "`](configure.md#settings) | "];
-        let named = text.split("`lock.").skip(1);
-        for (name, rest) in named.flat_map(|rest| before.map(|before| rest.split_once(before))).flatten() {
-            let (Some((value, unit)), Some(default)) = (number(rest), known.get(&format!("lock.{name}")))
-            else {
-                continue;
-            };
-            let value = if unit.starts_with(" s") { value * 1000 } else { value };
-            assert_eq!(value, *default, "{}: lock.{name}", page.display());
-            repeated += 1;
-        }
-    }
-    assert!(repeated > 10, "{repeated}");
 }
 
 /// "7.0, 8.0 and 8.6".
