@@ -5,6 +5,7 @@ mod examples;
 mod histories;
 mod memory;
 mod reference;
+mod scenes;
 mod server;
 mod start;
 mod sync;
