@@ -62,15 +62,24 @@ pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce()
     LAPSES.with(|lapses| lapses.last = Some(last));
 }
 
-/// Handles the report that a key of the selected database has expired. Returns the lapse if the key was a lock.
-pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
-    take(ctx, key).map(Lapse)
+/// Handles the report that a key has expired. Returns the lapse if the key was a lock.
+pub(crate) fn expired(key: Arg<'_>) -> Option<Lapse> {
+    take(key).map(Lapse)
+}
+
+/// Handles the report that a command has changed a key: no expiry has removed the lock that was unlinked last.
+pub(crate) fn touched() {
+    LAPSES.with(|lapses| lapses.last = None);
 }
 
 /// A lock that the server has deleted because its leases had ended.
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
+    pub(crate) fn db(&self) -> i32 {
+        self.0.db
+    }
+
     /// Returns one of the grants that have lapsed, and their number; `None` if no grant has lapsed. The grant is `oldest`, or else the
     /// oldest lapsed grant in `may_outlive`. A grant for which `outlives` is true has not lapsed, because the module restores it.
     pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
@@ -86,7 +95,7 @@ impl Lapse {
     }
 }
 
-/// Logs, publishes and counts that `count` grants of one lock have lapsed together. The log names only `oldest`, which is one of these
+/// Logs, publishes and counts that `count` grants of one lock in the selected database have lapsed together. The log names only `oldest`, which is one of these
 /// grants.
 pub(crate) fn publish_lapse(
     ctx: &Ctx<'_>,
@@ -106,10 +115,10 @@ pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usi
     ctx.log(level, &shown("lock lapsed: ", grant, 0, waiters, key.bytes()));
 }
 
-/// Handles the report that a key of the selected database has been evicted. If the key was a lock, counts its grants, and warns an operator
+/// Handles the report that a key has been evicted. If the key was a lock, counts its grants, and warns an operator
 /// in the log (at most once in `WARNING_EVERY`), because the owners do not know that they have lost the lock.
 pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
-    let Some(last) = take(ctx, key) else { return };
+    let Some(last) = take(key) else { return };
     stats::EVICTIONS.add(last.count as u64);
     let warn = LAPSES.with(|lapses| {
         let due = lapses.warned.is_none_or(|at| last.at - at >= WARNING_EVERY);
@@ -134,14 +143,14 @@ pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
     LAPSES.with(|lapses| lapses.may_evict = may_evict);
 }
 
-/// Takes the lock that was unlinked last, and returns it if it had this key and was unlinked just now.
-fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
-    let db = ctx.db();
+/// Takes the lock that was unlinked last, and returns it if it had this key and was unlinked just now. Does not compare databases: if `MOVE`
+/// finds an expired key in another database, in a transaction, Valkey 9 reports it as one of the client's own database.
+fn take(key: Arg<'_>) -> Option<Last> {
     let last = LAPSES.with(|lapses| lapses.last.take())?;
     // An earlier lock of this name may have been overwritten by a value that has now expired. Then the report is not about that lock.
     let just_now = server::now() - last.at <= REPORTED_WITHIN
         || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
-    (last.db == db && last.key == key.bytes() && just_now).then_some(last)
+    (last.key == key.bytes() && just_now).then_some(last)
 }
 
 /// Makes a line for the log. `format!` is not used, because it took longer than all other work when thousands of locks lapsed together.

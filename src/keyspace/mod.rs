@@ -13,7 +13,7 @@ mod lock_key;
 
 pub(crate) use effects::{APPLY, Effect};
 pub(crate) use fences::{next_fence, observe_fence, restored};
-pub(crate) use lapses::{evicted, expired, log_lapse, publish_lapse, unlinked, warn_of_evictions};
+pub(crate) use lapses::{evicted, expired, log_lapse, publish_lapse, touched, unlinked, warn_of_evictions};
 pub(crate) use lock_key::{LockKey, Signal};
 
 use crate::server::NativeType;

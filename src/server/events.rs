@@ -13,10 +13,10 @@ use super::{Arg, Ctx, audience, detached, step};
 /// Callbacks for the server's events. An event may come in the middle of a change of keys. So a callback may only note the event, and must
 /// not open any key (except in `restored`).
 pub(crate) trait KeyspaceEvents {
-    /// A key of the selected database has expired.
+    /// A key has expired. In a transaction, it may be a key of another database than the selected one.
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>);
 
-    /// A key of the selected database has been evicted, because memory is short.
+    /// A key has been evicted, because memory is short.
     fn evicted(ctx: &Ctx<'_>, key: Arg<'_>);
 
     /// A command for keys of any type (`EXPIRE`, `PERSIST`, `RENAME`, `RESTORE`, ...) has changed a key of the database `db`. This event

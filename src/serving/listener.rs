@@ -76,12 +76,12 @@ fn is_empty() -> bool {
 
 impl KeyspaceEvents for ServerEvents {
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
-        let Some(lapse) = keyspace::expired(ctx, key) else { return };
-        let at = LockRef { db: ctx.db(), key: key.bytes() };
+        let Some(lapse) = keyspace::expired(key) else { return };
+        let at = LockRef { db: lapse.db(), key: key.bytes() };
         let outlives = |grant: &Grant| waiting::outlives(&mut Server::new(ctx), at, grant, now());
         if let Some((oldest, count)) = lapse.over(outlives) {
             let (waiters, level) = notices::lapse_notice(at);
-            keyspace::publish_lapse(ctx, key, oldest, count, waiters, level);
+            ctx.in_db(at.db, || keyspace::publish_lapse(ctx, key, oldest, count, waiters, level));
         }
     }
 
@@ -90,6 +90,7 @@ impl KeyspaceEvents for ServerEvents {
     }
 
     fn touched(db: i32, key: Arg<'_>) {
+        keyspace::touched();
         let at = LockRef { db, key: key.bytes() };
         if !is_empty() && TABLE.with(|table| table.touched(at)) {
             tick::arm();

@@ -1,6 +1,6 @@
 //! Keyspace events: how others learn of what happens to a lock. Each grant has its own, and they come in their order.
 
-use crate::support::{Client, Listener, Server, Waiter, transaction, wait_for};
+use crate::support::{Client, Listener, Server, Waiter, transaction, wait_for, wall_clock};
 
 /// Events of `k`.
 fn of_k<const N: usize>(names: [&str; N]) -> [String; N] {
@@ -71,6 +71,28 @@ fn each_of_several_locks_has_its_own() {
         ["lock.acquired a", "lock.acquired c", "lock.released c"],
         "a re-entry is none, nor one of two holds"
     );
+}
+
+/// `MOVE` finds a lock whose lease has ended where it moves a text to.
+#[test]
+fn a_lapse_is_one_of_the_database_of_the_lock() {
+    for in_a_transaction in [false, true] {
+        let (server, mut client) = Server::and_client();
+        client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
+        let lines = ["SELECT 1", "LOCK.ACQUIRE k OWNER alice PX 1", "SELECT 0", "SET k text"];
+        client.send_all(&lines);
+        let ends = wall_clock() + 10;
+        wait_for("the end of the lease", || wall_clock() > ends);
+        let mut listener = Listener::new(&server, "Ed");
+        if in_a_transaction {
+            transaction(&mut client, &["MOVE k 1"]);
+        } else {
+            client.ask::<()>("MOVE k 1");
+        }
+        assert_eq!(listener.rest(&server), ["__keyevent@1__:lock.lapsed k"]);
+        assert_eq!(client.info("lock", "lock_lapses"), "1");
+        assert_eq!(client.send_all(&["SELECT 0", "EXISTS k"])[1], Ok(redis::Value::Int(0)));
+    }
 }
 
 #[test]
