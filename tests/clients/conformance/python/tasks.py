@@ -45,7 +45,10 @@ class Task:
             tell(self.name, error)
 
     async def release(self):
+        """It has begun before the next command is read."""
         self.over.set()
+        while self.lock._state == "held":
+            await asyncio.sleep(0)
 
     async def extend(self, lease):
         try:
@@ -89,6 +92,8 @@ async def main():
             tasks[command["task"]] = Task(locks, command)
         elif do == "cancel":
             tasks[command["task"]].task.cancel()
+        elif do == "release":
+            await tasks[command["task"]].release()
         elif do == "close":
             await locks.close()
             say("closed")
@@ -96,8 +101,7 @@ async def main():
             if do == "crowd":
                 work = crowd(locks, client, command)
             else:
-                arguments = [command["lease"]] if do == "extend" else []
-                work = getattr(tasks[command["task"]], do)(*arguments)
+                work = tasks[command["task"]].extend(command["lease"])
             running.add(task := asyncio.ensure_future(work))
             task.add_done_callback(running.discard)
     with suppress(Exception):

@@ -48,8 +48,11 @@ class Task:
     lost_at_release = False
 
     def release(self):
+        """It has begun before the next command is read."""
         self.lost_at_release = self.lock.lost is None
         self.over.set()
+        while self.lock._state == "held":
+            time.sleep(0.001)
 
     def cancel(self):
         self.cancelled = True
@@ -102,14 +105,13 @@ def main():
             tasks[command["task"]] = Task(locks, command)
         elif do == "crowd":
             threading.Thread(target=crowd, args=(locks, client, command), daemon=True).start()
-        elif do == "cancel":
-            tasks[command["task"]].cancel()
+        elif do in ("cancel", "release"):
+            getattr(tasks[command["task"]], do)()
         elif do == "close":
             locks.close()
             say("closed")
         else:
-            arguments = [command["lease"]] if do == "extend" else []
-            threading.Thread(target=getattr(tasks[command["task"]], do), args=arguments, daemon=True).start()
+            threading.Thread(target=tasks[command["task"]].extend, args=[command["lease"]], daemon=True).start()
 
 
 main()
