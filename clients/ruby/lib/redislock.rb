@@ -6,6 +6,7 @@ require_relative "redislock/ending"
 require_relative "redislock/errors"
 require_relative "redislock/held"
 require_relative "redislock/request"
+require_relative "redislock/version"
 require_relative "redislock/watch"
 
 module Redislock

@@ -4,6 +4,7 @@ import asyncio
 import pickle
 import re
 import threading
+from importlib.metadata import version
 from pathlib import Path
 
 import prometheus_client
@@ -209,15 +210,34 @@ def test_the_reason_of_a_loss_is_without_the_locks_name(other, words):
     assert gone(refused.value) == "it is free"
 
 
-def test_what_is_closed_tells_of_all_that_it_ends(make):
+def test_what_is_closed_tells_of_all_that_it_ends(make, other):
     heard = Heard()
     user = make(heard)
-    user.acquire("door")
+    held, told = [user.acquire("door"), user.acquire("twice", owner="me"), user.acquire("twice", owner="me")], []
+    held[0].on_lost(lambda lost: told.append(lost.reason))
+    gone = user.acquire("gone", lease=600)
+    other.execute_command("LOCK.RELEASE", "gone", gone.owner)  # of which nobody is told
     ended, _ = user.begin("door")
     user.wait_for(lambda: "waiting" in heard.of("door"), "it waits")
     user.close()
     assert isinstance(ended(), redislock.Closed)
-    assert sorted(heard.events[2:]) == [("lost", "door", "the locks were closed"), ("refused", "door", "closed")]
+    assert sorted(heard.events[5:]) == [
+        ("lost", "gone", "it is free"), ("refused", "door", "closed"), ("released", "door", "exclusive"),
+        ("released", "twice", "exclusive"), ("released", "twice", "exclusive")]
+    assert info(other, "door") is None and info(other, "twice") is None
+    assert told == ["the locks were closed"]
+    with pytest.raises(redislock.LockLost, match="door: the locks were closed"):
+        held[0].check()
+
+
+def test_what_closing_can_not_give_back_counts_as_lost(make, other):
+    heard = Heard()
+    user = make(heard)
+    user.acquire("door")
+    other.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+    user.close()
+    other.execute_command("CLIENT", "UNPAUSE")
+    assert heard.events[1:] == [("lost", "door", "the locks were closed")]
 
 
 def test_an_observer_that_fails_changes_nothing(make, other, caplog):
@@ -249,7 +269,7 @@ def test_opentelemetry_counts_waits_and_grants_and_times_them(make, other):
         found = {}
         for resource in reader.get_metrics_data().resource_metrics:
             for scope in resource.scope_metrics:
-                assert scope.scope.name == "redislock"
+                assert (scope.scope.name, scope.scope.version) == ("redislock", version("redislock-client"))
                 for metric in scope.metrics:
                     for point in metric.data.data_points if metric.name == f"redislock.{name}" else ():
                         labels = {key.removeprefix("redislock."): value for key, value in point.attributes.items()}
@@ -277,6 +297,7 @@ def test_opentelemetry_counts_waits_and_grants_and_times_them(make, other):
     assert points("lost") == {("the server says that it has ended",): 1}
     assert units == {("wait.duration", "s"), ("hold.duration", "s"), ("waiting", "{waiter}"), ("held", "{lock}"), ("lost", "{lock}")}
     waited, around, refused = spans.get_finished_spans()
+    assert waited.instrumentation_scope.version == version("redislock-client")
     assert waited.name == refused.name == "redislock.wait" and waited.kind == SpanKind.CLIENT
     assert waited.parent.span_id == around.context.span_id and waited.status.status_code == StatusCode.UNSET
     assert dict(waited.attributes) == {"redislock.mode": "exclusive", "redislock.name": "door", "redislock.outcome": "acquired"}

@@ -105,9 +105,41 @@ class ObserverTest < Test
     held = @seen.acquire("door")
     heard(:acquired)
     @other.call("LOCK.RELEASE", "door", held.owner) # of which nobody is told
-    assert_raises(Redislock::LockLost) { held.release }
-    heard(:lost)
+    assert_match(/\Adoor: it is free\z/, assert_raises(Redislock::LockLost) { held.release }.message)
+    heard(:lost, reason: "it is free")
+    held = @seen.acquire("door", owner: "it's: 'a'")
+    heard(:acquired)
+    @other.call("LOCK.RELEASE", "door", held.owner)
+    assert_equal "it is free", assert_raises(Redislock::LockLost) { held.extend }.reason
+    heard(:lost, reason: "it is free")
     assert_empty @notes.events
+  end
+
+  def test_what_is_closed_is_given_back_and_told_as_released
+    held, * = [["door", {}], ["twice", { owner: "me" }], ["twice", { owner: "me" }]].map { |key, options| @seen.acquire(key, **options) }
+    told = Queue.new
+    held.on_lost { |lost| told << lost.message }
+    gone = @seen.acquire("gone", lease: 600)
+    @other.call("LOCK.RELEASE", "gone", gone.owner) # of which nobody is told
+    4.times { heard(:acquired) }
+    @seen.close
+    assert_equal %w[released released released lost].zip(%w[door twice twice gone]).map { |event, key| [event.to_sym, [key], key == "gone" ? "it is free" : nil] }.sort_by(&:inspect),
+                 Array.new(4) { @notes.events.pop }.map { |event, what| [event, what[:keys], what[:reason]] }.sort_by(&:inspect)
+    assert_empty @notes.events
+    assert_equal "door: the locks were closed", told.pop
+    assert_raises(Redislock::LockLost) { held.check! }
+    %w[door twice].each { |key| assert_empty info(@other, key) }
+  end
+
+  def test_what_closing_can_not_give_back_counts_as_lost
+    @seen.acquire("door")
+    heard(:acquired)
+    @other.call("CLIENT", "PAUSE", 600_000, "WRITE")
+    @seen.close
+    heard(:lost, keys: ["door"], reason: "the locks were closed")
+    assert_empty @notes.events
+  ensure
+    @other.call("CLIENT", "UNPAUSE")
   end
 
   def test_an_observer_that_fails_is_told_of_and_changes_nothing
@@ -128,7 +160,7 @@ class ObserverTest < Test
       points = lambda do |name|
         metrics.reset
         metrics.pull
-        found = metrics.metric_snapshots.select { |each| each.name == name }.flat_map(&:data_points)
+        found = metrics.metric_snapshots.select { |each| each.name == name && each.instrumentation_scope.version == Redislock::VERSION }.flat_map(&:data_points)
         found.to_h { |point| [point.attributes.transform_keys { |key| key.delete_prefix("redislock.") }, point] }
       end
       exclusive = { "mode" => "exclusive", "name" => "door" }
@@ -150,6 +182,7 @@ class ObserverTest < Test
       assert_equal 1, waits.count
       span = spans.finished_spans.find { |each| each.name == "redislock.wait" }
       assert_equal [:client, work, "acquired"], [span.kind, span.parent_span_id, span.attributes["redislock.outcome"]]
+      assert_equal Redislock::VERSION, span.instrumentation_scope.version
 
       assert_nil locks.try_acquire("door:1")
       assert_equal 1, points.call("redislock.wait.duration")[exclusive.merge("outcome" => "busy")].count

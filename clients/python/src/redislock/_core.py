@@ -104,6 +104,7 @@ class Handle:
         self._aged = False  # the last lease came out short: the maximum age ends it
         self._unclaimed = False  # held since the message, and the server has not been asked since
         self._cancelled = ""  # why the wait was given up
+        self._given_back = False  # though its holder was told that it ends
         self._unreachable: Exception | None = None  # why the connections could not be made
         self._answered: Signal | None = None
         self._ended: Signal | None = None
@@ -199,6 +200,7 @@ class Core:
         self.mutex = threading.Lock()
         self.next_look = math.inf
         self.connected = False  # once, at least
+        self.ending: list[Handle] = []  # what was held when the locks were closed
         self.alive, self.heard_at, self.pinged = False, monotonic(), False  # the subscription
 
     # The wait
@@ -366,6 +368,9 @@ class Core:
 
     def _renewed(self, handle: Handle, lease: int, sent: Sent) -> None:
         asked = handle._whole if handle._request.lease is None else ms(seconds("lease", handle._request.lease))
+        # The maximum age moves no end back, but for the time that the answer took: the server's own lease is another one now.
+        if handle._request.lease is None and sent.began + lease / 1000 < handle._until - (monotonic() - sent.began) - 0.001:
+            asked = 0
         renewed = handle._request.renew or handle._request.session
         handle._aged = renewed and 0 <= lease < asked
         if not handle._aged and sent.sets < math.inf:  # an acquire may be told of the longer lease of another hold
@@ -504,19 +509,23 @@ class Core:
             if set(handle._fences) <= set(each._fences):
                 self._lose(each, reason)
 
-    def _lose(self, handle: Handle, reason: str) -> None:
+    def _lose(self, handle: Handle, reason: str, closing: bool = False) -> None:
+        """Its holder must go on no longer. Closing, there is still something to give back."""
         with self.mutex:
-            held, listeners = handle._state == "held", handle._listeners
-            if handle._state != "waiting":
-                self._forget(handle)
             if handle._aged and monotonic() >= handle._until:  # the server may say that it has ended before the clock's look
                 reason = TOO_OLD
-            if held:
-                handle._state, handle._error = "lost", LockLost.of(handle._request, reason)
-        if held and handle._error is not None:
+            if not closing and handle._state != "waiting":
+                self._forget(handle)
+            if handle._state != "held":
+                return
+            if not closing:
+                handle._state = "lost"
+            listeners = handle._listeners if handle._error is None else []
+            error = handle._error = handle._error or LockLost.of(handle._request, reason)
+        if not closing:
             self._tell_end(handle)
-            for listener in listeners:
-                self._call(handle, listener, handle._error)
+        for listener in listeners:
+            self._call(handle, listener, error)
 
     # What is told
 
@@ -557,7 +566,7 @@ class Core:
         if since is None:
             return
         held = monotonic() - since
-        if handle._error is None:
+        if handle._error is None or handle._given_back:
             self._call(handle, self.observer.released, handle, held)
         else:
             self._call(handle, self.observer.lost, handle, held, handle._error)
@@ -568,15 +577,19 @@ class Core:
         if handle.lost is not None and handle._state == "lost":
             self.io.spawn(self._part(handle))  # perhaps it was only the network: then others get it at once
         elif handle._state == "held":
-            try:
-                refused = await self._part(handle)
-                if isinstance(refused, LockLost):
-                    handle._error = refused
-            finally:
-                self._tell_end(handle)
+            refused = await self._leave(handle)
             if refused is not None:
                 raise refused
         handle.check()
+
+    async def _leave(self, handle: Handle) -> Exception | None:
+        try:
+            refused = await self._part(handle)
+            if isinstance(refused, LockLost):
+                handle._error = refused
+            return refused
+        finally:
+            self._tell_end(handle)
 
     def drop(self, handle: Handle) -> None:
         """A release, or an acquire, did not come to its end: the clock gives up what there is."""
@@ -626,6 +639,7 @@ class Core:
         except Exception:
             self._over(handle)
             raise
+        handle._given_back = not isinstance(refused, LockLost)
         self._over(handle)
         return None if again else refused  # what was sent before may have come
 
@@ -647,7 +661,7 @@ class Core:
             self.handles.pop(handle.owner, None)
 
     def end(self, why: str) -> Coroutine[Any, Any, None]:
-        """What waits gives up, and holders are told. What remains to be done is to release what they held."""
+        """What waits gives up, and holders are told. What remains to be done is to give back what they held."""
         with self.mutex:
             self.closed = True
             handles = self._all()
@@ -656,18 +670,24 @@ class Core:
                 handle._cancelled, handle._ended = why, self.io.signal()
         for handle in waiting:
             handle._woken.set()
-        held = [handle for handle in handles if handle._ended is None]
-        for handle in held:
-            self._lose(handle, why)
-        return self._part_all(held, waiting)
+        self.ending = [handle for handle in handles if handle._ended is None]
+        for handle in self.ending:
+            self._lose(handle, why, closing=True)
+        return self._part_all(waiting)
 
-    async def _part_all(self, held: list[Handle], waiting: list[Handle]) -> None:
-        for handle in held:
-            await self._part(handle)
+    async def _part_all(self, waiting: list[Handle]) -> None:
+        for handle in self.ending:
+            if handle._state in ("held", "lost") or (handle._state == "parting" and handle._due < math.inf):  # else it is on its way
+                await self._leave(handle)
         ends = monotonic() + CLOSING
         for handle in waiting:
             if handle._ended is not None:
                 await handle._ended.sleep(ends - monotonic())
+
+    def ended(self) -> None:
+        """What could not be given back until now counts as lost."""
+        for handle in self.ending:
+            self._tell_end(handle)
 
     async def give_back(self) -> None:
         """At the end of the program. What is not renewed was meant to last as long as its lease."""

@@ -345,6 +345,7 @@ class _Threads:
         for thread in self.threads:
             if thread is not threading.current_thread():  # of a listener that closes
                 thread.join(max(0, ends - monotonic()))
+        self.core.ended()
         self.silent = monotonic()  # what awaits an answer fails now, and so does what awaits its turn
         if self.commands is not self.client:
             with suppress(IndexError):

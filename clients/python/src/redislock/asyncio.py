@@ -178,8 +178,9 @@ class _Tasks:
         try:
             await self.core.clock()
         except asyncio.CancelledError:
-            with suppress(Exception):
-                await asyncio.wait_for(self.core.give_back(), AT_END)
+            if not self.core.closed:
+                with suppress(Exception):
+                    await asyncio.wait_for(self.core.give_back(), AT_END)
             raise
 
     async def subscribe(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 
 from opentelemetry import metrics, trace
 
@@ -10,6 +11,7 @@ from ._core import Handle
 from ._observer import Observer, Outcome
 from ._request import Key, LockLost
 
+VERSION = version("redislock-client")
 SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 EXPECTED = ("timeout", "busy", "cancelled")
 
@@ -24,8 +26,8 @@ class OpenTelemetry(Observer):
         meter_provider: metrics.MeterProvider | None = None,
         tracer_provider: trace.TracerProvider | None = None,
     ) -> None:
-        meter = metrics.get_meter("redislock", meter_provider=meter_provider)
-        self._name, self._tracer = name, trace.get_tracer("redislock", tracer_provider=tracer_provider)
+        meter = metrics.get_meter("redislock", VERSION, meter_provider)
+        self._name, self._tracer = name, trace.get_tracer("redislock", VERSION, tracer_provider)
         self._spans: dict[Handle, trace.Span] = {}
         self._wait = meter.create_histogram(
             "redislock.wait.duration", "s", "From the call of acquire to its end", explicit_bucket_boundaries_advisory=SECONDS)

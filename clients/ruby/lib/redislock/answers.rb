@@ -85,19 +85,23 @@ module Redislock
       look(entry)
     end
 
-    def renewed(entry, left, began)
-      entry.unclaimed = false
+    # `whole`: of an extension. An acquire may be told of the longer lease of another hold.
+    def renewed(entry, left, began, whole: false)
+      before, entry.unclaimed = entry.until, false
       entry.until = entry.due = Entry::NEVER
       lease = left.negative? ? Entry::NEVER : left / 1000.0 # somebody said PERSIST: it never ends
-      entry.aged = entry.request.kept? && lease < (entry.request.lease || entry.given || 0) - 0.001
-      entry.given = lease unless entry.aged
+      # The maximum age moves no end back, but for the time that the answer took: the server's own lease is another one now.
+      other = before < Entry::NEVER && began + lease < before - (now - began) - 0.001
+      asked = entry.request.lease || (!other && entry.given) || 0
+      entry.aged = entry.request.kept? && lease < asked - 0.001
+      entry.given = lease if whole && !entry.aged
       entry.lease = lease unless entry.request.lease || left.negative?
       sure = [lease, entry.most].min
       return if sure == Entry::NEVER
 
       entry.until = began + sure
       # A lease that comes out short has reached the maximum age: no renewal makes it longer.
-      entry.due = began + sure / 3 if entry.request.kept? && lease >= entry.lease / 2
+      entry.due = began + sure / 3 if entry.request.kept? && lease >= asked / 2
       shorten(entry, sure, began)
     end
 
@@ -134,9 +138,9 @@ module Redislock
     def extended(entry, extension, reply, error, began)
       if entry.state == :held
         if error.nil?
-          renewed(entry, reply, began)
-        elsif Refusal.gone?(error)
-          gone(entry, error.message)
+          renewed(entry, reply, began, whole: true)
+        elsif (why = Refusal.gone(error))
+          gone(entry, why)
         else
           entry.doubted = true if Refusal.code(error) == "GRACE"
           again = entry.request.kept? || entry.doubted || entry.unclaimed
@@ -157,7 +161,7 @@ module Redislock
       if error
         entry.doubted = true
         entry.unsure = true # it may have granted anew what was free
-        if Refusal.gone?(error) then gone(entry, error.message)
+        if (why = Refusal.gone(error)) then gone(entry, why)
         elsif entry.state == :held then entry.due = now + [1, entry.lease / 10].min
         end
       elsif fences == entry.fences
@@ -165,11 +169,8 @@ module Redislock
         entry.due = 0 if entry.doubted || entry.extension || entry.state == :leaving
       else
         give_back(entry.request, fences) if fences # granted anew, unknown to the holder
-        gone(entry, "it was free, or someone else's, meanwhile")
-        if entry.state == :leaving
-          entry.error = found_out(entry)
-          entry.fences = []
-        end
+        gone(entry, why = "it was free, or someone else's, meanwhile")
+        entry.error, entry.fences = LockLost.of(entry.request, why), [] if entry.state == :leaving
       end
     end
 
@@ -204,18 +205,14 @@ module Redislock
         entry.changed.broadcast
         return
       end
-      if error ? Refusal.gone?(error) : reply.is_a?(Array) && reply.include?(nil)
-        entry.error ||= found_out(entry) unless entry.again
+      why = error ? Refusal.gone(error) : ("one of the locks was gone when it was released" if Array(reply).include?(nil))
+      if why
+        entry.error ||= LockLost.of(entry.request, why) unless entry.again
         return release_unnamed(entry) if entry.unsure
       elsif error
         entry.error ||= Refusal.explained(error, entry.request)
       end
       finish(entry)
-    end
-
-    def found_out(entry)
-      why = "found out when it was released"
-      LockLost.new("#{entry.request}: #{why}", why)
     end
 
     # A lost answer may have been that of a grant whose fence is not known. (An owner that the caller named may hold the lock in

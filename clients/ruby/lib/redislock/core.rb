@@ -81,8 +81,7 @@ module Redislock
     def release(entry)
       waited = nil
       sending do
-        expire(entry) if entry.state == :held && now >= entry.until # a process that stood still finds out here
-        raise entry.error if entry.state == :lost
+        error = loss(entry) and raise error # a process that stood still finds out here
         next unless %i[waiting held].include?(entry.state)
 
         waited = entry.state == :waiting
@@ -112,7 +111,7 @@ module Redislock
         entry.due = 0
         look(entry)
         pause(entry) { extension.done || entry.state != :held }
-        error = entry.error || extension.error and raise error
+        error = loss(entry) || entry.error || extension.error and raise error
         extension.lease
       end
     end
@@ -124,14 +123,13 @@ module Redislock
     end
 
     def close(why = "the locks were closed")
+      told = []
       exclusively do
         return if @closed
 
         @closed = true
-        all.each do |entry|
-          fail_wait(entry, Closed.new(why)) if entry.state == :waiting
-          lose(entry, why)
-        end
+        all.each { |entry| fail_wait(entry, Closed.new(why)) if entry.state == :waiting }
+        all.each { |entry| told << entry if entry.state == :held && end_held(entry, why) }
         limit = now + Wires::SILENCE
         while (entry = all.first) && now < limit
           pause(entry, limit - now) { entry.state == :over }
@@ -139,6 +137,7 @@ module Redislock
         @done = true
         @tick.signal
       end
+      told.each { |entry| entry.watch.left(entry.state == :over ? entry.error : entry.ended) }
       @clock&.join
       @subscription&.close
       @wires.close
@@ -261,7 +260,9 @@ module Redislock
       case entry.state
       when :waiting then fail_wait(entry, not_acquired(entry))
       when :held then lose(entry, "its lease is over, and no renewal came through")
-      when :leaving then finish(entry)
+      when :leaving
+        entry.error ||= entry.ended
+        finish(entry)
       end
     end
 
@@ -330,7 +331,7 @@ module Redislock
 
     def loss(entry)
       expire(entry) if entry.state == :held && now >= entry.until
-      entry.error if entry.state == :lost
+      entry.ended || (entry.error if entry.state == :lost)
     end
 
     def leave(entry)
@@ -351,13 +352,25 @@ module Redislock
       return unless entry.state == :held
 
       why = AGED if entry.aged && now >= entry.until # the server may say that it has ended before the clock's look
-      entry.state, entry.error = :lost, LockLost.new("#{entry.request}: #{why}", why)
+      entry.state, entry.error = :lost, LockLost.of(entry.request, why)
       forget(entry)
       # Perhaps only the network failed, or there are others of several locks.
       give_back(entry.request, entry.fences, unsure: entry.unsure)
+      warn_holder(entry, entry.error)
+    end
+
+    def warn_holder(entry, error)
       entry.changed.broadcast
-      listeners, error = entry.listeners, entry.error
-      listeners.each { |listener| Wires.thread { listener.call(error) } } # one that fails hinders no other, and Ruby reports it
+      entry.listeners.each { |listener| Wires.thread { listener.call(error) } } # one that fails hinders no other, and Ruby reports it
+    end
+
+    # The locks are closed, which gives back what is held. True: the observer is yet to be told what has become of that.
+    def end_held(entry, why)
+      entry.ended = LockLost.of(entry.request, why)
+      told = entry.watch && entry.listeners.delete(entry.watch.method(:lost))
+      warn_holder(entry, entry.ended)
+      leave(entry)
+      told
     end
 
     # Releases a grant that nobody wants.

@@ -10,7 +10,7 @@ module Redislock
     attr_accessor :state # :waiting, :held, :lost, :leaving, :over
     attr_accessor :fences, :slots, :lease
     attr_accessor :left # the grant of one that released it while this one waited
-    attr_accessor :given, :aged # by the last answer; it came out shorter than asked for, or than the one before
+    attr_accessor :given, :aged # by the last extension; it came out shorter than asked for, or than the one before
     attr_accessor :until, :due # when the wait or the lease is over, and when there is something to send
     attr_accessor :flight # a command has no answer yet: the lease that it sets. There is one at a time for each entry
     attr_accessor :most # its answer is believed for no longer, since another command may set a shorter lease behind it
@@ -20,6 +20,7 @@ module Redislock
     attr_accessor :place, :unsure # it may have a place; an answer was lost, so it may be held
     attr_accessor :used # others had the grant, or will have it, when this one left
     attr_accessor :loose # no block gives it back
+    attr_accessor :ended # what its holder was told when the locks were closed
     attr_accessor :again # what gives it up was sent before, so NOTHELD says nothing
     attr_accessor :tries, :trouble, :extension, :error
 

@@ -13,6 +13,8 @@ module Redislock
     # Why, without the keys.
     attr_reader :reason
 
+    def self.of(request, reason) = new("#{request}: #{reason}", reason)
+
     def initialize(message, reason = message)
       @reason = reason
       super(message)
@@ -68,16 +70,22 @@ module Redislock
       passes?(error) && (said.nil? || REPLACED.include?(said))
     end
 
-    def gone?(error)
-      %w[NOTHELD WRONGTYPE].include?(code(error))
+    # Why the server says that the grant has ended, without the lock's name. Nil: it says something else.
+    def gone(error)
+      case code(error)
+      when "NOTHELD" then said(error).sub(/\A.*?by this owner: ('.*'|it) /, "it ")
+      when "WRONGTYPE" then "its key has something else"
+      end
     end
+
+    def said(error) = error.message.sub(%r{ \((rediss?|unix)://\S*\)\z}, "") # which redis-client adds
 
     # The error of this package for what the server said, or that itself.
     def explained(error, request)
-      said = error.message.sub(%r{ \((rediss?|unix)://\S*\)\z}, "") # which redis-client adds
+      said = said(error)
       rest = said.split(" ", 2).last
       case code(error)
-      when "NOTHELD" then LockLost.new("#{request}: #{said}", said)
+      when "NOTHELD" then LockLost.of(request, gone(error))
       when "DEADLOCK" then Deadlock.new(rest)
       when "GRACE" then NotAcquired.new("#{request}: #{rest}")
       when "NOREPLICAS" then request.sync ? NotConfirmed.new("#{request}: #{rest}") : error

@@ -14,8 +14,8 @@ module Redislock
     EXPECTED = %i[timeout busy cancelled].freeze
 
     def initialize(name: nil)
-      @name, @tracer = name, ::OpenTelemetry.tracer_provider.tracer("redislock")
-      meter = ::OpenTelemetry.meter_provider.meter("redislock")
+      @name, @tracer = name, ::OpenTelemetry.tracer_provider.tracer("redislock", VERSION)
+      meter = ::OpenTelemetry.meter_provider.meter("redislock", version: VERSION)
       @waits = meter.create_histogram("redislock.wait.duration", unit: "s", description: "How long an acquire took")
       @holds = meter.create_histogram("redislock.hold.duration", unit: "s", description: "How long a lock was held")
       @waiting = meter.create_up_down_counter("redislock.waiting", unit: "{waiter}", description: "Acquires that wait")
@@ -44,7 +44,7 @@ module Redislock
     def lost(keys:, mode:, held:, reason:)
       attributes = attributes(keys, mode)
       ended(attributes, held, :lost)
-      @lost.add(1, attributes: attributes.merge("redislock.reason" => reason[/\A.*?(?=: |\z)/])) # the server's words go on with what they found
+      @lost.add(1, attributes: attributes.merge("redislock.reason" => reason))
     end
 
     private

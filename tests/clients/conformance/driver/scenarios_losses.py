@@ -152,8 +152,23 @@ def age_that_the_server_allows_is_named(stage):
     server("CONFIG", "SET", "lock.max-hold", 1500)
     program = stage.program(server)
     for options in [dict(), dict(lease=900)]:
+        before = server.calls("lock.extend")
         lost = program.acquire("k", **options).acquired().next("lost")
         assert "maximum age" in lost["reason"], lost
+        assert server.calls("lock.extend") <= before + 9, "renewed on, though no renewal makes its lease longer"
+
+
+@scenario()
+@leases(1500, 6000)
+def renewed_though_the_server_gives_less_from_now_on(stage, lease):
+    server = stage.server()
+    server("CONFIG", "SET", "lock.default-lease", lease)
+    task = stage.program(server).acquire("k").acquired()
+    until(lambda: server.calls("lock.extend"), "a renewal", seconds=10)
+    server("CONFIG", "SET", "lock.default-lease", lease // 3)
+    until(lambda: task.events or server.calls("lock.extend") >= 8, "renewals of the shorter lease")
+    assert task.silent()
+    task.release()
 
 
 @scenario()
