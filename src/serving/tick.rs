@@ -185,7 +185,7 @@ pub(super) fn is_running() -> bool {
 fn send(ctx: &Ctx<'_>) {
     BUDGET.with(Budget::begin_turn);
     TICK.with(|tick| tick.sending = true);
-    waiting::send_due(&mut Server::new(ctx));
+    waiting::send_due(&mut Server::new(ctx), now);
     TICK.with(|tick| tick.sending = false);
 }
 
@@ -229,7 +229,7 @@ impl TimerTask for Replicas {
     fn run(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.replicas = None);
         BUDGET.with(Budget::begin_turn);
-        let again = waiting::confirm(&mut Server::new(ctx), now());
+        let again = waiting::confirm(&mut Server::new(ctx));
         send(ctx);
         if let Some(delay) = again {
             TICK.with(|tick| tick.poll_replicas(delay));

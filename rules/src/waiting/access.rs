@@ -190,12 +190,11 @@ pub trait Host: Environment {
     /// Returns the holds and the end of the lease of the grant with this fence; `None` if this grant does not hold the lock at `now`.
     fn alive_with(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<(u32, Deadline)>;
 
-    /// Returns the end of the lease of the grant with this fence; `None` if this grant does not hold the lock at `now`, or if all its holds
-    /// are still to be taken back.
+    /// Returns the end of the lease of the grant with this fence; `None` if this grant does not hold the lock at `now`, or if the next look
+    /// at the lock will end the grant. Whoever is told of a grant is told what this method says (see `departures::check_answer`).
     fn deadline_of(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
         let (holds, until) = self.alive_with(id, fence, now)?;
-        let lost = self.table(|table| table.locks.lock(id.to_ref()).undeliverable_of(fence));
-        (lost < holds).then_some(until)
+        self.table(|table| !table.is_left(id.to_ref(), fence, holds)).then_some(until)
     }
 
     /// Unblocks a client. During this call or soon afterwards, the server asks the module for the reply to the client.

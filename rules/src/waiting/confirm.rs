@@ -10,7 +10,7 @@ use super::join::{BlockedRequest, WaitOptions};
 use super::leases::lease_moved;
 use super::lock_set::LocksAccess;
 use super::run_due::TURN;
-use super::table::{Answer, Arrival, Confirmed, LockRef, RequestId, RequestedLock, WaitKind};
+use super::table::{Answer, Arrival, LockRef, RequestId, WaitKind};
 use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};
 
 /// If the replicas can't be asked now, the module tries again after this many ms.
@@ -64,22 +64,14 @@ pub(super) fn hold_answer<B: LocksAccess>(
 /// extensions, has this client answered. If there are newer changes, asks the replicas for another acknowledgement. A timer calls this
 /// function after each acknowledgement, when there are newer changes and the last question has been answered, and from time to time.
 /// Returns in how many ms the timer has to call it again; `None` if there is nothing to do before the next acknowledgement.
-pub fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
+pub fn confirm<H: Host>(host: &mut H) -> Option<Millis> {
     if host.table(|table| table.replication.is_empty()) {
         return None;
     }
     host.table(|table| table.replication.heard());
     let mut seen = host.replicas();
     seen.replicas.sort_unstable_by(|one, other| other.cmp(one));
-    while let Some(confirmed) = host.table(|table| table.next_confirmed(&seen.replicas)) {
-        if let Confirmed::Answer(request, locks) = confirmed {
-            // Since the grant or extension, `LOCK.BREAK` may have ended the grant, the grant may have lapsed, or its key may have been
-            // deleted or moved. In these cases, `deadline_of` returns `None`.
-            let deadline = |lock: &RequestedLock| host.deadline_of(&lock.id, lock.fence()?, now.millis());
-            let deadlines: Option<Vec<Deadline>> = locks.all().iter().map(deadline).collect();
-            let until = deadlines.and_then(|deadlines| deadlines.into_iter().min());
-            host.table(|table| table.answer_confirmed(request, until));
-        }
+    while host.table(|table| table.confirm_next(&seen.replicas)) {
         if host.used() >= TURN {
             return Some(0);
         }

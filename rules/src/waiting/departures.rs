@@ -5,28 +5,38 @@ use super::sessions;
 use super::table::{
     Answer, Channel, Message, MessageKind, Moved, RequestId, RequestedLocks, Told, WaitTable,
 };
-use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};
+use crate::lock::{AcquireRequest, Deadline, Got, Now};
+
+/// Returns the answer for a waiter that is told now. If it was to be told of grants or extensions, and one of these grants has ended or will
+/// end with the next look at its lock, or its lease is shorter by now, the answer says so. Returns `None` if the waiter has already been
+/// told.
+fn answer_of<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
+    let doubtful = host.table(|table| table.with_table_of(request, |table| table.doubtful(request)));
+    let until = doubtful.iter().try_fold(Deadline::Never, |first, (id, fence)| {
+        Some(first.min(host.deadline_of(id, *fence, now.millis())?))
+    });
+    let tell = |table: &mut WaitTable<H::Client>| {
+        match until {
+            _ if doubtful.is_empty() => (),
+            Some(until) => table.shorten_answer(request, until),
+            None => table.untell(request),
+        }
+        table.tell(request)
+    };
+    host.table(|table| table.with_table_of(request, tell))
+}
 
 /// Returns the answer for a waiter that the server has unblocked. The waiter counts as told from now on. If it asked for a session and was
 /// granted its locks, the session begins. Returns `None` if the waiter has already been told.
 pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
-    let mut told = host.table(|table| table.with_table_of(request, |table| table.tell(request)))?;
-    if let Answer::Granted { until } = &mut told.answer
-        && told.may_be_changed
-    {
-        // If a grant has ended meanwhile, or its lease is shorter, the waiter is told so.
-        for lock in told.locks.all() {
-            let present = lock.fence().and_then(|fence| host.deadline_of(&lock.id, fence, now.millis()));
-            *until = (*until).min(present.unwrap_or(Deadline::At(0)));
-        }
-    }
+    let told = answer_of(host, request, now)?;
     if let Answer::Granted { until: confirmed } = told.answer
         && told.ask.session
     {
         let lease = host.limits().allowed(told.ask.lease);
         for (id, fence) in &told.binds {
             let (fence, client) = (*fence, told.client_id);
-            if let Some(until) = host.deadline_of(id, fence, now.millis()) {
+            if let Some((_, until)) = host.alive_with(id, fence, now.millis()) {
                 host.table(|table| {
                     sessions::bind(table, id.to_ref(), client, fence, lease, until, now.millis());
                     table.sessions().confirm(id.to_ref(), fence, told.confirm);
@@ -49,20 +59,9 @@ pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told>
 /// Answers a place (a waiter that is not blocked) by a message. If the answer is a grant, but nobody receives the message, the module takes
 /// the grant back. If somebody receives the message, the owner still has to claim the grant, unless the message tells the owner to start
 /// its work (`START`).
-pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
-    // The place hears of no grant that has ended meanwhile.
-    for (id, fence) in host.table(|table| table.with_table_of(request, |table| table.doubtful(request))) {
-        if host.alive_with(&id, fence, Millis::MIN).is_none() {
-            let end = |table: &mut WaitTable<H::Client>| {
-                table.end_grant(id.to_ref(), fence, Some(MessageKind::Lost));
-            };
-            host.table(|table| table.with_table_of(request, end));
-        }
-    }
-    let Some(told) = host.table(|table| table.with_table_of(request, |table| table.tell(request))) else {
-        return;
-    };
-    let Told { locks, ask, answer, channel: Some(channel), .. } = told else { return };
+pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId, now: Now) {
+    let told = answer_of(host, request, now);
+    let Some(Told { locks, ask, answer, channel: Some(channel), .. }) = told else { return };
     let kind = match answer {
         Answer::Granted { .. } => granted(&locks, &ask, &channel),
         Answer::TimedOut => MessageKind::Timeout,

@@ -5,7 +5,6 @@ use super::hand_over::{end, hand_over};
 use super::lock_set::LocksAccess;
 use super::sessions;
 use super::settle::{settle_around, settle_own};
-use super::table::{LockRef, WaitTable};
 use crate::lock::{self, Fence, Grant, GrantChange, NotHeld, Now, Owner, Released};
 
 #[derive(Clone, Copy, Debug)]
@@ -49,18 +48,10 @@ fn release_one<S: LockAccess>(
         lock.free();
         return Ok(0);
     }
-    if has_over(lock) {
+    if !lock.idle() && lock.here(|table, at| table.has_left(at)) {
         return release_among(lock, given, now());
     }
     Ok(apply(lock, fence, released, |lock| hand_over(lock, fence, LockEvent::Released, now)))
-}
-
-/// Whether holds of the lock have to be taken back, or grants have to be ended, because a client has gone away.
-fn has_over<S: LockAccess>(lock: &mut S) -> bool {
-    let is_over = |table: &mut WaitTable<_>, at: LockRef<'_>| {
-        table.locks.lock(at).has_undeliverable() || table.has_session_over(at)
-    };
-    !lock.idle() && lock.here(is_over)
 }
 
 /// Releases a grant that is one of several, or that has holds or a session of a client that has gone away. What is over ends first, but

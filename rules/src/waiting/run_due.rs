@@ -55,7 +55,7 @@ pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
                 timeouts += u64::from(ended == Some(true));
                 ended.is_some()
             }
-            _ => answers < ANSWERS && send_next(host, &mut answers),
+            _ => answers < ANSWERS && send_next(host, &mut answers, || now),
         };
         without = if done { 0 } else { without + 1 };
         kind = (kind + 1) % KINDS;
@@ -75,9 +75,9 @@ pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
 }
 
 /// Sends the answers to waiters, and the messages to holders, as far as one turn allows.
-pub fn send_due<H: Host>(host: &mut H) {
+pub fn send_due<H: Host>(host: &mut H, now: impl Fn() -> Now) {
     let mut answers = 0;
-    while answers < ANSWERS && send_next(host, &mut answers) && !is_over(host) {}
+    while answers < ANSWERS && send_next(host, &mut answers, &now) && !is_over(host) {}
 }
 
 /// Whether this turn has used up its time or its budget.
@@ -87,7 +87,7 @@ fn is_over<H: Host>(host: &mut H) -> bool {
 
 /// Sends the next answer or message. Returns whether there was one. If nobody receives the message about a grant, the lock goes to the next
 /// waiter.
-fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
+fn send_next<H: Host>(host: &mut H, answers: &mut usize, now: impl Fn() -> Now) -> bool {
     let Some(tell) = host.table(|table| table.next_answer()) else { return false };
     host.spend(CHANGE);
     match tell {
@@ -95,7 +95,7 @@ fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
             *answers += 1;
             host.unblock(client);
         }
-        Outgoing::Place(request) => tell_place(host, request),
+        Outgoing::Place(request) => tell_place(host, request, now()),
         Outgoing::Message(message) => _ = host.publish(&message),
     }
     true

@@ -100,8 +100,7 @@ pub(super) fn settle_around<S: LockAccess>(
 fn has_ended_grants<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let has_lapsed =
         lock.value().is_some_and(|value| value.lapsed(lock.deadline(), now.millis()).next().is_some());
-    has_lapsed
-        || lock.here(|table, at| table.locks.lock(at).has_undeliverable() || table.has_session_over(at))
+    has_lapsed || lock.here(|table, at| table.has_left(at))
 }
 
 /// Brings the grant of one owner up to date, and nothing else of the lock. Serves no waiters. Returns whether the owner then holds the
@@ -169,7 +168,7 @@ fn end_missing<S: LockAccess>(lock: &mut S, recheck: bool) -> bool {
                 break;
             }
         } else if recheck && let Some(until) = lock.with_fence(fence).map(|held| held.deadline) {
-            lock.here(|table, at| table.shorten_answers(at, fence, until));
+            checked += lock.here(|table, at| table.shorten_answers(at, fence, until));
         }
     }
     lock.spend(scan(checked));

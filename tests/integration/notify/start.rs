@@ -73,6 +73,21 @@ fn the_message_says_no_more_than_the_longest_lease() {
     start_bob(&mut client, &mut mail, "1000 0 1");
 }
 
+/// Somebody shortens the lease in the turn of the grant, perhaps after a timer has looked at the lock.
+#[test]
+fn the_message_says_what_is_left_of_the_lease() {
+    let ask = "LOCK.ACQUIRE k OWNER dave";
+    for lines in [&["LOCK.RELEASE k alice", "PEXPIRE k 2000"][..], &["FLUSHDB ASYNC", ask, "PEXPIRE k 2000"]]
+    {
+        let (_server, mut client, mut mail) = super::held("claim 5000");
+        queue_up(&mut client, "bob", "PX 60000 START 1");
+        transaction(&mut client, lines);
+        let told = mail.next();
+        let lease: i64 = told.split(' ').nth(2).unwrap().parse().unwrap();
+        assert!(told.starts_with("start ") && (1..=4000).contains(&lease), "{told}");
+    }
+}
+
 /// The reply is the same in both protocols and in a transaction, and the message comes after it.
 #[test]
 fn the_reply_is_queued_everywhere() {

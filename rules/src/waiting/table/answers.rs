@@ -4,48 +4,26 @@ use super::WaitTable;
 use super::outgoing::{Notice, Outgoing};
 use super::queue::RequestId;
 use super::replication::{Awaited, Offset};
-use super::waiter::{Answer, Confirmed, Phase, Told, Waiter};
-use crate::lock::Deadline;
+use super::waiter::{Answer, Phase, Told, Waiter};
 
 impl<C: Copy> WaitTable<C> {
-    /// Returns the next answer or renewal that enough replicas have confirmed. Also notes that a renewal is confirmed. For an answer, the
-    /// caller has to call `answer_confirmed`. `acks` has the offset that each replica has acknowledged, the highest offset first.
-    pub(crate) fn next_confirmed(&mut self, acks: &[Offset]) -> Option<Confirmed> {
-        Some(match self.replication.confirmed(acks)?.clone() {
-            Awaited::Answer(request) => {
-                let waiter = self.waiters.get(request);
-                debug_assert!(waiter.is_some(), "{request:?} is to be told");
-                Confirmed::Answer(request, waiter?.locks.clone())
+    /// Notes the next answer or renewal that enough replicas have confirmed, and has an answer sent. Returns whether there was one. `acks`
+    /// has the offset that each replica has acknowledged, the highest offset first.
+    pub(crate) fn confirm_next(&mut self, acks: &[Offset]) -> bool {
+        let confirmed = self.replication.confirmed(acks).cloned();
+        match &confirmed {
+            Some(Awaited::Answer(request)) => {
+                let phase = self.waiters.phase(*request);
+                debug_assert!(matches!(phase, Some(Phase::Unconfirmed(_))), "{request:?} is to be told");
+                if let Some(Phase::Unconfirmed(answer)) = phase {
+                    self.waits().go_on(*request, Phase::Answered(answer));
+                    self.outgoing.push_back(Notice::Waiter(*request));
+                }
             }
-            Awaited::Renewal(id, fence) => {
-                self.sessions().set_renewal(id.to_ref(), fence, None);
-                Confirmed::Renewal
-            }
-        })
-    }
-
-    /// Adds a client's answer, which enough replicas have confirmed, to the answers to be sent. `until` is the end of the lease that ends
-    /// first. `None` means that one of the grants has ended meanwhile. In that case, the client is told so, and the holds that the request
-    /// added are taken back.
-    pub(crate) fn answer_confirmed(&mut self, request: RequestId, until: Option<Deadline>) {
-        let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return };
-        // Somebody may have extended the lease since the module made this grant or extension, and replicas have not confirmed the new end.
-        // So the answer has the earlier of the two ends.
-        let answer = match (answer, until) {
-            (Answer::Extended { until: confirmed }, Some(until)) => {
-                Answer::Extended { until: until.min(confirmed) }
-            }
-            (Answer::Granted { until: confirmed }, Some(until)) => {
-                Answer::Granted { until: until.min(confirmed) }
-            }
-            (Answer::Extended { .. }, None) => Answer::NotHeld,
-            _ => Answer::Gone,
-        };
-        if until.is_none() {
-            self.mark_undeliverable(request);
+            Some(Awaited::Renewal(id, fence)) => self.sessions().set_renewal(id.to_ref(), *fence, None),
+            None => (),
         }
-        self.waits().go_on(request, Phase::Answered(answer));
-        self.outgoing.push_back(Notice::Waiter(request));
+        confirmed.is_some()
     }
 
     /// Gives up waiting for replicas to confirm a client's grant or extension. The client is told so later, and the hold that a grant added
@@ -91,30 +69,13 @@ impl<C: Copy> WaitTable<C> {
             Phase::Unconfirmed(_) => _ = self.end_unconfirmed(request),
             _ => (),
         }
-        let waiter = self.waiters.get(request)?;
-        let (is_over, may_be_changed) =
-            if waiter.phase.is_granted() { self.doubts(&waiter.locks) } else { (false, false) };
         let tell = |waiter: &mut Waiter<C>| {
-            let Phase::Answered(mut answer) = waiter.phase else { return None };
-            if let Answer::Granted { until } = &mut answer
-                && is_over
-            {
-                *until = Deadline::At(0);
-            }
+            let Phase::Answered(answer) = waiter.phase else { return None };
             waiter.phase = Phase::Told(answer);
             let channel = waiter.channel().cloned();
             let Waiter { locks, ask, client_id, confirm, .. } = waiter;
             let (locks, ask, binds) = (locks.clone(), ask.clone(), Vec::new());
-            Some(Told {
-                locks,
-                binds,
-                ask,
-                client_id: *client_id,
-                answer,
-                may_be_changed,
-                confirm: *confirm,
-                channel,
-            })
+            Some(Told { locks, binds, ask, client_id: *client_id, answer, confirm: *confirm, channel })
         };
         let mut told = self.waits().edit(request, tell).flatten()?;
         for lock in told.locks.all().iter().filter(|_| told.ask.session) {

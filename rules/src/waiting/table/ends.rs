@@ -139,27 +139,21 @@ impl<C: Copy> WaitTable<C> {
         let at = id.to_ref();
         let recheck = self.locks.change(at, |entry| entry.recheck).unwrap_or_default();
         self.sessions().ended(id, &record);
-        for hold in record.pending.iter().filter(|hold| !hold.to_claim) {
-            self.shorten_answer(hold.request, Deadline::At(0));
-        }
         let (mut was_to_claim, mut was_told) = (false, false);
-        for hold in record.pending.iter().filter(|hold| hold.to_claim) {
-            was_to_claim = true;
-            let left = self.waits().edit(hold.request, |waiter| {
-                waiter.locks.at_mut(at).into_iter().for_each(|lock| lock.got = None);
-                (waiter.phase, waiter.locks.all().iter().all(|lock| lock.got.is_none()))
-            });
-            debug_assert!(left.is_some(), "{hold:?}");
-            let Some((phase, has_nothing)) = left else { continue };
-            let is_told = !matches!(phase, Phase::Answered(_) | Phase::Unconfirmed(_));
-            was_told |= is_told;
-            if has_nothing {
-                // A waiter that was still to be told of its grants hears that it has to ask again.
-                self.waits().go_on(hold.request, Phase::Answered(Answer::Gone));
-                match phase {
-                    Phase::Answered(_) => (),
-                    Phase::Unconfirmed(_) => self.outgoing.push_back(Notice::Waiter(hold.request)),
-                    _ => self.drop_waiter(hold.request),
+        for hold in record.pending.iter() {
+            was_to_claim |= hold.to_claim;
+            if self.is_untold(hold.request) {
+                self.untell(hold.request);
+            } else if hold.to_claim {
+                was_told = true;
+                let has_nothing = self.waits().edit(hold.request, |waiter| {
+                    waiter.locks.at_mut(at).into_iter().for_each(|lock| lock.got = None);
+                    waiter.locks.all().iter().all(|lock| lock.got.is_none())
+                });
+                debug_assert!(has_nothing.is_some(), "{hold:?}");
+                if has_nothing == Some(true) {
+                    self.waits().go_on(hold.request, Phase::Answered(Answer::Gone));
+                    self.drop_waiter(hold.request);
                 }
             }
         }
@@ -174,20 +168,27 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// If a waiter is still to be told of its grant, it is told that its lease ends at `until` at the latest.
-    fn shorten_answer(&mut self, request: RequestId, until: Deadline) {
+    /// If a waiter is still to be told of its grant or extension, it is told that its lease ends at `until` at the latest.
+    pub(crate) fn shorten_answer(&mut self, request: RequestId, until: Deadline) {
         self.waits().edit(request, |waiter| {
-            if let Phase::Answered(Answer::Granted { until: told }) = &mut waiter.phase {
-                *told = until.min(*told);
+            let is_place = waiter.channel().is_some();
+            let (Phase::Unconfirmed(answer) | Phase::Answered(answer)) = &mut waiter.phase else { return };
+            let (Answer::Granted { until: told } | Answer::Extended { until: told }) = answer else { return };
+            // A `start` message tells the owner `ask.lease`.
+            if is_place && let (Deadline::At(then), Deadline::At(last)) = (*told, until) {
+                waiter.ask.lease -= then.saturating_sub(last).clamp(0, waiter.ask.lease);
             }
+            *told = until.min(*told);
         });
     }
 
-    /// The owner has set a new end for the lease of this grant. Waiters that are still to be told of the grant are told of no later end.
-    pub(crate) fn shorten_answers(&mut self, at: LockRef<'_>, fence: Fence, until: Deadline) {
-        let given: Vec<RequestId> =
-            self.locks.lock(at).grants.given(fence).map(|hold| hold.request).collect();
-        given.into_iter().for_each(|request| self.shorten_answer(request, until));
+    /// The lease of this grant has a new end. Waiters that are still to be told of the grant are told of no later end. Returns how many
+    /// holds of the grant are pending.
+    pub(crate) fn shorten_answers(&mut self, at: LockRef<'_>, fence: Fence, until: Deadline) -> usize {
+        let pending: Vec<RequestId> =
+            self.locks.lock(at).grants.pending(fence).map(|hold| hold.request).collect();
+        pending.iter().for_each(|request| self.shorten_answer(*request, until));
+        pending.len()
     }
 
     /// Something other than the module removes the value of a lock at the time `now`, perhaps to move it to another key (`RENAME`, `MOVE`).
@@ -207,24 +208,26 @@ impl<C: Copy> WaitTable<C> {
         matches!(self.waiters.phase(request), Some(Phase::Answered(_) | Phase::Unconfirmed(_)))
     }
 
-    /// The grant of which this waiter has not been told yet moves. Takes back the waiter's holds, and has the waiter told that its grant has
-    /// ended, even if the grant moves back before then.
-    fn untell(&mut self, request: RequestId) {
-        let Some(phase) = self.waiters.phase(request).filter(|phase| phase.is_granted()) else { return };
-        let answer = match phase {
-            Phase::Answered(Answer::Granted { .. }) if !self.waiters.is_place(request) => {
-                Answer::Granted { until: Deadline::At(0) }
-            }
-            _ => Answer::Gone,
+    /// A grant or extension of which this waiter has not been told yet has ended, or moves. Takes back the waiter's holds, and has the
+    /// waiter told that its grant has ended, even if the grant moves back before then.
+    pub(crate) fn untell(&mut self, request: RequestId) {
+        let Some(waiter) = self.waiters.get(request) else { return };
+        let phase = waiter.phase;
+        let (Phase::Unconfirmed(answer) | Phase::Answered(answer)) = phase else { return };
+        let answer = match answer {
+            Answer::Granted { .. } if waiter.confirm.is_some() || waiter.channel().is_some() => Answer::Gone,
+            Answer::Granted { .. } => Answer::Granted { until: Deadline::At(0) },
+            Answer::Extended { .. } => Answer::NotHeld,
+            _ => return,
         };
-        let locks = self.waiters.get(request).map(|waiter| waiter.locks.clone());
+        let locks = waiter.locks.clone();
         self.mark_undeliverable(request);
         self.waits().go_on(request, Phase::Answered(answer));
         if let Phase::Unconfirmed(_) = phase {
             self.outgoing.push_back(Notice::Waiter(request));
         }
         // A place hears of no loss of what it did not hear that it had.
-        for lock in locks.iter().flat_map(RequestedLocks::all) {
+        for lock in locks.all() {
             let Some(fence) = lock.fence() else { continue };
             let unknown = |record: &mut GrantRecord| {
                 let none_to_claim = record.pending.iter().all(|hold| !hold.to_claim);

@@ -103,7 +103,8 @@ impl GrantRecords {
         self.records.iter().find(|record| record.undeliverable > 0).map(|record| record.fence)
     }
 
-    fn pending(&self, fence: Fence) -> impl Iterator<Item = &PendingHold> {
+    /// Returns the pending holds of this grant, in order of arrival.
+    pub(super) fn pending(&self, fence: Fence) -> impl Iterator<Item = &PendingHold> {
         self.get(fence).into_iter().flat_map(|record| record.pending.iter())
     }
 

@@ -84,7 +84,7 @@ pub use shown::{LongWaits, Page, WaitInfo};
 pub(crate) use timers::Lane;
 pub(crate) use view::Ahead;
 pub use waiter::{Answer, Channel, RequestedLock, RequestedLocks, WaiterInfo};
-pub(crate) use waiter::{Arrival, Confirmed, Session, Told, WaitKind};
+pub(crate) use waiter::{Arrival, Session, Told, WaitKind};
 
 /// If all waiters or grants of a lock have to be handled, one step handles at most this many of them. The next step goes on.
 pub(crate) const AT_A_TIME: usize = 100;

@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::WaitTable;
-use super::entry::LockEntry;
 use super::lock_id::{LockId, LockRef};
 use super::queue::RequestId;
-use super::waiter::{Phase, RequestedLocks, Session, Waiter};
+use super::waiter::{Answer, Phase, Session, Waiter};
 use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, SlotRequest};
 
 /// A waiter that is ahead of another waiter in a queue.
@@ -108,42 +107,41 @@ impl<C: Copy> WaitTable<C> {
         self.locks.lock(at).grants.address(fence).cloned()
     }
 
-    /// Returns whether one of these grants ends with the next look at its lock, because the connection that kept it alive has closed, and
-    /// whether holds of these locks are still to be taken back, or something other than the module may have changed these locks since the
-    /// module last compared their entries with their keys.
-    pub(super) fn doubts(&self, locks: &RequestedLocks) -> (bool, bool) {
-        let (mut is_over, mut may_be_changed) = (false, false);
-        for lock in locks.all() {
-            let at = lock.id.to_ref();
-            let entry = self.locks.lock(at);
-            may_be_changed |= self.may_be_changed(at, entry) || entry.has_undeliverable();
-            let session = lock.fence().and_then(|fence| entry.grants.session(fence));
-            is_over |= session.is_some_and(|session| {
-                self.connections.is_over(session) && !self.has_successor(at, session.fence)
-            });
-        }
-        (is_over, may_be_changed)
-    }
-
-    fn may_be_changed(&self, at: LockRef<'_>, entry: &LockEntry) -> bool {
-        entry.recheck || self.locks.sweeps.is_touched_since(at.db, 0)
-    }
-
-    /// Returns the grants that a waiter has got, but that something other than the module may have ended. Leaves out grants with sessions:
-    /// only a look at their locks shows whether they go on.
+    /// Returns the grants of which a waiter is about to be told, and which may have ended or changed meanwhile: something other than the
+    /// module may have changed their locks since the module last compared their entries with their keys, or clients have gone away. If
+    /// replicas had to confirm the answer, returns all its grants.
     pub(crate) fn doubtful(&self, request: RequestId) -> Vec<(LockId, Fence)> {
-        let waiter = self.waiters.get(request).filter(|waiter| waiter.phase.is_granted());
-        let doubtful = waiter.into_iter().flat_map(|waiter| waiter.locks.all()).filter_map(|lock| {
-            let (at, fence) = (lock.id.to_ref(), lock.fence()?);
-            let entry = self.locks.lock(at);
-            let in_doubt = self.may_be_changed(at, entry) && entry.grants.session(fence).is_none();
-            in_doubt.then(|| (lock.id.clone(), fence))
-        });
-        doubtful.collect()
+        let is_to_be_told = |waiter: &&Waiter<C>| {
+            matches!(waiter.phase, Phase::Answered(Answer::Granted { .. } | Answer::Extended { .. }))
+        };
+        let Some(waiter) = self.waiters.get(request).filter(is_to_be_told) else { return Vec::new() };
+        let is_doubtful = |at: LockRef<'_>| {
+            waiter.confirm.is_some()
+                || self.locks.lock(at).recheck
+                || self.locks.sweeps.is_touched_since(at.db, 0)
+                || self.has_left(at)
+        };
+        let doubtful = waiter.locks.all().iter().filter(|lock| is_doubtful(lock.id.to_ref()));
+        doubtful.filter_map(|lock| Some((lock.id.clone(), lock.fence()?))).collect()
+    }
+
+    /// Whether holds of this lock have to be taken back, or grants have to be ended, because clients have gone away.
+    pub(crate) fn has_left(&self, at: LockRef<'_>) -> bool {
+        self.locks.lock(at).has_undeliverable() || self.has_session_over(at)
+    }
+
+    /// Whether a grant with this many holds has to be ended, because clients have gone away: all its holds have to be taken back, or the
+    /// connection that kept it alive has closed.
+    pub(crate) fn is_left(&self, at: LockRef<'_>, fence: Fence, holds: u32) -> bool {
+        let entry = self.locks.lock(at);
+        let session = entry.grants.session(fence);
+        entry.undeliverable_of(fence) >= holds
+            || session.is_some_and(|session| self.connections.is_over(session))
+                && !self.has_successor(at, fence)
     }
 
     /// Whether a connection that kept a grant of this lock alive has closed.
-    pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
+    pub(super) fn has_session_over(&self, at: LockRef<'_>) -> bool {
         // Each release of a lock with waiters asks this, and most of these locks have no sessions.
         self.locks.lock(at).grants.counts().sessions > 0 && !self.next_sessions(at, None, false, 1).is_empty()
     }

@@ -121,21 +121,10 @@ pub struct Told {
     pub ask: AcquireRequest<'static>,
     pub(crate) client_id: u64,
     pub answer: Answer,
-    /// Whether holds of the locks are still to be taken back, or something other than the module may have changed the locks, and the module
-    /// has not compared their entries with their keys since.
-    pub(crate) may_be_changed: bool,
     /// How many replicas had to confirm the answer, and in what time; `None` without `SYNC`.
     pub confirm: Option<Confirm>,
     /// The channel for the answer, if the answer is a message, and not a reply to the command.
     pub(crate) channel: Option<Channel>,
-}
-
-/// Something that replicas have confirmed.
-pub(crate) enum Confirmed {
-    /// The answer to a client, and its locks.
-    Answer(RequestId, RequestedLocks),
-    /// The renewal of a session.
-    Renewal,
 }
 
 /// The channel for messages to a client, and which messages the client wants.

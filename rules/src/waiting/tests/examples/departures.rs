@@ -3,7 +3,7 @@
 use super::{BLOCKED, NOW, ask, granted, name, read};
 use crate::lock::{AcquireRequest, Deadline};
 use crate::waiting::WaitOptions;
-use crate::waiting::tests::server::{Reply, Rules, Server};
+use crate::waiting::tests::server::{Reply, Rules, Server, Writes};
 
 /// More clients got the lock than one step can take it back from, and all of them went away before they were told.
 #[test]
@@ -92,6 +92,27 @@ fn a_client_is_told_of_no_grant_whose_last_hold_is_to_be_taken_back() {
     assert!(matches!(&replies[..], [(2, reply)] if is_over(reply)), "{replies:?}");
     assert_eq!(server.run_all_due(rules, NOW), []);
     assert_eq!(server.all_held().len(), 0);
+}
+
+/// A client has been granted two locks together, and one of them is broken before the client is told: the client is told a lease of 0, and
+/// has neither lock.
+#[test]
+fn a_client_that_is_told_of_no_grant_keeps_none() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(2);
+    server.acquire(rules, NOW, 0, &ask("holder", 1_000, false), &WaitOptions::default());
+    let both = ask("a", 1_000, false);
+    assert_eq!(server.acquire_all(rules, NOW, 1, &[0, 1], &both, &BLOCKED), Reply::Waits);
+    server.release(rules, NOW, &name("holder"), None, false);
+    let late = Rules { late: true, ..rules };
+    assert_eq!(server.run_due(Rules { slow: true, ..late }, NOW, Writes::Taken), []);
+    assert_eq!(server.holders_of(1, NOW).len(), 1);
+    assert_eq!(server.break_on(rules, NOW, 0, None), 1);
+    let replies = server.answer(rules, NOW);
+    let is_over = |reply: &Reply| matches!(reply, Reply::All(_, Deadline::At(0)));
+    assert!(matches!(&replies[..], [(1, reply)] if is_over(reply)), "{replies:?}");
+    assert_eq!(server.run_all_due(rules, NOW), []);
+    assert_eq!((server.all_held().len(), server.holders_of(1, NOW).len()), (0, 0));
 }
 
 /// The server closes a waiter's connection in the turn in which the waiter is told of its grant. What else depends on this connection ends,

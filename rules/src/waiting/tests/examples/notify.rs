@@ -7,6 +7,13 @@ use crate::lock::{AcquireRequest, Owner};
 use crate::waiting::tests::server::{Reply, Rules, Server, Writes};
 use crate::waiting::{Message, MessageKind, WaitOptions};
 
+/// Returns the options of a place whose work begins at the message (`START`), if there is a number.
+fn starting(start: Option<NonZeroU64>) -> WaitOptions {
+    let mut options = place("a", false);
+    options.channel.iter_mut().for_each(|channel| channel.start = start);
+    options
+}
+
 /// Returns the holders that have been told that somebody waits.
 fn wanted(server: &mut Server) -> Vec<Owner<'static>> {
     server.run_all_due(Rules::PLAIN, NOW);
@@ -87,8 +94,7 @@ fn a_place_that_has_started_keeps_a_hold_that_it_shares() {
     let mut server = held_and_waited_for(rules, &[]);
     let once = AcquireRequest { once: true, ..ask("a", 1_000, false) };
     assert_eq!(server.acquire(rules, NOW, 2, &once, &BLOCKED), Reply::Waits);
-    let mut starts = place("a", false);
-    starts.channel.iter_mut().for_each(|channel| channel.start = NonZeroU64::new(7));
+    let starts = starting(NonZeroU64::new(7));
     assert_eq!(server.acquire(rules, NOW, 1, &once, &starts), Reply::Queued);
     server.release(rules, NOW, &name("holder"), None, false);
     server.run_due(rules, NOW, Writes::Taken);
@@ -107,9 +113,7 @@ fn a_place_is_told_of_no_grant_that_is_over() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
     for start in [None, NonZeroU64::new(7)] {
         let mut server = held_and_waited_for(rules, &[]);
-        let mut options = place("a", false);
-        options.channel.iter_mut().for_each(|channel| channel.start = start);
-        server.acquire(rules, NOW, 1, &ask("a", 1_000, false), &options);
+        server.acquire(rules, NOW, 1, &ask("a", 1_000, false), &starting(start));
         server.acquire(rules, NOW, 1, &ask("b", 1_000, false), &place("b", false));
         server.release(rules, NOW, &name("holder"), None, false);
         server.delete(0);
@@ -119,6 +123,44 @@ fn a_place_is_told_of_no_grant_that_is_over() {
         let told: Vec<_> =
             server.messages.iter().map(|message| (message.kind, message.owner.clone())).collect();
         assert_eq!(told, [(MessageKind::Gone, name("a")), (MessageKind::Granted(fence), name("b"))]);
+    }
+}
+
+/// The grant that a place is to upgrade ends with its session, in the turn of the upgrade. So the owner hears that it has to ask again.
+#[test]
+fn a_place_is_told_of_no_grant_that_ends_with_a_session() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    for start in [None, NonZeroU64::new(7)] {
+        let mut server = Server::new(3);
+        let session = AcquireRequest { session: true, ..read("a", 1_000) };
+        server.acquire(rules, NOW, 0, &session, &WaitOptions::default());
+        server.acquire(rules, NOW, 2, &read("b", 1_000), &WaitOptions::default());
+        let upgrade = AcquireRequest { once: true, ..ask("a", 1_000, false) };
+        assert_eq!(server.acquire(rules, NOW, 1, &upgrade, &starting(start)), Reply::Queued);
+        server.release(rules, NOW, &name("b"), None, false);
+        server.close(rules, NOW, 0);
+        server.answer(rules, NOW);
+        server.run_all_due(rules, NOW);
+        let told: Vec<_> = server.messages.iter().map(|message| message.kind).collect();
+        assert_eq!((told, server.all_held().len()), (vec![MessageKind::Gone], 0));
+    }
+}
+
+/// Somebody shortens a lease before the message about it is sent, whether or not a timer looks at the lock in between.
+#[test]
+fn a_message_says_no_longer_lease_than_there_is() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    for looks in [false, true] {
+        let mut server = held_and_waited_for(rules, &[]);
+        server.acquire(rules, NOW, 1, &ask("a", 1_000, false), &starting(NonZeroU64::new(7)));
+        server.release(rules, NOW, &name("holder"), None, false);
+        server.cut(NOW + 40);
+        if !looks {
+            server.answer(rules, NOW);
+        }
+        server.run_all_due(rules, NOW);
+        let is_short = |message: &Message| matches!(message.kind, MessageKind::Start { lease: 40, .. });
+        assert!(matches!(&server.messages[..], [message] if is_short(message)), "{:?}", server.messages);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Connections and blocked clients, as the different kinds of server treat them.
 
-use super::turn::Turn;
+use super::turn::{Turn, number};
 use super::{Conn, Reply, Rules, Server, Writes, time};
-use crate::lock::Millis;
+use crate::lock::{Deadline, Millis};
 use crate::waiting::{self, Answer, RequestId, RequestedLock, RequestedLocks};
 
 /// A connection that the server believes to be open.
@@ -55,6 +55,12 @@ impl Turn<'_> {
 
     fn tell(&mut self, request: RequestId) {
         let Some(told) = waiting::tell(self, request, time(self.now)) else { return };
+        if let Answer::Granted { until } = told.answer
+            && until >= Deadline::At(self.now)
+        {
+            let goes_on = |lock: &RequestedLock| self.goes_on(number(&lock.id), lock.fence().unwrap());
+            assert!(told.locks.all().iter().all(goes_on), "{:?}", told.locks);
+        }
         let Some(blocked) = self.server.blocked.get_mut(&request) else { return };
         blocked.answer = Some(match told.answer {
             Answer::Granted { until } => match &told.locks {
@@ -110,7 +116,7 @@ impl Server {
     pub(crate) fn run_due(&mut self, rules: Rules, now: Millis, writes: Writes) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
         turn.writes = writes;
-        waiting::confirm(&mut turn, time(now));
+        waiting::confirm(&mut turn);
         waiting::run_due(&mut turn, time(now));
         if !rules.late {
             turn.free_done();
@@ -135,7 +141,7 @@ impl Server {
     /// Sends answers before any other due work is done, as the separate timer does. Returns the answers.
     pub(crate) fn answer(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
-        waiting::send_due(&mut turn);
+        waiting::send_due(&mut turn, || time(now));
         if !rules.late {
             turn.free_done();
         }

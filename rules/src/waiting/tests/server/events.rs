@@ -40,11 +40,11 @@ impl Server {
     }
 
     /// An operator shortens the lease to the end of this millisecond.
-    pub(crate) fn cut(&mut self, now: Millis) {
+    pub(crate) fn cut(&mut self, end: Millis) {
         if let Some((_, deadline)) =
-            self.locks[0].as_mut().filter(|(_, deadline)| *deadline > Deadline::At(now))
+            self.locks[0].as_mut().filter(|(_, deadline)| *deadline > Deadline::At(end))
         {
-            *deadline = Deadline::At(now);
+            *deadline = Deadline::At(end);
             self.effects.push(Effect::Lease(*deadline));
             self.table.locks.recheck_by(AT, 0);
         }

@@ -5,7 +5,7 @@ use crate::lock::{Deadline, Fence, Grant, GrantChange, LONGEST_LEASE, Limits, Mi
 use crate::waiting::table::Offset;
 use crate::waiting::{
     self, Budget, Caller, Deferral, Environment, GraceLeft, GraceLength, Holder, Host, LockAccess, LockEvent,
-    LockId, LocksAccess, Message, Replicas, RequestId, Settled, WaitLimits, WaitTable,
+    LockId, LocksAccess, Message, MessageKind, Replicas, RequestId, Settled, WaitLimits, WaitTable,
 };
 
 /// One turn of the server's event loop.
@@ -91,6 +91,17 @@ impl Turn<'_> {
         let length = GraceLength { grants: self.rules.grace, longest_lease: self.rules.max_lease };
         let moment = self.server.moment(self.now);
         self.server.grace.left(moment, length)
+    }
+
+    /// Whether a grant is in the lock's key, or may be restored, and does not end with the next look at the lock because the connection of
+    /// its session has closed. Whoever is told of a grant can rely on this.
+    pub(super) fn goes_on(&self, lock: Lock, fence: Fence) -> bool {
+        let Server { locks, table, .. } = &*self.server;
+        let held =
+            locks[lock].iter().flat_map(|(value, until)| value.all(*until)).map(|held| held.grant.clone());
+        let is_there = held.chain(table.locks.kept_expired(at(lock))).any(|grant| grant.fence() == fence);
+        let is_over = table.session(at(lock), fence).is_some_and(|session| session.over);
+        is_there && (!is_over || table.has_successor(at(lock), fence))
     }
 
     /// Deletes the lock if all its leases have ended, as a server does when the key is used.
@@ -276,6 +287,9 @@ impl Host for Turn<'_> {
     }
 
     fn publish(&mut self, message: &Message) -> bool {
+        if let MessageKind::Granted(fence) | MessageKind::Start { fence, .. } = message.kind {
+            assert!((0..KEYS.len()).any(|lock| self.goes_on(lock, fence)), "{message:?}");
+        }
         self.server.messages.push(message.clone());
         !self.server.deaf
     }

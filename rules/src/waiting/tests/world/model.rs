@@ -6,7 +6,7 @@ use stateright::{Model, Property};
 
 use super::{Belief, Clients, Fault, Kind, Role, Size, Who, World};
 use crate::lock::{Millis, Room};
-use crate::waiting::tests::server::{Conn, Writes};
+use crate::waiting::tests::server::{Conn, Server, Writes};
 use crate::waiting::tests::soak;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub(in crate::waiting::tests) enum Action {
     },
     /// The server does the work that is due.
     RunDue(Writes),
+    /// The server sends answers, before it does any other work that is due.
+    Answer,
     /// The old primary, which lives on beside its successor, does the work that is due.
     RunDueOld,
     /// The server frees the clients that it is done with.
@@ -129,6 +131,9 @@ impl Size {
                 actions.push(Action::RunDue(Writes::Arriving));
             } else {
                 actions.push(Action::RunDue(Writes::Taken));
+            }
+            if happens.dooms {
+                actions.push(Action::Answer);
             }
             if happens.refusals {
                 actions.push(Action::RunDue(Writes::Refused));
@@ -231,6 +236,7 @@ impl Model for Size {
             Action::Deafen => next.primary.deaf = !next.primary.deaf,
             Action::Unblock { conn, error } => next.unblock(*self, conn, error),
             Action::RunDue(writes) => next.run_due(*self, writes),
+            Action::Answer => next.end_turn(*self, Server::answer),
             Action::RunDueOld => next.run_due_old(*self),
             Action::Free => next.free(*self),
             Action::Pass => {

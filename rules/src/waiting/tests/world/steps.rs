@@ -178,7 +178,11 @@ impl World {
     }
 
     /// Takes the last step of a turn, after which the server sends its replies, and closes the connections that it had to close.
-    fn end_turn(&mut self, size: Size, body: impl FnOnce(&mut Server, Rules, Millis) -> Vec<(Conn, Reply)>) {
+    pub(super) fn end_turn(
+        &mut self,
+        size: Size,
+        body: impl FnOnce(&mut Server, Rules, Millis) -> Vec<(Conn, Reply)>,
+    ) {
         let doomed: Vec<Conn> = (0..size.conns).filter(|&conn| self.primary.is_doomed(conn)).collect();
         let told = self.step(size, Role::Primary, body);
         doomed.into_iter().for_each(|conn| self.closed(conn));
