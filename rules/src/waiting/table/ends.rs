@@ -193,7 +193,8 @@ impl<C: Copy> WaitTable<C> {
 
     /// Something other than the module removes the value of a lock at the time `now`, perhaps to move it to another key (`RENAME`, `MOVE`).
     /// Notes the holds of which no owner has been told. If the grants move, `touched` has these holds taken back at the new key: otherwise
-    /// they would stay there, although nobody ever hears of them. Returns whether the lock has an entry.
+    /// they would stay there, although nobody ever hears of them. Returns whether the lock has an entry. This pays into no budget: a hold is
+    /// looked at once for each value that the server removes, and has cost the server, which blocked its client, much more.
     pub fn unlinked(&mut self, at: LockRef<'_>, now: Millis) -> bool {
         let untold = |record: &GrantRecord| {
             let untold = record.pending.iter().filter(|hold| hold.own && self.is_untold(hold.request));
