@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::hosts::Host;
-use crate::pictures::{Group, bars};
 use crate::programs::{Language, Lock, Mix, Program, Served, TABLES, hosted};
 use crate::report::{Figure, Report, Row};
 use crate::rounds::{Plan, Rounds, Sample, percentiles, ratio, spread, times};
@@ -71,7 +70,6 @@ fn work(language: &Language, lock: &Lock) -> String {
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let (turns, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
-    let mut groups = Vec::new();
     for language in &TABLES.languages {
         let Language { run, name, ours, peers, .. } = language;
         let locks = ours.iter().chain(peers).map(String::as_str);
@@ -116,16 +114,10 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         report.rows.extend(raw.filter_map(|raw| row(package, raw)));
         let pairs = ours.iter().flat_map(|ours| peers.iter().map(move |peer| (ours, peer)));
         report.rows.extend(pairs.filter_map(|(ours, peer)| row(ours, peer)));
-        let figures = rounds.figures(|samples| {
+        report.figures.extend(rounds.figures(|samples| {
             let [half, most, max] = percentiles(&times(samples));
             format!("from release to grant p50 {half:.0}, p99 {most:.0}, max {max:.0} µs")
-        });
-        let bars = figures.iter().map(|figure| (figure.who.clone(), figure.value.median));
-        groups.push(Group { title: name.clone(), bars: bars.collect() });
-        report.figures.extend(figures);
-    }
-    if !groups.is_empty() {
-        bars(plan, "clients", "Handovers per second, 8 clients on one lock", &groups);
+        }));
     }
     mixes(plan, report, "clients");
 }

@@ -8,8 +8,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::hosts::{Host, Kind};
 use crate::programs::{Lock, Program, TABLES, hosted};
-use crate::report::{Cost, EVENTS, LIMIT, Report};
+use crate::report::{Report, table};
 use crate::rounds::{Plan, progress};
+use crate::stats::Spread;
+
+/// What happens to the users of a lock. In the end of it, one process waits.
+const EVENTS: [&str; 3] = ["the holder is killed", "the holder is stopped", "the first waiter is killed"];
+/// No wait is looked at for longer.
+const LIMIT: Duration = Duration::from_secs(35);
 
 // The places of `EVENTS`.
 const HOLDER_KILLED: usize = 0;
@@ -93,7 +99,11 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         })
         .collect();
     let waits: Vec<_> = running.into_iter().map(|trial| trial.join().expect("a trial's end")).collect();
-    for (who, waits) in names.into_iter().zip(waits.as_chunks().0) {
-        report.costs.push(Cost { who, waits_ms: *waits });
-    }
+    let cell = |wait: &Option<f64>| match wait {
+        Some(ms) => format!("{} ms", Spread::one(*ms)),
+        None => format!("over {} s", LIMIT.as_secs()),
+    };
+    let waits = waits.chunks(EVENTS.len()).map(|waits| waits.iter().map(cell));
+    let rows = names.into_iter().zip(waits).map(|(who, waits)| [who].into_iter().chain(waits).collect());
+    report.more = table(&[&["lock"], &EVENTS[..]].concat(), rows);
 }

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::net::{Conn, Net, Outbox, PATIENCE};
-use crate::pictures::{self, Curve};
 use crate::report::Report;
 use crate::resp::words;
 use crate::rivals::{self, BLMOVE, LEASE, PUB_SUB, REDISLOCK, Rival, SESSION};
@@ -21,8 +20,8 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let waits = rivals::waits();
     let start = || {
         let servers = [Setup::PLAIN, Setup::MODULE].map(Server::shared);
-        let contests = waits.iter().map(|wait| {
-            let (server, key) = (wait.server(servers.each_ref()), format!("contested:{}", wait.colour));
+        let contests = waits.iter().enumerate().map(|(place, wait)| {
+            let (server, key) = (wait.server(servers.each_ref()), format!("contested:{place}"));
             (wait.name.clone(), Contest::new(wait.clone(), server, &key, CLIENTS))
         });
         contests.collect()
@@ -49,17 +48,6 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         let share = 100.0 * spread(samples, |sample| sample.shares[0]).median;
         format!("gap p50 {half:.0}, p99 {most:.0}, max {max:.0} µs; grants to another client {share:.0} %")
     }));
-    let curve = |wait: &Rival| {
-        let values = times(rounds.of(&wait.name).unwrap_or_default());
-        Curve { name: wait.name.clone(), colour: wait.colour, values }
-    };
-    pictures::distributions(
-        plan,
-        "handover",
-        "From one client's release to the next one's grant, 8 clients on one lock",
-        "µs",
-        &waits.iter().map(curve).collect::<Vec<_>>(),
-    );
 }
 
 struct Contest {

@@ -15,13 +15,11 @@ mod handover;
 mod hosts;
 mod instructions;
 mod keep;
-mod lapse;
 mod line;
 mod load;
 mod memory;
 mod net;
 mod notify;
-mod pictures;
 mod ping;
 mod process;
 mod programs;
@@ -30,7 +28,6 @@ mod resp;
 mod rivals;
 mod rounds;
 mod server;
-mod session;
 mod several;
 mod shared;
 mod stall;
@@ -54,7 +51,7 @@ use server::{Server, Setup};
 type Part = (&'static str, fn(&Plan, &mut Report));
 
 /// The parts, in the order in which they run.
-const PARTS: [Part; 18] = [
+const PARTS: [Part; 15] = [
     ("instructions", instructions::run),
     ("throughput", throughput::run),
     ("handover", handover::run),
@@ -62,9 +59,7 @@ const PARTS: [Part; 18] = [
     ("tasks", |plan, report| clients::mixes(plan, report, "tasks")),
     ("failures", failures::run),
     ("waiters", waiters::run),
-    ("lapse", lapse::run),
     ("memory", memory::run),
-    ("session", session::run),
     ("notify", notify::run),
     ("cluster", cluster::run),
     ("stall", stall::run),
@@ -81,12 +76,9 @@ struct Arguments {
     /// Fewer rounds
     #[arg(long)]
     quick: bool,
-    /// Keeps figures and pictures of the parts that ran in docs/bench and README.md, too
+    /// Keeps the figures of the parts that ran in docs/bench and README.md, too
     #[arg(long)]
     save: bool,
-    /// Measures nothing: writes the pages from what is kept
-    #[arg(long)]
-    pages: bool,
     /// Compares counts of instructions with the recorded ones
     #[arg(long)]
     check: bool,
@@ -99,11 +91,8 @@ struct Arguments {
 }
 
 fn main() {
-    let Arguments { quick, save, pages, check, record, parts } = Arguments::parse();
+    let Arguments { quick, save, check, record, parts } = Arguments::parse();
     let names = PARTS.map(|(part, _)| part);
-    if pages {
-        return keep::write_pages(&names);
-    }
     let version = Server::start(Setup::MODULE).version();
     if check {
         return instructions::check(version);
@@ -112,13 +101,8 @@ fn main() {
         return instructions::record(version);
     }
     let target = env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let caption = Report::new(version.clone(), quick).machine.caption();
-    let plan = Plan { quick, folder: target.join("bench"), caption };
-    // Nothing of an earlier run, of another server perhaps, is to stand beside the results.
-    if plan.folder.exists() {
-        fs::remove_dir_all(&plan.folder).expect("the folder of the earlier results to be removed");
-    }
-    fs::create_dir_all(&plan.folder).expect("a folder for the results");
+    let plan = Plan { quick, folder: target.join("bench") };
+    fs::create_dir_all(&plan.folder).expect("a folder for programs");
     let mut failed = Vec::new();
     for (part, measure) in
         PARTS.into_iter().filter(|(part, _)| parts.is_empty() || parts.iter().any(|p| p == part))
@@ -133,13 +117,10 @@ fn main() {
         }
         report.finish(begin.elapsed());
         // First: what reads the table may have gone away.
-        keep::keep(&plan, save && !failed.contains(&part), part, &report);
+        if save && !failed.contains(&part) {
+            keep::keep(&names, part, &report);
+        }
         println!("\n{part}: {}{}", report.about(), report.tables());
-    }
-    progress(&format!("results and pictures: {}", plan.folder.display()));
-    if save {
-        keep::write_pages(&names);
-        progress("kept in docs/bench, docs/bench.md and README.md");
     }
     if !failed.is_empty() {
         eprintln!("error: {} failed: see above; nothing of that is kept in docs", failed.join(", "));

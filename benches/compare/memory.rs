@@ -1,7 +1,6 @@
 //! How much memory a held lock takes.
 
 use crate::net::Net;
-use crate::pictures::{self, Group};
 use crate::report::{Figure, Report, Row};
 use crate::rivals::{self, HASH_LUA, LONG_LEASE, REDISLOCK, SET_DEL};
 use crate::rounds::{Plan, progress};
@@ -30,9 +29,9 @@ fn bytes_per_lock(rival: &str) -> f64 {
     })
 }
 
-pub(crate) fn run(plan: &Plan, report: &mut Report) {
+pub(crate) fn run(_: &Plan, report: &mut Report) {
     let work = "memory of a held lock, UUID owner";
-    let (mut bars, mut ours) = (Vec::new(), 0.0);
+    let mut ours = 0.0;
     for (rival, who, bound) in RIVALS {
         let bytes = bytes_per_lock(rival);
         progress(&format!("  memory, {who}: {bytes:.1} bytes a lock"));
@@ -41,10 +40,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         } else {
             report.rows.push(Row::ratio(work, who, Spread::one(ours / bytes)).at_most(bound));
         }
-        bars.push((who.into(), bytes));
         let figure = Figure::new(work, who, "bytes", Spread::one(bytes));
         report.figures.push(figure.remark("1,000,000 locks, 13-byte names"));
     }
-    let title = "Memory of a held lock with a UUID as owner, over 1,000,000 locks";
-    pictures::bars(plan, "memory", title, &[Group { title: "bytes".into(), bars }]);
 }

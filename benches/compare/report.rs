@@ -1,23 +1,15 @@
-//! What was measured: ratios with their bounds, and the figures behind them, for people and for machines.
+//! What was measured: ratios with their bounds, and the figures behind them.
 
-use std::borrow::Cow;
 use std::env;
 use std::time::Duration;
 
 use procfs::sys::kernel::Version;
 use procfs::{CpuInfo, Current as _, LoadAverage};
-use serde::{Deserialize, Serialize};
 
 use crate::stats::Spread;
 
-/// What happens to the users of a lock, in part `failures`. In the end of it, one process waits.
-pub(crate) const EVENTS: [&str; 3] =
-    ["the holder is killed", "the holder is stopped", "the first waiter is killed"];
-/// No wait is looked at for longer.
-pub(crate) const LIMIT: Duration = Duration::from_secs(35);
-
 /// All results of a part of a run.
-#[derive(Default, Deserialize, Serialize)]
+#[derive(Default)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) quick: bool,
@@ -25,17 +17,14 @@ pub(crate) struct Report {
     notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
     pub(crate) figures: Vec<Figure>,
-    /// Kept results may be older than these two.
-    #[serde(default)]
-    pub(crate) costs: Vec<Cost>,
-    #[serde(default)]
-    pub(crate) attacks: Vec<Attack>,
+    /// A table of another kind.
+    pub(crate) more: String,
     /// How long it took, in s.
     took: f64,
 }
 
 /// Where and when it was measured.
-#[derive(Default, Deserialize, Serialize)]
+#[derive(Default)]
 pub(crate) struct Machine {
     pub(crate) date: String,
     pub(crate) server: String,
@@ -49,52 +38,32 @@ pub(crate) struct Machine {
 }
 
 /// Redislock beside something, or itself.
-#[derive(Deserialize, Serialize)]
 pub(crate) struct Row {
     pub(crate) work: String,
     pub(crate) beside: String,
     pub(crate) bound: Option<Bound>,
-    pub(crate) unit: Cow<'static, str>,
+    pub(crate) unit: &'static str,
     /// By the clock, or whatever the unit says.
     pub(crate) value: Spread,
     /// By the server's processor time.
     pub(crate) cpu: Option<Spread>,
 }
 
-#[derive(Clone, Copy, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy)]
 pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
 
 /// One measure of one contestant.
-#[derive(Deserialize, Serialize)]
 pub(crate) struct Figure {
     pub(crate) work: String,
     pub(crate) who: String,
-    pub(crate) unit: Cow<'static, str>,
+    pub(crate) unit: &'static str,
     pub(crate) value: Spread,
     /// The server's processor time for one, in µs.
     pub(crate) cpu_us: Option<Spread>,
     pub(crate) remark: String,
-}
-
-/// What failures cost the users of a lock.
-#[derive(Deserialize, Serialize)]
-pub(crate) struct Cost {
-    pub(crate) who: String,
-    /// One for each of `EVENTS`: how long until the next holder had it, in ms; none: it was not waited for any longer.
-    pub(crate) waits_ms: [Option<f64>; EVENTS.len()],
-}
-
-/// What one client did to all others.
-#[derive(Deserialize, Serialize)]
-pub(crate) struct Attack {
-    pub(crate) what: String,
-    /// The longest `PING` of another client meanwhile, and right before, in ms.
-    pub(crate) longest: Spread,
-    pub(crate) quiet: Spread,
 }
 
 impl Report {
@@ -138,22 +107,13 @@ impl Report {
         if !text.is_empty() {
             text.push('\n');
         }
-        let mut add = |before: &str, titles: &[&str], cells: Vec<Vec<String>>, after: &str| {
-            if !cells.is_empty() {
-                text += &format!("{before}{}{after}", table(titles, cells));
-            }
-        };
         let titles =
             ["work", "compared with", "target", "median (middle half; min..max)", "by server CPU", ""];
-        add("", &titles, self.rows.iter().map(Row::cells).collect(), "\n");
+        let rows = table(&titles, self.rows.iter().map(Row::cells));
         let titles = ["work", "contestant", "median (min..max)", "unit", "server CPU, µs each", "remark"];
-        add("", &titles, self.figures.iter().map(Figure::cells).collect(), "");
-        let before = "What a failure costs: the time until the next holder has the lock.\n\n";
-        add(before, &[&["lock"], &EVENTS[..]].concat(), self.costs.iter().map(Cost::cells).collect(), "");
-        let before = "What one client can do to all others: the longest PING of another client, in ms.\n\n";
-        let titles = ["attack", "longest PING", "without it", "more"];
-        add(before, &titles, self.attacks.iter().map(Attack::cells).collect(), "");
-        text
+        let figures = table(&titles, self.figures.iter().map(Figure::cells));
+        let tables = [rows, figures, self.more.clone()].into_iter().filter(|table| !table.is_empty());
+        text + &tables.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -188,7 +148,7 @@ fn load() -> String {
 
 impl Row {
     pub(crate) fn new(work: impl Into<String>, beside: &str, unit: &'static str, value: Spread) -> Self {
-        Self { work: work.into(), beside: beside.into(), bound: None, unit: unit.into(), value, cpu: None }
+        Self { work: work.into(), beside: beside.into(), bound: None, unit, value, cpu: None }
     }
 
     pub(crate) fn ratio(work: impl Into<String>, beside: &str, value: Spread) -> Self {
@@ -243,7 +203,7 @@ impl Row {
 impl Figure {
     pub(crate) fn new(work: impl Into<String>, who: &str, unit: &'static str, value: Spread) -> Self {
         let (work, who, remark) = (work.into(), who.into(), String::new());
-        Self { work, who, unit: unit.into(), value, cpu_us: None, remark }
+        Self { work, who, unit, value, cpu_us: None, remark }
     }
 
     pub(crate) fn cpu(self, cpu: Spread) -> Self {
@@ -257,34 +217,17 @@ impl Figure {
     fn cells(&self) -> Vec<String> {
         let Self { work, who, unit, value, cpu_us, remark } = self;
         let cpu = cpu_us.map(|cpu| cpu.to_string()).unwrap_or_default();
-        vec![work.clone(), who.clone(), value.to_string(), unit.to_string(), cpu, remark.clone()]
+        vec![work.clone(), who.clone(), value.to_string(), (*unit).into(), cpu, remark.clone()]
     }
 }
 
-impl Cost {
-    fn cells(&self) -> Vec<String> {
-        let waits = self.waits_ms.iter().map(|wait| match wait {
-            Some(ms) => format!("{} ms", Spread::one(*ms)),
-            None => format!("over {} s", LIMIT.as_secs()),
-        });
-        [self.who.clone()].into_iter().chain(waits).collect()
-    }
-}
-
-impl Attack {
-    fn cells(&self) -> Vec<String> {
-        let more = Spread::one((self.longest.median - self.quiet.median).max(0.0));
-        [self.what.clone()]
-            .into_iter()
-            .chain([self.longest, self.quiet, more].map(|ms| ms.to_string()))
-            .collect()
-    }
-}
-
-/// A Markdown table whose columns are in line.
+/// A Markdown table whose columns are in line; empty without rows.
 pub(crate) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut lines: Vec<Vec<String>> = vec![titles.iter().map(|&title| title.into()).collect()];
     lines.extend(rows);
+    if lines.len() == 1 {
+        return String::new();
+    }
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..titles.len()).map(width).collect();
     lines.insert(1, widths.iter().map(|width| "-".repeat(*width)).collect());

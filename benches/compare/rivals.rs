@@ -48,8 +48,6 @@ pub(crate) struct Rival {
     needs: Option<String>,
     #[serde(default)]
     pub(crate) targets: BTreeMap<String, f64>,
-    #[serde(default)]
-    pub(crate) colour: usize,
     before: Option<String>,
     pub(crate) channel: Option<String>,
     poll: Option<u64>,

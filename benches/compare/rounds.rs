@@ -10,10 +10,8 @@ use crate::stats::{Spread, percentile, sorted};
 /// How thoroughly a run measures.
 pub(crate) struct Plan {
     pub(crate) quick: bool,
-    /// Where results go.
+    /// Where the programs have their folders.
     pub(crate) folder: PathBuf,
-    /// What stands on the pictures: whose figures they are, and of when.
-    pub(crate) caption: String,
 }
 
 impl Plan {

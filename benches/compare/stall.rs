@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::line::Line;
 use crate::net::Net;
 use crate::ping::Ping;
-use crate::report::{Attack, Figure, Report, Row};
+use crate::report::{Figure, Report, Row, table};
 use crate::resp::{said, words};
 use crate::rounds::{Plan, Sample, progress, spread};
 use crate::server::{Server, Setup};
@@ -67,22 +67,19 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
 
 /// What one client can do to all others.
 pub(crate) fn run_hostile(plan: &Plan, report: &mut Report) {
-    for attack in tables(1).attacks {
-        attack.tell(plan, report, 1);
-    }
-    for locks in LOCKS {
-        for attack in tables(locks).attacks_on_several {
-            attack.tell(plan, report, locks);
-        }
-    }
+    let on_one = tables(1).attacks.into_iter().map(|attack| (1, attack));
+    let on_several = LOCKS
+        .into_iter()
+        .flat_map(|locks| tables(locks).attacks_on_several.into_iter().map(move |attack| (locks, attack)));
+    let rows = on_one.chain(on_several).map(|(locks, attack)| {
+        let (_, [longest, quiet]) = attack.watch(plan, locks);
+        let more = Spread::one((longest.median - quiet.median).max(0.0));
+        [attack.name].into_iter().chain([longest, quiet, more].map(|ms| ms.to_string())).collect()
+    });
+    report.more = table(&["attack", "longest PING", "without it", "more"], rows);
 }
 
 impl Event {
-    fn tell(&self, plan: &Plan, report: &mut Report, locks: usize) {
-        let (_, [longest, quiet]) = self.watch(plan, locks);
-        report.attacks.push(Attack { what: self.name.clone(), longest, quiet });
-    }
-
     /// What was seen of it, each time on a server of its own; and the longest `PING` of each time, from then on and before.
     fn watch(&self, plan: &Plan, locks: usize) -> (Vec<Sample>, [Spread; 2]) {
         let seen: Vec<Sample> = (0..plan.pick(3, 1)).map(|_| self.stall(locks)).collect();

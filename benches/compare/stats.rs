@@ -2,11 +2,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
-/// A measure over several rounds. It is kept as an array of its fields, with nine significant digits.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(from = "[f64; 5]", into = "[f64; 5]")]
+/// A measure over several rounds.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) min: f64,
@@ -48,18 +45,6 @@ impl Spread {
             median if self.min == self.max => format!("{median:.digits$}{unit}"),
             median => format!("{median:.digits$}{unit} ({})", ranges.join("; ")),
         }
-    }
-}
-
-impl From<[f64; 5]> for Spread {
-    fn from([median, min, low, high, max]: [f64; 5]) -> Self {
-        Self { median, min, low, high, max }
-    }
-}
-
-impl From<Spread> for [f64; 5] {
-    fn from(Spread { median, min, low, high, max }: Spread) -> Self {
-        [median, min, low, high, max].map(|value| format!("{value:.8e}").parse().unwrap_or(value))
     }
 }
 

@@ -2,10 +2,9 @@
 //! append-only file, and with a replica.
 
 use crate::load::{Load, measure};
-use crate::pictures::{self, Group};
 use crate::report::Report;
 use crate::rivals::{self, HASH_LUA, REDISLOCK, Rival, SET_DEL, SET_LUA};
-use crate::rounds::{Plan, Rounds, Sample, spread};
+use crate::rounds::Plan;
 use crate::server::{Server, Setup};
 
 /// Redislock, which comes first, beside the others on two servers, one without the module, one with it; with so many replicas each.
@@ -15,7 +14,7 @@ fn compare(
     rivals: &[Rival],
     (setup, replicas): (Setup, usize),
     starts: [usize; 2],
-) -> Rounds {
+) {
     let start = || {
         let servers = [false, true].map(|module| {
             let (setup, server) = (Setup { module, ..setup }, Server::shared(Setup { module, ..setup }));
@@ -30,27 +29,14 @@ fn compare(
         let target = beside.targets.get(work).copied();
         report.rows.extend(rounds.row(work, REDISLOCK, &beside.name).map(|row| row.at_least(target)));
     }
-    rounds
 }
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let rivals = rivals::known_pairs(report);
-    let mut groups = Vec::new();
     for pipeline in [16, 1] {
         let work = format!("acquire + release, P={pipeline}");
-        let rounds = compare((plan, report), (&work, pipeline), &rivals, (Setup::PLAIN, 0), [6, 3]);
-        let bar = |(who, samples): &(String, Vec<Sample>)| {
-            (who.clone(), spread(samples, |sample| sample.value).median / 1e3)
-        };
-        let bars = rounds.all.iter().map(bar).collect();
-        groups.push(Group { title: format!("P={pipeline}"), bars });
+        compare((plan, report), (&work, pipeline), &rivals, (Setup::PLAIN, 0), [6, 3]);
     }
-    pictures::bars(
-        plan,
-        "throughput",
-        "Acquire + release: thousand pairs per second, each P in its own scale",
-        &groups,
-    );
 }
 
 /// The same with what makes locks outlive a server.

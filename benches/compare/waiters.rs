@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::net::{Conn, Net, Outbox, PATIENCE};
-use crate::pictures::{self, Line};
 use crate::report::{Figure, Report, Row};
 use crate::rivals::{self, BLMOVE, LONG_LEASE, REDISLOCK, Rival};
 use crate::rounds::{Plan, Rounds, Sample, ratio, spread};
@@ -85,7 +84,6 @@ impl Client {
 }
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
-    let mut lines = Vec::new();
     for (who, bound) in [(REDISLOCK, Some(1.2)), (BLMOVE, None)] {
         let start = || {
             let server = Server::shared(rivals::wait(who).setup());
@@ -99,23 +97,12 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         let work = format!("a handover of {who} with 10,000 waiters");
         let row = Row::ratio(work, "with 100", ratio(many, few, |sample| sample.value));
         report.rows.push(row.at_most(bound).cpu(ratio(many, few, |sample| sample.cpu_us)));
-        let mut points = Vec::new();
         for (count, samples) in COUNTS.iter().zip(samples) {
             let (wall, cpu) =
                 (spread(samples, |sample| sample.value), spread(samples, |sample| sample.cpu_us));
-            points.push((*count as f64, cpu));
             report
                 .figures
                 .push(Figure::new(format!("a handover with {count} waiters"), who, "µs", wall).cpu(cpu));
         }
-        lines.push(Line { name: who.into(), points });
     }
-    pictures::lines(
-        plan,
-        "waiters",
-        "The server's processor time for a handover, and coming back to wait",
-        "clients that wait for the lock",
-        "µs",
-        &lines,
-    );
 }
