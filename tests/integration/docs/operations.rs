@@ -79,6 +79,20 @@ fn every_link_of_the_pages_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// The rows behind an empty line would be shown as plain text.
+#[test]
+fn no_empty_line_splits_a_table_of_the_pages() {
+    let is_row = |line: &str| line.starts_with('|');
+    for page in &all_pages() {
+        let text = prose(&fs::read_to_string(page).unwrap());
+        for lines in text.lines().collect::<Vec<_>>().windows(4) {
+            let splits =
+                is_row(lines[0]) && lines[1].is_empty() && is_row(lines[2]) && !lines[3].starts_with("|-");
+            assert!(!splits || lines[3].starts_with("| -"), "{}: {}", page.display(), lines[2]);
+        }
+    }
+}
+
 #[test]
 fn the_table_and_the_packaged_file_have_each_setting_with_its_default() {
     let page = page("configure.md");
