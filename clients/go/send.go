@@ -134,6 +134,8 @@ func (l *Locks) answered(cmd *redis.Cmd) (any, error) {
 	reply, err := cmd.Result()
 	if l.single && redis.HasErrorPrefix(err, "MOVED") {
 		err = fmt.Errorf("%w: %w", errNode, err)
+	} else if l.cluster != nil && passes(err) {
+		l.cluster.ReloadState(context.Background()) // go-redis does so when it is redirected, or after a minute
 	}
 	return reply, err
 }

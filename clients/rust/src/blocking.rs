@@ -13,6 +13,9 @@
 //! # }
 //! ```
 
+#[cfg(feature = "cluster")]
+mod shards;
+
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,6 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "cluster")]
+use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Connection, RedisResult, Value};
 
 use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
@@ -62,8 +67,11 @@ impl Deref for Held {
 impl Locks {
     /// Makes a handle. It connects when the first lock is acquired.
     pub fn new(servers: impl Into<Servers>) -> Self {
+        let servers = servers.into();
         let threads = Arc::new(Threads {
-            servers: Mutex::new(servers.into()),
+            #[cfg(feature = "cluster")]
+            shards: servers.of_cluster().is_some().then(crate::shards::Shards::default),
+            servers: Mutex::new(servers),
             lanes: Mutex::default(),
             clock: OnceLock::new(),
         });
@@ -102,7 +110,15 @@ impl Locks {
     fn start(&self) {
         self.threads.clock.get_or_init(|| {
             let (shared, threads) = (self.shared.0.clone(), self.threads.clone());
-            spawn(move || listen(&shared, &threads));
+            #[cfg(feature = "cluster")]
+            let alone = threads.shards.is_none();
+            #[cfg(not(feature = "cluster"))]
+            let alone = true;
+            if alone {
+                spawn(move || listen(&shared, &threads));
+            } else {
+                shared.with(Core::subscribed); // each command waits for the subscription of its shard
+            }
             let (shared, threads) = (self.shared.0.clone(), self.threads.clone());
             spawn(move || clock(&shared, &threads))
         });
@@ -151,19 +167,19 @@ impl Held {
 
 struct Threads {
     servers: Mutex<Servers>,
+    #[cfg(feature = "cluster")]
+    shards: Option<crate::shards::Shards>,
     lanes: Mutex<HashMap<Lane, Sender<Command>>>,
     clock: OnceLock<Thread>,
 }
 
 impl Driver for Arc<Threads> {
     fn send(&self, shared: &Arc<Shared>, command: Command) {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let lane = lanes.entry(command.lane).or_insert_with(|| {
-            let ((jobs, wanted), shared, threads) = (channel(), shared.clone(), self.clone());
-            spawn(move || work(&shared, &threads, &wanted));
-            jobs
-        });
-        let _ = lane.send(command); // its thread ends only with this end
+        #[cfg(feature = "cluster")]
+        if let Some(shards) = &self.shards {
+            return self.work(shared, shards.place(command, shared));
+        }
+        self.forward(shared, command);
     }
 
     fn sooner(&self) {
@@ -178,6 +194,16 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Thread {
 }
 
 impl Threads {
+    fn forward(self: &Arc<Self>, shared: &Arc<Shared>, command: Command) {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lane = lanes.entry(command.lane).or_insert_with(|| {
+            let ((jobs, wanted), shared, threads) = (channel(), shared.clone(), self.clone());
+            spawn(move || work(&shared, &threads, &wanted));
+            jobs
+        });
+        let _ = lane.send(command); // its thread ends only with this end
+    }
+
     fn servers(&self) -> MutexGuard<'_, Servers> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -258,7 +284,14 @@ fn exchange(
         Line::Cluster(connection) => {
             connection.set_read_timeout(patience)?;
             for command in batch {
-                let reply = redis::ConnectionLike::req_command(&mut **connection, &command.words);
+                let mut reply = redis::ConnectionLike::req_command(&mut **connection, &command.words);
+                if reply.as_ref().is_err_and(ends_connection) {
+                    // redis-rs reads the slots again only if another node redirects it.
+                    reply = connection.route_command(
+                        &command.words,
+                        RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random),
+                    );
+                }
                 answered(command.id, reply.and_then(Value::extract_error));
             }
         }

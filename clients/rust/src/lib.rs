@@ -12,6 +12,8 @@ mod opentelemetry;
 mod promise;
 mod request;
 mod servers;
+#[cfg(feature = "cluster")]
+mod shards;
 mod shared;
 #[cfg(feature = "tokio")]
 mod tasks;

@@ -30,8 +30,8 @@ impl From<redis::sentinel::SentinelClient> for Servers {
 
 #[cfg(feature = "cluster")]
 impl Servers {
-    /// Sends commands through the cluster's client. The subscription is at any of the nodes that can be reached, since a cluster passes
-    /// messages on to all nodes.
+    /// Sends commands through the cluster's client. The nodes are asked who serves which slot. Messages come from each primary where locks
+    /// wait or are held, by connections with the settings of these clients.
     pub fn cluster(client: redis::cluster::ClusterClient, nodes: impl IntoIterator<Item = Client>) -> Self {
         Self(Kind::Cluster(Box::new(client), nodes.into_iter().collect()))
     }

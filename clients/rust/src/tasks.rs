@@ -1,5 +1,8 @@
 //! Locks for tasks of tokio.
 
+#[cfg(feature = "cluster-async")]
+mod shards;
+
 use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
 use std::io;
@@ -44,10 +47,14 @@ impl Deref for Held {
 impl Locks {
     /// Makes a handle. It connects when the first lock is acquired.
     pub fn new(servers: impl Into<Servers>) -> Self {
+        let servers = servers.into();
         let tasks = Arc::new(Tasks {
-            servers: Turn::new(servers.into()),
+            #[cfg(feature = "cluster-async")]
+            shards: servers.of_cluster().is_some().then(crate::shards::Shards::default),
+            servers: Turn::new(servers),
             lanes: Mutex::default(),
             runtime: OnceLock::new(),
+            background: Mutex::default(),
             sooner: Notify::new(),
         });
         Self { shared: Arc::new(Use(Shared::new(tasks.clone()))), tasks }
@@ -86,8 +93,16 @@ impl Locks {
     fn start(&self) {
         self.tasks.runtime.get_or_init(|| {
             let (runtime, shared, tasks) = (Handle::current(), self.shared.0.clone(), self.tasks.clone());
-            let listener = runtime.spawn(listen(shared.clone(), tasks.clone())).abort_handle();
-            runtime.spawn(clock(Runs(shared), tasks, listener));
+            #[cfg(feature = "cluster-async")]
+            let alone = tasks.shards.is_none();
+            #[cfg(not(feature = "cluster-async"))]
+            let alone = true;
+            if alone {
+                tasks.spawn(&runtime, listen(shared.clone(), tasks.clone()));
+            } else {
+                shared.with(Core::subscribed); // each command waits for the subscription of its shard
+            }
+            runtime.spawn(clock(Runs(shared), tasks));
             runtime
         });
     }
@@ -126,9 +141,13 @@ impl Held {
 
 struct Tasks {
     servers: Turn<Servers>,
+    #[cfg(feature = "cluster-async")]
+    shards: Option<crate::shards::Shards>,
     lanes: Mutex<HashMap<Lane, Arc<Turn<Line>>>>,
     /// The runtime of the first acquire.
     runtime: OnceLock<Handle>,
+    /// What ends with the locks.
+    background: Mutex<Vec<AbortHandle>>,
     sooner: Notify,
 }
 
@@ -149,6 +168,26 @@ enum Connection {
 
 impl Driver for Arc<Tasks> {
     fn send(&self, shared: &Arc<Shared>, command: Command) {
+        #[cfg(feature = "cluster-async")]
+        if let Some(shards) = &self.shards {
+            return self.work(shared, shards.place(command, shared));
+        }
+        self.forward(shared, command);
+    }
+
+    fn sooner(&self) {
+        self.sooner.notify_one();
+    }
+}
+
+impl Tasks {
+    fn spawn(&self, runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
+        let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        background.retain(|task| !task.is_finished());
+        background.push(runtime.spawn(work).abort_handle());
+    }
+
+    fn forward(self: &Arc<Self>, shared: &Arc<Shared>, command: Command) {
         let (tasks, shared) = (self.clone(), shared.clone());
         if let Some(runtime) = self.runtime.get() {
             runtime.spawn(async move {
@@ -158,12 +197,6 @@ impl Driver for Arc<Tasks> {
         }
     }
 
-    fn sooner(&self) {
-        self.sooner.notify_one();
-    }
-}
-
-impl Tasks {
     fn lanes(&self) -> MutexGuard<'_, HashMap<Lane, Arc<Turn<Line>>>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -294,7 +327,7 @@ impl Drop for Runs {
 }
 
 /// Runs one timer for all locks, and ends the background tasks.
-async fn clock(runs: Runs, tasks: Arc<Tasks>, listener: AbortHandle) {
+async fn clock(runs: Runs, tasks: Arc<Tasks>) {
     loop {
         let (next, over) = runs.0.with(Core::tick);
         if over {
@@ -306,6 +339,6 @@ async fn clock(runs: Runs, tasks: Arc<Tasks>, listener: AbortHandle) {
             None => sooner.await,
         }
     }
-    listener.abort();
+    tasks.background.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(AbortHandle::abort);
     tasks.lanes().clear();
 }

@@ -249,9 +249,28 @@ impl Core {
     /// Handles a new subscription. Messages were lost until now, so all waits ask again, and all held locks are checked.
     pub(crate) fn subscribed(&mut self, now: Instant) {
         (self.subscribed, self.claims_first) = (true, false); // it may be another server
+        self.doubt_those(|_| true, now);
+    }
+
+    /// Has all that waits or is held asked for again, if its first key is one of those.
+    pub(crate) fn doubt_those(&mut self, those: impl Fn(&[u8]) -> bool, now: Instant) {
         for id in self.all() {
-            self.doubt(id, now);
+            if self
+                .entries
+                .get(&id)
+                .is_some_and(|entry| entry.request.keys.first().is_some_and(|key| those(key)))
+            {
+                self.doubt(id, now);
+            }
         }
+    }
+
+    /// Whether anything waits or is held whose first key is one of those.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn needs(&self, those: impl Fn(&[u8]) -> bool) -> bool {
+        let live = |entry: &&Entry| matches!(entry.state, State::Waiting | State::Held);
+        let mut live = self.entries.values().filter(live);
+        live.any(|entry| entry.request.keys.first().is_some_and(|key| those(key)))
     }
 
     /// Handles a failure to subscribe, if there has been no subscription yet. Nobody may ask for a lock without one.

@@ -1,0 +1,259 @@
+//! In a cluster: the subscriptions at the primaries of the shards in which this process waits or holds. `SSUBSCRIBE` keeps messages in the
+//! shard. Each also says `SUBSCRIBE`, for what a node sends to all others, as the one does to which the slot of a lock is on its way. If a
+//! subscription can't be had, the one for all shards takes its place.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use redis::cluster_routing::Slot;
+use redis::{Arg, Client, Cmd, ConnectionAddr, ProtocolVersion, RedisResult, Value, from_redis_value};
+
+use crate::core::{Command, LONGEST_PAUSE};
+use crate::shared::Shared;
+
+/// After this time, the slots are read again when a lock is asked for.
+const STALE: Duration = Duration::from_secs(60);
+
+/// The host and the port of a primary.
+pub(crate) type Node = Arc<(String, u16)>;
+
+/// The primary of each slot.
+pub(crate) struct Slots(HashMap<Slot, Node>);
+
+impl Slots {
+    /// Reads the answer to `CLUSTER SLOTS`. A node that does not know its own host is where it was asked.
+    pub(crate) fn read(reply: Value, asked: &Client) -> RedisResult<Self> {
+        let asked = match asked.get_connection_info().addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
+            _ => "",
+        };
+        let mut slots = HashMap::new();
+        for range in from_redis_value::<Vec<Vec<Value>>>(reply)? {
+            let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = range.as_slice() else {
+                continue;
+            };
+            let [host, Value::Int(port), ..] = primary.as_slice() else { continue };
+            let host = match host {
+                Value::BulkString(host) if !host.is_empty() => String::from_utf8_lossy(host),
+                _ => asked.into(),
+            };
+            let node = Arc::new((host.into_owned(), u16::try_from(*port).unwrap_or_default()));
+            let all = (*first..=*last).filter_map(|slot| Slot::new(u16::try_from(slot).ok()?));
+            slots.extend(all.map(|slot| (slot, node.clone())));
+        }
+        Ok(Self(slots))
+    }
+
+    fn of(&self, key: &[u8]) -> Option<&Node> {
+        self.0.get(&Slot::for_key(key))
+    }
+
+    fn tag(&self, node: &Node) -> Option<u32> {
+        (0..1 << 17).find(|tag: &u32| self.of(tag.to_string().as_bytes()) == Some(node))
+    }
+}
+
+/// What is to be done without the mutex.
+#[derive(Default)]
+pub(crate) struct Todo {
+    pub(crate) send: Vec<Command>,
+    pub(crate) jobs: Vec<Job>,
+}
+
+pub(crate) enum Job {
+    /// To ask a node for the slots.
+    Read,
+    /// To subscribe to this channel there.
+    Follow(Node, String),
+    /// To subscribe for all shards.
+    Listen,
+}
+
+enum Feed {
+    /// The commands that wait for it.
+    Opening(String, Vec<Command>),
+    Open(String),
+    Failed(Instant),
+}
+
+#[derive(Default)]
+struct State {
+    /// The channel for all shards, and the beginning of all others.
+    base: String,
+    slots: Option<Arc<Slots>>,
+    /// Until when the slots count. None: until they are read, commands wait.
+    fresh: Option<Instant>,
+    /// Whether they have just changed: then the node that was asked may not know yet.
+    changed: bool,
+    reading: bool,
+    kept: Vec<Command>,
+    feeds: HashMap<Node, Feed>,
+    listening: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Shards(Mutex<State>);
+
+impl Shards {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts its channel into a command that asks for a lock, as soon as that listens.
+    pub(crate) fn place(&self, command: Command, shared: &Arc<Shared>) -> Todo {
+        let (mut todo, mut state) = (Todo::default(), self.state());
+        if state.base.is_empty() {
+            state.base = shared.with(|core, _| core.channel.clone());
+        }
+        state.place(command, Instant::now(), &mut todo);
+        todo
+    }
+
+    /// Handles the slots that were read, or could not be. Locks whose slots have moved are asked for again.
+    pub(crate) fn learned(&self, slots: RedisResult<Slots>, shared: &Arc<Shared>) -> Todo {
+        let (mut todo, mut state, now) = (Todo::default(), self.state(), Instant::now());
+        state.reading = false;
+        let changed = std::mem::take(&mut state.changed) || slots.is_err();
+        state.fresh = Some(now + if changed { LONGEST_PAUSE } else { STALE });
+        let (before, after) = (state.slots.clone(), slots.ok().map(Arc::new));
+        if after.is_some() {
+            state.slots.clone_from(&after);
+        }
+        for command in std::mem::take(&mut state.kept) {
+            state.place(command, now, &mut todo);
+        }
+        drop(state);
+        if let (Some(before), Some(after)) = (before, after) {
+            shared.with(|core, now| core.doubt_those(|key| before.of(key) != after.of(key), now));
+        }
+        todo
+    }
+
+    pub(crate) fn opened(&self, node: &Node) -> Todo {
+        let (mut todo, mut state) = (Todo::default(), self.state());
+        if let Some(Feed::Opening(channel, kept)) = state.feeds.remove(node) {
+            todo.send = kept.into_iter().map(|command| named(command, &state.base, &channel)).collect();
+            state.feeds.insert(node.clone(), Feed::Open(channel));
+        }
+        todo
+    }
+
+    /// Handles the end of a subscription, or a failure to subscribe. What waits or is held there is asked for again.
+    pub(crate) fn ended(&self, node: &Node, shared: &Arc<Shared>) -> Todo {
+        let (mut todo, mut state) = (Todo::default(), self.state());
+        (state.fresh, state.changed) = (None, true);
+        let feed = state.feeds.remove(node);
+        if let Some(Feed::Opening(_, kept)) = feed {
+            state.feeds.insert(node.clone(), Feed::Failed(Instant::now()));
+            kept.into_iter().for_each(|command| state.send_plain(command, &mut todo));
+            return todo;
+        }
+        let slots = state.slots.clone();
+        drop(state);
+        if let Some(slots) = slots {
+            shared.with(|core, now| core.doubt_those(|key| slots.of(key) == Some(node), now));
+        }
+        todo
+    }
+
+    /// Whether nobody needs that subscription. Then nobody gets it any more.
+    pub(crate) fn unused(&self, node: &Node, shared: &Arc<Shared>) -> bool {
+        let mut state = self.state();
+        let slots = state.slots.clone();
+        let needed =
+            slots.is_some_and(|slots| shared.with(|core, _| core.needs(|key| slots.of(key) == Some(node))));
+        if !needed {
+            state.feeds.remove(node);
+        }
+        !needed
+    }
+
+    /// Handles a message of a shard.
+    pub(crate) fn heard(&self, message: &[u8], shared: &Arc<Shared>) {
+        if message.starts_with(b"gone ") {
+            let mut state = self.state(); // a slot has moved, or there is another primary
+            (state.fresh, state.changed) = (None, true);
+        }
+        shared.with(|core, now| core.heard(message, now));
+    }
+}
+
+impl State {
+    fn place(&mut self, command: Command, now: Instant, todo: &mut Todo) {
+        let Some(key) = key(&command.words) else { return todo.send.push(command) };
+        if !self.reading && self.fresh.is_none_or(|until| until < now) {
+            self.reading = true;
+            todo.jobs.push(Job::Read);
+        }
+        if self.fresh.is_none() {
+            return self.kept.push(command);
+        }
+        let Some((slots, node)) = self.slots.as_ref().and_then(|slots| Some((slots, slots.of(&key)?))) else {
+            return self.send_plain(command, todo);
+        };
+        match self.feeds.get_mut(node) {
+            Some(Feed::Opening(_, kept)) => kept.push(command),
+            Some(Feed::Open(channel)) => todo.send.push(named(command, &self.base, channel)),
+            Some(Feed::Failed(at)) if now < *at + LONGEST_PAUSE => self.send_plain(command, todo),
+            _ => {
+                let Some(tag) = slots.tag(node) else { return self.send_plain(command, todo) };
+                let channel = format!("{}:{{{tag}}}", self.base);
+                todo.jobs.push(Job::Follow(node.clone(), channel.clone()));
+                self.feeds.insert(node.clone(), Feed::Opening(channel, vec![command]));
+            }
+        }
+    }
+
+    fn send_plain(&mut self, command: Command, todo: &mut Todo) {
+        if !self.listening {
+            self.listening = true;
+            todo.jobs.push(Job::Listen);
+        }
+        todo.send.push(command);
+    }
+}
+
+/// A client of the server that is the node. Shards' messages come by RESP3 alone.
+pub(crate) fn client_of(one: &Client, node: &Node) -> RedisResult<Client> {
+    let info = one.get_connection_info();
+    let (host, port) = (node.0.clone(), node.1);
+    let address = match info.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    Client::open(info.clone().set_addr(address).set_redis_settings(settings))
+}
+
+/// The first key of a command that asks for a lock.
+fn key(words: &Cmd) -> Option<Vec<u8>> {
+    let mut words =
+        words.args_iter().filter_map(|word| if let Arg::Simple(word) = word { Some(word) } else { None });
+    match words.next()? {
+        b"LOCK.ACQUIRE" => words.next(),
+        b"LOCK.MACQUIRE" => words.nth(1),
+        _ => None,
+    }
+    .map(<[u8]>::to_vec)
+}
+
+/// The command, with this channel instead of that for all shards.
+fn named(mut command: Command, base: &str, channel: &str) -> Command {
+    let mut words = Cmd::new();
+    for word in command.words.args_iter() {
+        if let Arg::Simple(word) = word {
+            words.arg(if word == base.as_bytes() { channel.as_bytes() } else { word });
+        }
+    }
+    command.words = words;
+    command
+}
+
+/// The payload of a message.
+#[cfg(feature = "cluster-async")]
+pub(crate) fn payload(push: &[Value]) -> &[u8] {
+    if let Some(Value::BulkString(payload)) = push.last() { payload } else { &[] }
+}
