@@ -16,12 +16,12 @@ use crate::waiters::Circle;
 const NODES: [usize; 3] = [3, 12, 30];
 const SLOTS: usize = 16_384;
 /// How many locks each node has, where all are busy.
-const LOCKS: usize = 10;
+const LOCKS: usize = 100;
 
 const BLOCK: &str = "BLOCK";
 const OLD: &str = "NOTIFY, SUBSCRIBE at another node";
 const NEW: &str = "NOTIFY, SSUBSCRIBE";
-const MANY: &str = "NOTIFY, SSUBSCRIBE, 10 locks on each node";
+const MANY: &str = "NOTIFY, SSUBSCRIBE, 100 locks on each node";
 
 struct Cluster {
     nodes: Vec<Rc<Server>>,

@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::nodes::Cluster;
 use super::under_load::{SLOTS, end, load, wait_for_grants};
-use crate::support::{Client, Setup, Waiter, WallClock, server_time, size, wait_for};
+use crate::support::{Client, Mailbox, Setup, Waiter, WallClock, server_time, size, wait_for};
 
 /// Asks a server of Valkey or of Redis how its moves of slots go; the latest is the first.
 const MOVES: [&str; 2] = ["CLUSTER GETSLOTMIGRATIONS", "CLUSTER MIGRATION STATUS ALL"];
@@ -78,7 +78,9 @@ fn a_slot_moves_at_once_with_its_locks_but_not_its_waiters() {
     let ends = |node: usize| all.map(|key| cluster.client(node).ask::<i64>(&format!("PEXPIRETIME {key}")));
     let before = (digests(from), ends(from));
     let mut waiter = Waiter::new(&cluster.nodes[from], "k", "OWNER bob");
+    let mut mail = Mailbox::of_shard(&cluster.nodes[from], "{k}");
     cluster.move_at_once(slot, slot, from, to);
+    mail.until_ended();
     let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.nodes[to].port());
     assert_eq!(waiter.client.finish(), Err(moved));
     assert_eq!((digests(to), ends(to)), before);
