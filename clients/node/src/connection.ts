@@ -165,12 +165,29 @@ function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pic
   };
 }
 
+/** What `auth` has said since the client was made, which ioredis itself forgets with the connection. */
+const credentials = new WeakMap<object, { username?: string; password?: string }>();
+
+function noteCredentials(client: any) {
+  if (credentials.has(client)) return;
+  const { auth } = client;
+  credentials.set(client, {});
+  client.auth = (...words: any[]) => {
+    const done = auth.apply(client, words);
+    const said = words.flat().filter((word) => typeof word !== "function"), password = said.pop();
+    const isOwn = password === client.options.password; // said by the client, when it connects
+    done.then(() => credentials.set(client, isOwn ? {} : { username: said.pop(), password }), ignore);
+    return done;
+  };
+}
+
 function ioredis(client: IoredisClient): Connection {
   const { isCluster } = client;
+  if (!isCluster) noteCredentials(client);
   const make = ({ lost, again }: Told, sends: boolean): Line => {
     const own = { lazyConnect: false, enableOfflineQueue: true, keyPrefix: "" };
     const single = {
-      ...own, db: client.condition?.select ?? client.options?.db, retryStrategy: retry, socketTimeout: undefined, disconnectTimeout: 100,
+      ...own, ...credentials.get(client), db: client.condition?.select ?? client.options?.db, retryStrategy: retry, socketTimeout: undefined, disconnectTimeout: 100,
       ...(!sends && { maxRetriesPerRequest: null }),
     };
     const line = isCluster ? client.duplicate([], own) : client.duplicate(single);
@@ -181,9 +198,14 @@ function ioredis(client: IoredisClient): Connection {
       else changed();
       wasReady = true;
     };
+    const close = () => {
+      const { username, password } = client.options;
+      Object.assign(line.options, { username, password }, credentials.get(client)); // for the next try
+      lost();
+    };
     line.on("error", ignore);
     // The connections to a cluster's nodes come and go one by one.
-    const unlisten = listen(line, isCluster ? { ready, "+node": changed, "-node": changed } : { ready, close: lost });
+    const unlisten = listen(line, isCluster ? { ready, "+node": changed, "-node": changed } : { ready, close });
     return {
       send(_, [command, ...words]) {
         const reply = line.call(command!, ...words);

@@ -28,6 +28,8 @@ export class Held {
   private lease: number | undefined;
   private claimed = false; // the server has given the whole lease
   private whole = 0; // the lease that a renewal is to give
+  private given = 0; // by the last extension
+  private aged = false; // it came out shorter than asked for, or than the one before: the maximum age ends it
   private until = 0; // when the lock may be gone
   /** @internal */
   flights: readonly Flight[] = [];
@@ -38,7 +40,6 @@ export class Held {
   private released: Promise<void> | undefined;
   private expire: (() => void) | undefined;
   private since = 0; // for the observer
-  private told = false; // of the end
 
   /** @internal `left` is that of a reply which has just come, or how long a grant lasts that is still to be claimed. */
   constructor(
@@ -94,7 +95,7 @@ export class Held {
     const flight = this.extends(began);
     try {
       const left = Number(await this.desk.send(this.request, this.request.extend(this.fences, this.lease)));
-      this.granted(left, began, flight);
+      this.granted(left, began, flight, true);
       return left;
     } catch (error) {
       if (isGone(error)) this.gone(NOT_HELD, error);
@@ -123,38 +124,40 @@ export class Held {
       return this.check();
     }
     const { upsets } = this.desk;
+    let lost: LockLostError | undefined;
     try {
       const reply = await new Promise<unknown>((resolve, reject) => {
         this.expire = () => resolve(undefined); // then the lock is free without an answer
         this.desk.deliver(this.request, this.request.release(this.fences), this.until).then(resolve, reject);
       });
-      if (Array.isArray(reply) && reply.includes(null)) this.tell("one of the locks was gone when it was released");
+      if (reply === undefined) lost = this.loss; // the locks were closed, and nobody knows whether it was given back
+      if (Array.isArray(reply) && reply.includes(null)) lost = this.tell("one of the locks was gone when it was released");
     } catch (error) {
-      if (!isGone(error)) throw this.loss ?? explained(error, this.keys); // the client was closed, or it can't be sent
+      if (!isGone(error)) {
+        lost = this.loss;
+        throw lost ?? explained(error, this.keys); // the client was closed, or it can't be sent
+      }
       // If an answer may have been lost, the first try is what worked.
-      if (upsets === this.desk.upsets) this.tell(NOT_HELD, error);
+      if (upsets === this.desk.upsets) lost = this.tell(NOT_HELD, error);
     } finally {
-      this.leaves();
+      this.leaves(lost);
     }
     this.check();
   }
 
-  private leaves() {
+  /** The observer hears of its end. */
+  private leaves(lost?: LockLostError) {
     const { observer } = this.desk;
     this.desk.remove(this);
-    if (!observer || this.told) return;
-    this.told = true;
-    tell(observer, "released", this.request, now() - this.since);
+    if (!observer) return;
+    const time = now() - this.since;
+    if (lost) tell(observer, "lost", this.request, time, lost);
+    else tell(observer, "released", this.request, time);
   }
 
   /** @internal */
   get due() {
     return Math.min(this.until, this.renewal);
-  }
-
-  /** Of a lock that is kept, no renewal is planned, or under way, once an answer has come out short. */
-  private get aged() {
-    return this.request.kept && this.renewal === Infinity && !this.renewing;
   }
 
   /** @internal */
@@ -197,14 +200,18 @@ export class Held {
     await released;
   }
 
-  private granted(left: number, began: number, flight: Flight) {
-    if (!this.claimed) this.whole = this.lease ?? left;
-    this.claimed = true;
+  /** `sets`: the answer is the lease that was set, and not that of another one with this grant. */
+  private granted(left: number, began: number, flight: Flight, sets = false) {
     const lease = left < 0 ? Infinity : left; // somebody said PERSIST: it never ends
+    const asked = this.lease ?? this.given;
+    this.whole = this.lease ?? (left < 0 ? 30_000 : left);
+    this.claimed = true;
+    this.aged = this.request.kept && lease < asked;
+    if (sets && !this.aged) this.given = lease;
     const sure = Math.min(lease, flight.atMost - began);
     this.until = began + sure;
     // A lease that comes out short has reached the maximum age: no renewal makes it longer.
-    const renewal = this.request.kept && lease >= this.whole / 2 ? began + sure / 3 : Infinity;
+    const renewal = this.request.kept && lease >= asked / 2 ? began + sure / 3 : Infinity;
     this.renewal = this.doubted ? Math.min(this.renewal, renewal) : renewal;
     this.desk.plan(this.due);
     this.shorten(began, sure);
@@ -263,7 +270,7 @@ export class Held {
         : this.request.extend(this.fences, this.lease);
       const reply = await this.desk.send(this.request, words);
       const fences = Array.isArray(reply) ? numbers(reply[1]) : [];
-      if (!asks) this.granted(Number(reply), began, flight);
+      if (!asks) this.granted(Number(reply), began, flight, true);
       else if (String(fences) === String(this.fences)) this.granted(Number((reply as unknown[])[3]), began, flight);
       else {
         this.gone("it was free, or someone else's, meanwhile");
@@ -281,15 +288,15 @@ export class Held {
     }
   }
 
+  /** The holder hears of its first loss. */
   private tell(why: string, cause?: unknown) {
-    if (this.loss) return;
     const said = why === NOT_HELD ? message(cause) : why; // the server's words have the key
-    this.loss = new LockLostError(`${this.keys.join(", ")}: ${said}`, why, { cause });
-    this.aborter?.abort(this.loss);
-    const { observer } = this.desk;
-    if (!observer || this.told) return;
-    this.told = true;
-    tell(observer, "lost", this.request, now() - this.since, this.loss);
+    const loss = new LockLostError(`${this.keys.join(", ")}: ${said}`, why, { cause });
+    if (!this.loss) {
+      this.loss = loss;
+      this.aborter?.abort(loss);
+    }
+    return loss;
   }
 
   /** The server knows nothing of the grant: it is lost for all that share it. */
@@ -302,8 +309,7 @@ export class Held {
   private lose(why: string, cause?: unknown) {
     // The answer to a release tells how that went. In a cluster, it may have overtaken what was asked before it.
     if (this.loss || this.parting) return;
-    this.tell(why, cause);
-    this.desk.remove(this);
+    this.leaves(this.tell(why, cause));
     this.giveBack(this.fences); // perhaps only the network failed, or there are others of several locks
   }
 

@@ -10,11 +10,14 @@ export interface OpenTelemetrySettings {
   tracerProvider?: TracerProvider | undefined;
 }
 
+/** That of package.json, as a test sees. */
+const VERSION = "0.1.0";
 const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
 const EXPECTED: unknown[] = ["timeout", "busy", "cancelled"];
 
 export function openTelemetry({ name, meterProvider, tracerProvider }: OpenTelemetrySettings = {}): Observer {
-  const meter = (meterProvider ?? metrics).getMeter("redislock"), tracer = (tracerProvider ?? trace).getTracer("redislock");
+  const meter = (meterProvider ?? metrics).getMeter("redislock", VERSION);
+  const tracer = (tracerProvider ?? trace).getTracer("redislock", VERSION);
   const histogram = (what: string, description: string) =>
     meter.createHistogram(what, { unit: "s", description, advice: { explicitBucketBoundaries: SECONDS } });
   const waits = histogram("redislock.wait.duration", "From the call of acquire to its end");

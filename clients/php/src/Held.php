@@ -13,6 +13,7 @@ use WeakMap;
  */
 final class Held
 {
+    private const ENDED = 'the program ended, and the server did not answer';
     /** @var ?WeakMap<self, true> those that the end of the program releases: after a fatal error, objects do not go */
     private static ?WeakMap $all = null;
     /** So long the end of the program waits for a server that does not answer. */
@@ -24,7 +25,7 @@ final class Held
     private ?int $slot;
     private float $lease;
     private float $until = INF;
-    private float $given = 0; // by the last answer
+    private float $given = 0; // by the last extension
     private bool $aged = false; // it came out shorter than asked for, or than the one before: the maximum age ends it
     private float $due = INF;
     private bool $released = false;
@@ -148,7 +149,7 @@ final class Held
             $this->askAgain();
             return $this->lease;
         }
-        $this->renewed($reply, $began);
+        $this->renewed($reply, $began, sets: true);
         return $reply / 1000;
     }
 
@@ -185,7 +186,7 @@ final class Held
     {
         $now = Locks::now();
         if ($now >= self::$end) {
-            return null;
+            return new LockLost((string) $this->request, self::ENDED);
         }
         $words = $this->request->release($this->fences);
         $again = false;
@@ -197,7 +198,7 @@ final class Held
             if (in_array('FENCE', $words, true)) { // else it could end a later grant of this owner
                 $this->locks->owe($words, $this->request, $this->until);
             }
-            throw $error;
+            return is_finite(self::$end) ? new LockLost((string) $this->request, self::ENDED, $error) : throw $error;
         }
         $gone = is_array($reply) && array_filter($reply, is_int(...)) !== $reply; // nil is false, or null, as the client is set
         return $gone && !$again ? new LockLost((string) $this->request, 'one of the locks was gone when it was released') : null;
@@ -237,7 +238,8 @@ final class Held
         }
     }
 
-    private function renewed(int $left, float $began): void
+    /** @param bool $sets it is the lease that was set, and not that of another hold of this grant */
+    private function renewed(int $left, float $began, bool $sets = false): void
     {
         [$this->until, $this->due] = [INF, INF];
         if ($left < 0) { // somebody said PERSIST: it never ends
@@ -248,12 +250,12 @@ final class Held
         $this->until = $this->request->session ? INF : $began + $lease;
         $asked = $this->request->lease ?? $this->given;
         $this->aged = ($this->request->renew || $this->request->session) && $lease < $asked - 0.001;
-        $this->given = $this->aged ? $this->given : $lease;
+        $this->given = $sets && !$this->aged ? $lease : $this->given;
         if ($this->request->lease === null) {
             $this->lease = $lease;
         }
         // A lease that comes out short has reached the maximum age: no renewal makes it longer.
-        if (($this->request->renew || $this->request->session) && $lease >= $this->lease / 2) {
+        if (($this->request->renew || $this->request->session) && $lease >= $asked / 2) {
             $this->due = $began + $lease / 3;
         }
         $this->share();

@@ -17,9 +17,13 @@ final class NotAcquired extends LockError
 /** The lock has ended without a release: somebody else may hold it now. */
 final class LockLost extends LockError
 {
-    public function __construct(string $keys, /** Why, without the keys. */ public readonly string $reason, ?\Throwable $previous = null)
+    /** Why, without the keys. */
+    public readonly string $reason;
+
+    public function __construct(string $keys, string $said, ?\Throwable $previous = null)
     {
-        parent::__construct("$keys: $reason", previous: $previous);
+        parent::__construct("$keys: $said", previous: $previous);
+        $this->reason = preg_match('/^(NOTHELD|WRONGTYPE) /', $said) ? 'the server says that it is not held' : $said;
     }
 }
 

@@ -110,6 +110,24 @@ testWithServer("locks are in the database that the client has selected", async (
   await locks.close();
 });
 
+testWithServer("locks connect with the password that auth() said last", async ({ connect }) => {
+  const admin = connect();
+  await admin.call("ACL", "SETUSER", "app", "on", ">old", "~*", "&*", "+@all");
+  const client = connect({ username: "app", password: "old" }), locks = new Locks(client);
+  await locks.using("door", {}, () => {});
+  await admin.call("ACL", "SETUSER", "app", "<old", ">new");
+  await client.auth("app", "new");
+  const mine = await client.client("ID");
+  for (const [, id] of (await admin.call("CLIENT", "LIST")).matchAll(/^id=(\d+) .*user=app /gm)) {
+    if (id !== String(mine)) await admin.call("CLIENT", "KILL", "ID", id);
+  }
+  const held = await locks.acquire("door", { wait: 20_000 });
+  await waitFor(async () => (await admin.call("CLIENT", "LIST")).includes("sub=1"), "it listens again");
+  await admin.call("LOCK.BREAK", "door");
+  await waitFor(() => held.lost, "it hears");
+  await locks.close();
+});
+
 testWithServer("a program that closes its client ends by itself", async ({ port }) => {
   const program = `
     import { Redis } from "ioredis";

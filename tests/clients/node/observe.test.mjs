@@ -1,13 +1,15 @@
 // The observer, and OpenTelemetry's SDK, on a real server.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { context, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from "@opentelemetry/sdk-metrics";
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { Locks, LockLostError, NotAcquiredError } from "redislock-client";
 import { openTelemetry } from "redislock-client/opentelemetry";
-import { clients, testWithServer, waitFor } from "./support.mjs";
+import { clients, proxy, testWithServer, waitFor } from "./support.mjs";
 
+const { version } = JSON.parse(readFileSync(new URL("../../../clients/node/package.json", import.meta.url)));
 context.setGlobalContextManager(new AsyncLocalStorageContextManager());
 
 /** What an observer heard, one string an event. `times` are in ms, and errors behind. */
@@ -34,7 +36,7 @@ function telemetry() {
     async metric(name, attributes) {
       memory.reset();
       await reader.forceFlush();
-      const metrics = memory.getMetrics()[0]?.scopeMetrics.find(({ scope }) => scope.name === "redislock").metrics ?? [];
+      const metrics = memory.getMetrics()[0]?.scopeMetrics.find(({ scope }) => scope.name === "redislock" && scope.version === version)?.metrics ?? [];
       const { dataPoints } = metrics.find(({ descriptor }) => descriptor.name === name) ?? { dataPoints: [] };
       const isAsked = ({ attributes: has }) => Object.entries(attributes).every(([key, value]) => has[`redislock.${key}`] === value);
       const value = dataPoints.find(isAsked)?.value;
@@ -83,7 +85,6 @@ testWithObserver("each wait and each lock is told, from its begin to its end", e
   await locks.close();
   await ended;
   await assert.rejects(locks.acquire("late"));
-  const closed = "the locks were closed";
   if (heard[8].startsWith("acquired")) for (const list of [heard, times, errors]) list.splice(8, 0, ...list.splice(9, 1)); // it was faster
   assert.deepEqual(heard.slice(0, 11), [
     "acquired door limit", "refused door limit busy", "waiting door limit", "refused door limit timeout", "waiting door limit",
@@ -92,8 +93,8 @@ testWithObserver("each wait and each lock is told, from its begin to its end", e
   ]);
   assert.equal(errors[10].reason, "the server says that it has ended");
   assert.deepEqual(heard.slice(11, 13), ["acquired a,b exclusive", "waiting taken shared"]);
-  assert.deepEqual(heard.slice(13).sort(), ["lost a,b exclusive", "refused late exclusive closed", "refused taken shared closed"]);
-  assert.equal(both.lost.reason, closed);
+  assert.deepEqual(heard.slice(13).sort(), ["refused late exclusive closed", "refused taken shared closed", "released a,b exclusive"]);
+  assert.equal(both.lost.reason, "the locks were closed");
   assert(times[3] >= 20 && times[8] >= 20, "the wait's time, and the time it was held");
 });
 
@@ -122,8 +123,18 @@ testWithObserver("a release without a lock, and a deadlock", ear, async (locks, 
 testWithObserver("of two that share a grant, each has one end when the locks are closed", ear, async (locks, { heard }) => {
   const [a, b] = [await locks.acquire("door", { owner: "A" }), await locks.acquire("door", { owner: "A" })];
   await locks.close();
-  assert.deepEqual(heard, ["acquired door exclusive", "acquired door exclusive", "lost door exclusive", "lost door exclusive"]);
+  assert.deepEqual(heard, ["acquired door exclusive", "acquired door exclusive", "released door exclusive", "released door exclusive"]);
   for (const held of [a, b]) await assert.rejects(held.release(), LockLostError);
+});
+
+testWithServer("what can't be given back when the locks are closed is lost", async ({ port }) => {
+  const door = await proxy(port), { client, end } = await clients["ioredis, RESP2"](door.port), { heard, errors, observer } = ear();
+  const locks = new Locks(client, { observer });
+  await locks.acquire("door", { lease: 1000 });
+  door.end();
+  await locks.close();
+  end();
+  assert.deepEqual([heard, errors[1].reason], [["acquired door exclusive", "lost door exclusive"], "the locks were closed"]);
 });
 
 testWithServer("an observer that ends the wait which it is told of ends it, though the lock's message has come already", async ({ connect }) => {
@@ -197,7 +208,7 @@ testWithObserver("OpenTelemetry: a wait, a refusal, a loss", measured, async (lo
   assert.deepEqual([span.name, span.kind, span.status.code], ["redislock.wait", 2, 0]);
   assert.deepEqual(span.attributes, { "redislock.mode": "exclusive", "redislock.name": "door", "redislock.outcome": "acquired" });
   assert.equal(span.parentSpanContext.spanId, parent.spanContext().spanId);
-  assert.equal(span.instrumentationScope.name, "redislock");
+  assert.deepEqual([span.instrumentationScope.name, span.instrumentationScope.version], ["redislock", version]);
 
   assert.equal(await locks.tryAcquire("door:1"), undefined);
   assert.equal(await metric("redislock.wait.duration", { ...door, outcome: "busy" }), 1);

@@ -100,9 +100,20 @@ return [
             $other->rawCommand('LOCK.BREAK', 'door');
             $notes->events = [];
             throws('lost', LockLost::class, $held->$finds(...));
-            $notes->one('lost', ['door'], Mode::Exclusive, 'NOTHELD the lock is not held by this owner: it is free');
+            $notes->one('lost', ['door'], Mode::Exclusive, 'the server says that it is not held');
             $finds === 'release' || throws('lost', LockLost::class, $held->release(...));
             same('no more', $notes->events, []);
+        }
+    },
+
+    'observer: what the end of the program gives back is released, or lost if the server can\'t be reached' => function (): void {
+        foreach (['' => 'released', 'connect()->rawCommand("CLIENT", "PAUSE", 600000, "WRITE");' => 'lost'] as $more => $event) {
+            $code = 'foreach (["' . $GLOBALS['argv'][1] . '/vendor/autoload.php", "support.php", "observer_tests.php"] as $file) require_once $file;'
+                . '$locks = new Redislock\Locks(connect(), $notes = new Notes()); $held = $locks->acquire("door", lease: 600);'
+                . 'register_shutdown_function(fn() => register_shutdown_function(fn() => register_shutdown_function(fn() =>'
+                . 'print(end($notes->events)[0]))));' . $more;
+            same('the event', exec(escapeshellarg(PHP_BINARY) . ' -r ' . escapeshellarg($code)), $event);
+            connect()->rawCommand('CLIENT', 'UNPAUSE');
         }
     },
 

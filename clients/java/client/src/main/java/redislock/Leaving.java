@@ -113,7 +113,8 @@ final class Leaving {
                 boolean missing = !twice && reply instanceof List<?> holds && holds.contains(null);
                 over(held, missing ? new LockException.Lost(request, "one of the locks was gone when it was released") : null);
             } else if (LockException.passes(error) || twice && LockException.isGone(error)) {
-                over(held, null); // the lease is over, or the first try has worked
+                // The lease is over, or the first try has worked.
+                over(held, LockException.passes(error) && core.locked(() -> core.closed) ? new LockException.Closed() : null);
             } else {
                 over(held, LockException.explained(error, request));
             }

@@ -19,6 +19,8 @@ public abstract sealed class LockException extends RuntimeException {
     /** What a server says that is not yet, or no longer, the one to ask. */
     private static final List<String> PASSING = List.of(
         "ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN", "UNBLOCKED");
+    /** What it says of a lock that is not held. */
+    private static final List<String> GONE = List.of("NOTHELD", "WRONGTYPE");
 
     LockException(String message, Throwable cause) {
         super(message, cause);
@@ -36,9 +38,10 @@ public abstract sealed class LockException extends RuntimeException {
     public static final class Lost extends LockException {
         private final String reason;
 
-        Lost(Request request, String reason) {
-            super(request + " was lost: " + reason, null);
-            this.reason = reason;
+        /** What the server says has the key in it. */
+        Lost(Request request, String said) {
+            super(request + " was lost: " + said, null);
+            reason = GONE.stream().anyMatch(said::startsWith) ? "the server says that it is not held" : said;
         }
 
         /** Why, without the keys. */
@@ -109,7 +112,7 @@ public abstract sealed class LockException extends RuntimeException {
 
     static boolean isGone(Throwable error) {
         String said = said(error);
-        return said != null && (said.startsWith("NOTHELD") || said.startsWith("WRONGTYPE"));
+        return said != null && GONE.stream().anyMatch(said::startsWith);
     }
 
     static boolean isUnknownOption(Throwable error) {

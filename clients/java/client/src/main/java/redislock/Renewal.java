@@ -67,13 +67,13 @@ final class Renewal {
         } else if (!holds) {
             if (asks && held.state != Held.State.LEAVING) core.leaving.giveBack(held.request, fences);
         } else {
-            renewed(held, asks ? ((List<?>) reply).get(3) : reply, began);
+            renewed(held, asks ? ((List<?>) reply).get(3) : reply, began, !asks);
             if (held.doubted) core.plan(held, System.nanoTime());
         }
     }
 
-    /** To be called with the mutex. */
-    void renewed(Held held, Object leaseMs, long began) {
+    /** To be called with the mutex. `sets`: it is the lease that was set, and not that of another hold of this grant. */
+    void renewed(Held held, Object leaseMs, long began, boolean sets) {
         if (held.state != Held.State.HELD) return;
         held.until = Core.never();
         held.due = Core.never();
@@ -84,11 +84,10 @@ final class Renewal {
         held.unclaimed = false;
         long asked = held.request.lease() == 0 ? held.given : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
         held.aged = held.request.kept && lease < asked;
-        if (!held.aged) held.given = lease;
-        // The first one may have been that of another hold, and longer than the server's own.
+        if (sets && !held.aged) held.given = lease;
         held.lease = held.request.lease() == 0 ? lease : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
         // A lease that comes out short has reached the maximum age: no renewal makes it longer.
-        if (held.request.kept && lease >= held.lease / 2) held.due = began + sure / 3;
+        if (held.request.kept && lease >= asked / 2) held.due = began + sure / 3;
         core.plan(held, held.due);
         shorten(held, began, sure);
     }
@@ -126,7 +125,7 @@ final class Renewal {
                 if (error != null && LockException.isGone(error)) core.gone(held, error.getMessage());
                 if (held.why != null) throw held.lostException();
                 if (error != null) throw LockException.explained(error, held.request);
-                renewed(held, reply, words.sent);
+                renewed(held, reply, words.sent, true);
                 return Duration.ofMillis((Long) reply);
             }));
         });

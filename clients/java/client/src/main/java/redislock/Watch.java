@@ -53,6 +53,7 @@ final class Watch {
     void left(Throwable error) {
         held.thenRun(() -> {
             if (error instanceof LockException.Lost found) lost(found);
+            else if (error instanceof LockException.Closed) lost(new LockException.Lost(request, "the locks were closed"));
             else tell(() -> observer.released(request.keys, request.shape, age()));
         });
     }

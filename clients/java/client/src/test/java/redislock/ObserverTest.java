@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.ArrayBlockingQueue;
@@ -21,35 +22,36 @@ class ObserverTest extends Support {
 
     private final BlockingQueue<Event> events = new ArrayBlockingQueue<>(100);
     private Locks seen;
+    private final LockObserver observer = new LockObserver() {
+        @Override
+        public void waiting(List<String> keys, Mode mode) {
+            tell("waiting", mode, null, keys);
+        }
+
+        @Override
+        public void acquired(List<String> keys, Mode mode, Duration waited, long fence) {
+            tell("acquired", mode, waited, fence);
+        }
+
+        @Override
+        public void refused(List<String> keys, Mode mode, Duration waited, Outcome outcome, Exception reason) {
+            tell("refused", mode, waited, outcome);
+        }
+
+        @Override
+        public void released(List<String> keys, Mode mode, Duration held) {
+            tell("released", mode, held, keys);
+        }
+
+        @Override
+        public void lost(List<String> keys, Mode mode, Duration held, LockException.Lost reason) {
+            tell("lost", mode, held, reason.reason());
+        }
+    };
 
     @BeforeEach
     void observe() {
-        seen = new Locks(client, new LockObserver() {
-            @Override
-            public void waiting(List<String> keys, Mode mode) {
-                tell("waiting", mode, null, keys);
-            }
-
-            @Override
-            public void acquired(List<String> keys, Mode mode, Duration waited, long fence) {
-                tell("acquired", mode, waited, fence);
-            }
-
-            @Override
-            public void refused(List<String> keys, Mode mode, Duration waited, Outcome outcome, Exception reason) {
-                tell("refused", mode, waited, outcome);
-            }
-
-            @Override
-            public void released(List<String> keys, Mode mode, Duration held) {
-                tell("released", mode, held, keys);
-            }
-
-            @Override
-            public void lost(List<String> keys, Mode mode, Duration held, LockException.Lost reason) {
-                tell("lost", mode, held, reason.reason());
-            }
-        });
+        seen = new Locks(client, observer);
     }
 
     private void tell(String name, LockObserver.Mode mode, Duration time, Object what) {
@@ -141,8 +143,16 @@ class ObserverTest extends Support {
         var found = seen.acquire(key);
         next("acquired", null);
         send("LOCK.RELEASE", key, found.owner()); // of which nobody is told
-        assertThrows(LockException.Lost.class, found::close);
-        assertTrue(next("lost", null).what.toString().startsWith("NOTHELD"));
+        var lost = assertThrows(LockException.Lost.class, found::close);
+        assertTrue(lost.getMessage().startsWith(key + " was lost: NOTHELD "), lost.getMessage());
+        next("lost", "the server says that it is not held");
+
+        var both = seen.acquire(List.of("{" + key + "}a", "{" + key + "}b"), o -> {});
+        next("acquired", null);
+        send("SET", "{" + key + "}a", "text");
+        assertThrows(LockException.Lost.class, both::extend);
+        var event = next("lost", null);
+        assertTrue(event.what.toString().startsWith("the server says "), event.what.toString());
         assertTrue(events.isEmpty());
     }
 
@@ -152,6 +162,21 @@ class ObserverTest extends Support {
         next("acquired", null);
         seen.close();
         next("released", null);
+    }
+
+    @Test
+    void whatCantBeGivenBackWhenTheLocksAreClosedIsLost() throws Exception {
+        try (var proxy = new Proxy(); var way = RedisClient.create(proxy.url())) {
+            var away = new Locks(way, observer);
+            away.acquire(key, o -> o.lease(Duration.ofSeconds(1)));
+            next("acquired", null);
+            away.acquire(key + "2");
+            next("acquired", null);
+            proxy.shut();
+            away.close();
+            for (int i = 0; i < 2; i++) next("lost", "the locks were closed");
+        }
+        assertTrue(events.isEmpty());
     }
 
     @Test
