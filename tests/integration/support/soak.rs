@@ -3,9 +3,7 @@
 
 use std::env;
 use std::fmt::Display;
-use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How much is to be done: in every run of the tests, or in full.
 pub(crate) fn size<T>(short: T, full: T) -> T {
@@ -31,39 +29,32 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Random numbers (`SplitMix64`): the same ones from the same seed.
-pub(crate) struct Rng(u64);
+/// Random numbers: the same ones from the same seed.
+pub(crate) struct Rng(fastrand::Rng);
 
 impl Rng {
     /// From `REDISLOCK_SEED`, else anew. A test that fails shows it, since it is printed.
     pub(crate) fn new() -> Self {
         let seed = match env::var("REDISLOCK_SEED") {
             Ok(seed) => seed.parse().expect("REDISLOCK_SEED is a number"),
-            Err(_) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-                now.as_nanos() as u64 ^ u64::from(process::id()) << 40
-            }
+            Err(_) => fastrand::u64(..),
         };
         println!("seed: REDISLOCK_SEED={seed}");
-        Self(seed)
+        Self::of(seed)
     }
 
     /// Another one, which goes its own way: for a thread.
     pub(crate) fn fork(&mut self) -> Self {
-        Self(self.next())
+        Self(self.0.fork())
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
+        self.0.u64(..)
     }
 
     /// 0 to `end` - 1.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+        self.0.usize(..end)
     }
 
     pub(crate) fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
