@@ -40,7 +40,7 @@ impl Rng {
             Err(_) => fastrand::u64(..),
         };
         println!("seed: REDISLOCK_SEED={seed}");
-        Self::of(seed)
+        Self(fastrand::Rng::with_seed(seed))
     }
 
     /// Another one, which goes its own way: for a thread.
