@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -46,5 +47,16 @@ func TestARenewalThatMovesNoEndIsTheLastOneButAShorterDefaultIsKept(t *testing.T
 		case !lowered && (!renew(10, 20) || renew(7, 13) || !h.aged): // the maximum age is 40 s
 			t.Fatal("it is renewed for nothing")
 		}
+	}
+}
+
+func TestAGrantWhoseLeaseIsOverWhenItsAnswerIsReadIsLost(t *testing.T) {
+	client := redis.NewClient(&redis.Options{})
+	defer client.Close()
+	locks := New(client) // open: without a server, to give it back takes long
+	h := &Held{locks: locks, request: &request{keys: []string{"k"}}, fences: []int64{7}, atMost: never()}
+	h.ctx, h.cancel = context.WithCancelCause(context.Background())
+	if !locks.hold(h, []any{"owner", int64(7), int64(1), int64(1000)}, time.Now().Add(-time.Second)) || h.ctx.Err() == nil {
+		t.Fatal(h.Err())
 	}
 }

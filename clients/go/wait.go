@@ -154,6 +154,8 @@ func (l *Locks) hold(h *Held, grant []any, began time.Time) bool {
 	l.renewed(h, grant[3], began)
 	if slices.ContainsFunc(h.fences, func(fence int64) bool { return slices.Contains(h.heardLost, fence) }) {
 		l.lose(h, errTold)
+	} else if !time.Now().Before(h.until) { // the process stood still
+		l.lose(h, errOver)
 	}
 	return true
 }

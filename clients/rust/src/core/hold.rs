@@ -24,6 +24,7 @@ impl Core {
         if lost {
             self.lose(id, "the server says that it has ended", now);
         }
+        let _ = self.check(id, now);
     }
 
     /// Ends the wait with a grant.

@@ -191,6 +191,18 @@ fn a_loss_at_the_maximum_age_is_named_whoever_tells_of_it() {
 }
 
 #[test]
+fn a_grant_whose_lease_is_over_when_its_answer_is_read_is_lost() {
+    let mut bench = Bench::new();
+    let (id, acquired) = bench.acquire(Bench::wanted("a"));
+    bench.sent();
+    bench.now += 9 * SECOND; // the process stood still
+    bench.granted(id, 7, 9000);
+    bench.sent();
+    let lost = acquired.wait(Some(Duration::ZERO)).unwrap().unwrap().lost;
+    assert!(matches!(lost.wait(Some(Duration::ZERO)), Some(Error::Lost(_))));
+}
+
+#[test]
 fn a_loss_that_is_heard_before_the_grant_counts() {
     let mut bench = Bench::new();
     let (id, acquired) = bench.acquire(Bench::wanted("a b"));
