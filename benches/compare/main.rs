@@ -51,7 +51,7 @@ use server::{Server, Setup};
 type Part = (&'static str, fn(&Plan, &mut Report));
 
 /// The parts, in the order in which they run.
-const PARTS: [Part; 15] = [
+const PARTS: [Part; 16] = [
     ("instructions", instructions::run),
     ("throughput", throughput::run),
     ("handover", handover::run),

@@ -60,17 +60,14 @@ impl Cluster {
     /// A channel as packages name it, in a slot that this node serves.
     pub(super) fn channel_of(&self, node: usize) -> String {
         let mut client = self.client(node);
-        let ports = served(&mut client).expect("a whole cluster");
-        for first in (0..).step_by(1000) {
+        let (ports, port) = (served(&mut client).expect("a whole cluster"), self.nodes[node].port());
+        let mut tags = (0..).step_by(1000).flat_map(|first| {
             let asked: Vec<String> =
                 (first..first + 1000).map(|tag| format!("CLUSTER KEYSLOT {tag}")).collect();
-            let slots: Vec<u16> = client.ask_all(&asked);
-            let port = self.nodes[node].port();
-            if let Some(tag) = slots.iter().position(|slot| ports[usize::from(*slot)] == port) {
-                return format!("redislock:web-7:12:5f0c:{{{}}}", first + tag);
-            }
-        }
-        unreachable!("a node without slots")
+            (first..).zip(client.ask_all::<u16, _>(&asked))
+        });
+        let (tag, _) = tags.find(|(_, slot)| ports[usize::from(*slot)] == port).unwrap();
+        format!("redislock:web-7:12:5f0c:{{{tag}}}")
     }
 
     /// How many messages of that kind the nodes have sent each other: `publish`, which goes to all of them, or `publishshard`.
