@@ -2,8 +2,9 @@
 //!
 //! Only what is certain counts: `holds` has who holds a lock for certain. A grant was made at the time that its fence names.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::AddAssign;
+use std::slice::from_ref;
 
 use super::dead::to_the_dead;
 use super::holds::{Hold, holds};
@@ -14,7 +15,6 @@ use super::order::{out_of_turn, upgrades};
 use super::record::{Call, Record, Reply};
 use super::rooms::misfits;
 use super::servers::Servers;
-use super::several::{all_or_nothing, groups, out_of_order};
 
 /// What contradicts which guarantee, for people.
 pub(crate) type Fault = String;
@@ -39,10 +39,6 @@ pub(crate) struct Figures {
     pub(crate) upgraded: usize,
     /// Commands that were granted several locks.
     pub(crate) together: usize,
-    /// Moments at which one had, or waited for, several locks, and was looked at in more than one of them.
-    pub(crate) moments: usize,
-    /// Pairs of waiters that were seen in more than one queue.
-    pub(crate) pairs: usize,
 }
 
 impl Figures {
@@ -56,8 +52,6 @@ impl Figures {
             && self.beside > 10
             && self.upgraded > 2
             && self.together > 5
-            && self.moments > 20
-            && self.pairs > 2
     }
 }
 
@@ -73,8 +67,6 @@ impl AddAssign for Figures {
         self.beside += other.beside;
         self.upgraded += other.upgraded;
         self.together += other.together;
-        self.moments += other.moments;
-        self.pairs += other.pairs;
     }
 }
 
@@ -90,9 +82,9 @@ pub(crate) fn check(history: &[Record]) -> (Vec<Fault>, Figures) {
     let (late, limited) = too_old(history);
     faults.extend(late);
     figures.limited = limited;
-    let (found, together, moments) = all_or_nothing(history);
+    let (found, together) = in_part(history);
     faults.extend(found);
-    (figures.together, figures.moments) = (together, moments);
+    figures.together = together;
     let mut keys: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in history {
         keys.entry(&record.key).or_default().push(record);
@@ -108,9 +100,6 @@ pub(crate) fn check(history: &[Record]) -> (Vec<Fault>, Figures) {
             records.sort_by_key(|record| record.sent);
             faults.extend(faults_of_one(&records, &mut figures));
         }
-        let (found, pairs) = out_of_order(&of_group);
-        faults.extend(found);
-        figures.pairs += pairs;
         of_group.extend(&everywhere);
         of_group.sort_by_key(|record| record.sent);
         let (found, waited) = left_waiting(&of_group, &servers);
@@ -118,6 +107,44 @@ pub(crate) fn check(history: &[Record]) -> (Vec<Fault>, Figures) {
         figures.waited += waited;
     }
     (faults, figures)
+}
+
+/// All locks, those that were asked for together in one group, directly or by way of others.
+fn groups(history: &[Record]) -> Vec<BTreeSet<&str>> {
+    let of_locks = history.iter().filter(|record| !record.key.is_empty());
+    let named: BTreeSet<BTreeSet<&str>> = of_locks
+        .map(|record| record.with.iter().chain([&record.key]).map(String::as_str).collect())
+        .collect();
+    let mut groups = Vec::<BTreeSet<&str>>::new();
+    for keys in named {
+        let (near, mut others): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|group| !group.is_disjoint(&keys));
+        others.push(near.into_iter().flatten().chain(keys).collect());
+        groups = others;
+    }
+    groups
+}
+
+/// What one command was granted in part, or by several fences. How many commands were granted several locks.
+fn in_part(history: &[Record]) -> (Vec<Fault>, usize) {
+    let mut commands: HashMap<_, Vec<&Record>> = HashMap::new();
+    let asked = history.iter().filter(|record| matches!(record.call, Call::Acquire { .. }));
+    for record in asked.filter(|record| record.with.len() > 1) {
+        commands.entry(record.question()).or_default().push(record);
+    }
+    let (mut faults, mut together) = (Vec::new(), 0);
+    for command in commands.values() {
+        let new: Vec<_> = command.iter().flat_map(|record| grants(from_ref(*record))).collect();
+        together += usize::from(new.len() > 1);
+        if new.iter().any(|(_, fence)| *fence != new[0].1) {
+            faults.push(format!("2: new grants of one command with several fences: {command:?}"));
+        }
+        let granted = command.iter().filter(|record| matches!(record.reply, Reply::Granted { .. })).count();
+        if granted > 0 && granted < command.len() {
+            faults.push(format!("A: granted in part: {command:?}"));
+        }
+    }
+    (faults, together)
 }
 
 /// What can be told of one lock by itself.

@@ -8,7 +8,7 @@ use super::record::{Call, Micros, Record, Reply, Room, Shown, read, write};
 
 const ANY: i64 = i64::MAX;
 
-pub(super) fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply) -> Record {
+fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply) -> Record {
     Record { client, sent, received: Some(received), key: "k".into(), with: Vec::new(), call, reply }
 }
 
@@ -18,25 +18,25 @@ fn unanswered(client: i64, sent: Micros, call: Call, reply: Reply) -> Record {
 }
 
 /// For 1 ms.
-pub(super) fn acquire(owner: &str, block: Option<i64>) -> Call {
+fn acquire(owner: &str, block: Option<i64>) -> Call {
     acquire_for(owner, block, 1, Room::Plain)
 }
 
-pub(super) fn acquire_for(owner: &str, block: Option<i64>, lease: i64, room: Room) -> Call {
+fn acquire_for(owner: &str, block: Option<i64>, lease: i64, room: Room) -> Call {
     let (owner, once, session, max_hold, slot) = (owner.into(), false, false, None, None);
     Call::Acquire { owner, lease, block, once, session, max_hold, room, slot }
 }
 
 /// With a lease of 1 ms.
-pub(super) fn granted(fence: i64) -> Reply {
+fn granted(fence: i64) -> Reply {
     granted_for(fence, 1)
 }
 
-pub(super) fn granted_for(fence: i64, lease: i64) -> Reply {
+fn granted_for(fence: i64, lease: i64) -> Reply {
     Reply::Granted { fence, holds: 1, lease, slot: None }
 }
 
-pub(super) fn release(owner: &str) -> Call {
+fn release(owner: &str) -> Call {
     Call::Release { owner: owner.into(), all: false }
 }
 
@@ -45,7 +45,7 @@ fn extend(owner: &str, lease: i64) -> Call {
 }
 
 /// A look, which shows each holder with its fence and how many it bears, itself included; and the queue.
-pub(super) fn look(sent: Micros, received: Micros, grants: &[(&str, i64, i64)], queue: &[i64]) -> Record {
+fn look(sent: Micros, received: Micros, grants: &[(&str, i64, i64)], queue: &[i64]) -> Record {
     let shown =
         |&(owner, fence, most): &(&str, i64, i64)| Shown { owner: owner.into(), fence, most, slot: 0 };
     let reply = Reply::Held { grants: grants.iter().map(shown).collect(), queue: queue.into() };
@@ -59,16 +59,16 @@ fn free(sent: Micros, received: Micros) -> Record {
 
 /// The guarantees that a history contradicts.
 #[track_caller]
-pub(super) fn broken(history: &[Record]) -> String {
+fn broken(history: &[Record]) -> String {
     let (faults, _) = check(history);
     faults.iter().filter_map(|fault| fault.chars().next()).collect()
 }
 
 /// What is wrong with a history, and how it becomes so: by other records in the places of some, and by more at its end.
-pub(super) type Row<'a> = (&'a str, &'a [(usize, Record)], &'a [Record]);
+type Row<'a> = (&'a str, &'a [(usize, Record)], &'a [Record]);
 
 #[track_caller]
-pub(super) fn are_broken(good: &[Record], rows: &[Row<'_>]) {
+fn are_broken(good: &[Record], rows: &[Row<'_>]) {
     assert_eq!(broken(good), "");
     for (expected, changed, added) in rows {
         let mut history = good.to_vec();
@@ -305,4 +305,17 @@ fn a_reader_that_is_passed_over() {
         alone(1_010_000, 1_010_100),
     ];
     are_broken(&history, &[("5", &[(1, record(5, 1210, 1300, acquire("x", None), Reply::Null))], &[])]);
+}
+
+#[test]
+fn several_locks_of_one_command_are_granted_with_one_fence_or_not() {
+    let both = |replies: [Reply; 2]| {
+        let with = || vec!["k".to_owned(), "l".to_owned()];
+        let of =
+            |(key, reply)| Record { key, with: with(), ..record(1, 1000, 1100, acquire("a", None), reply) };
+        with().into_iter().zip(replies).map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(broken(&both([granted(1050), granted(1050)])), "");
+    assert_eq!(broken(&both([granted(1050), granted(1060)])), "2");
+    assert_eq!(broken(&both([granted(1050), Reply::Null])), "A");
 }

@@ -1,7 +1,7 @@
 //! Histories of many clients on real servers that are killed, stopped and replaced: recorded first, judged afterwards.
 //!
 //! `record` has the format, `clients`, `wire`, `turns` and `relay` what makes it, `troubles` more that is done to servers; `check`
-//! decides, with `rooms`, `looks`, `order`, `left`, `dead`, `max_hold` and `several`. A history with a fault is kept beside the test
+//! decides, with `rooms`, `looks`, `order`, `left`, `dead` and `max_hold`. A history with a fault is kept beside the test
 //! program's other files; `REDISLOCK_HISTORY=file` has one judged again. `REDISLOCK_KEEP_HISTORIES=folder` keeps all of them there,
 //! for the checkers in `tests/evidence`.
 
@@ -18,8 +18,6 @@ mod record;
 mod relay;
 mod rooms;
 mod servers;
-mod several;
-mod several_tests;
 mod troubles;
 mod turns;
 mod wire;

@@ -86,16 +86,6 @@ fn looks<'a>(records: &'a [&Record]) -> impl Iterator<Item = (&'a Record, Micros
     })
 }
 
-/// The queues that were seen, each with those of whom it is known how they left it: by who asked, and when.
-pub(super) fn in_line(records: &[&Record]) -> Vec<Vec<(i64, Micros)>> {
-    let waits = Waits::of(records);
-    let seen = |look: &Record, received, queue: &[i64]| {
-        let waits = queue.iter().filter_map(|client| waits.seen(*client, look.sent, received));
-        waits.map(|wait| wait.record.question()).collect()
-    };
-    looks(records).map(|(look, received, queue)| seen(look, received, queue)).collect()
-}
-
 fn passed_by_newcomers(records: &[&Record], waits: &Waits<'_>) -> (Vec<Fault>, usize) {
     let (mut faults, mut queued) = (Vec::new(), 0);
     let looks: Vec<_> = looks(records).collect();
