@@ -1,11 +1,11 @@
 //! Thousands of clients at a time: a socket each, and no more.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{Grant, PATIENCE, Server};
+use super::{PATIENCE, Server};
 
 /// As many open files as this process may have at all, up to 65,536: crowds of several tests stand in it at a time. The server raises its
 /// limit by itself.
@@ -27,20 +27,4 @@ pub(crate) fn sockets(server: &Server, many: usize, line: impl Fn(usize) -> Stri
         socket
     });
     sockets.collect()
-}
-
-/// The lines of one new grant's reply.
-pub(crate) fn read_grant(socket: &mut TcpStream) -> Grant {
-    let mut text = Vec::new();
-    while text.iter().filter(|&&byte| byte == b'\n').count() < 6 {
-        let mut bytes = [0; 256];
-        let len = socket.read(&mut bytes).unwrap();
-        assert!(len > 0, "the connection ended");
-        text.extend(&bytes[..len]);
-    }
-    let text = String::from_utf8(text).unwrap();
-    let lines: Vec<_> = text.split_terminator("\r\n").collect();
-    let ["*4", _, owner, fence, ":1", lease] = lines[..] else { panic!("no grant: {text:?}") };
-    let number = |text: &str| text.strip_prefix(':').unwrap().parse().unwrap();
-    Grant { owner: owner.into(), fence: number(fence), holds: 1, lease: number(lease), slot: None }
 }

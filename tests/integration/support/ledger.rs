@@ -38,6 +38,10 @@ impl Ledger {
         self.0.lock().unwrap().push(belief);
     }
 
+    pub(crate) fn all(&self) -> Vec<Belief> {
+        self.0.lock().unwrap().clone()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.lock().unwrap().len()
     }
