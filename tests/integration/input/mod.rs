@@ -2,6 +2,5 @@
 
 mod binary;
 pub(crate) mod payload;
-pub(crate) mod soak_payloads;
 mod soak_resp;
 mod words;

@@ -1,9 +1,10 @@
 //! `RESTORE` of a payload that no server of ours would write: an error, and nothing stored.
 
+use std::collections::HashMap;
+
 use redis::Value;
 
-use crate::input::soak_payloads::in_range;
-use crate::support::{Client, Item, Part, Payload, Server, Setup, reader, restore_from_primary};
+use crate::support::{Client, Item, Part, Payload, Server, Setup, convert, reader, restore_from_primary};
 
 pub(crate) const BAD: &str = "ERR Bad data format";
 
@@ -54,7 +55,7 @@ fn the_ends_of_each_range_are_taken() {
 }
 
 #[test]
-fn another_number_of_grants() {
+fn a_payload_with_another_number_of_grants_is_refused() {
     let (_server, mut client) = Server::and_client();
     let good = Payload::lock(&mut client, b"alice", 5, 1);
     for grants in [0, 2, u64::MAX] {
@@ -214,4 +215,21 @@ fn a_server_without_the_module_refuses_it() {
     let payload = Payload::lock(&mut with.client(), b"alice", 5, 1).encode();
     let without = Setup::new().without_module().start();
     restore(&mut without.client(), &payload).unwrap_err();
+}
+
+/// What `LOCK.INFO ... FULL` says of each grant.
+#[track_caller]
+pub(crate) fn in_range(info: Value, what: &str) {
+    let mut info: HashMap<String, Value> = convert(info);
+    let grants: Vec<HashMap<String, Value>> = convert(info.remove("grants").unwrap());
+    assert!(!grants.is_empty(), "{what}: none");
+    for grant in &grants {
+        let owner: Vec<u8> = convert(grant["owner"].clone());
+        let number = |name: &str| convert::<u64>(grant[name].clone());
+        let (fence, holds, limit) = (number("fence"), number("holds"), number("limit"));
+        assert!((1..=128).contains(&owner.len()), "{what}: {} bytes of owner", owner.len());
+        assert!((1..1 << 53).contains(&fence), "{what}: fence {fence}");
+        assert!((1..1 << 32).contains(&holds), "{what}: {holds} holds");
+        assert!(limit == 0 || limit >= grants.len() as u64, "{what}: {} with room for {limit}", grants.len());
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::input::soak_payloads::in_range;
+use crate::input::payload::in_range;
 use crate::support::{Client, Payload, Rng, Server, Setup, figure, module_path, seal, size};
 
 /// A file among others of a server.
