@@ -19,62 +19,6 @@ fn lock_field(client: &mut Client, field: &str) -> u64 {
 }
 
 #[test]
-fn leases_that_have_ended_are_over_though_nobody_has_come_to_them() {
-    let mut stage = Stage::new();
-    stage.run(
-        "1 a LOCK.MACQUIRE 100 k*100 OWNER keeper SHARED PX 3600000
-        200 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 600000
-        100 a PEXPIRE k$ 1000000",
-    );
-    let keys: String = (0..100).map(|number| format!(" k{number}")).collect();
-    let all = format!("LOCK.MACQUIRE 100{keys} OWNER new SHARED");
-    let lines = [
-        // It uses the budget up.
-        all.as_str(),
-        "LOCK.INFO k99",
-        "LOCK.RELEASE k99 o5",
-        "LOCK.EXTEND k99 o5 PX 1000",
-        "LOCK.RELEASE k99 keeper",
-        "LOCK.RELEASE k99 keeper",
-    ];
-    let replies = transaction(&mut stage.client, &lines);
-    assert_eq!(number(&replies[1], "holders"), 1);
-    for refused in [&replies[2], &replies[3], &replies[5]] {
-        assert!(refused.as_ref().unwrap_err().starts_with("NOTHELD"), "{refused:?}");
-    }
-    assert_eq!(replies[4], Ok(Value::Int(0)));
-    wait_for("all to be settled", || {
-        // Nobody waits for them: each attempt does a part.
-        stage.client.send(&all).unwrap() != Value::Nil
-    });
-    assert_eq!(lock_field(&mut stage.client, "lock_lapses"), 20_000);
-    stage.run("");
-    stage.judge(0);
-}
-
-#[test]
-fn those_who_have_not_been_granted_yet_are_ahead_of_those_who_come() {
-    let mut stage = Stage::new();
-    stage.run(
-        "1 l SUBSCRIBE told
-        1 a LOCK.ACQUIRE k OWNER h PX 3600000
-        900 n LOCK.ACQUIRE k OWNER w$ SHARED BLOCK 0 NOTIFY told",
-    );
-    let lines = [
-        "LOCK.RELEASE k h",
-        "LOCK.INFO k",
-        "LOCK.ACQUIRE k OWNER writer",
-        "LOCK.ACQUIRE k OWNER late SHARED BLOCK 0 NOTIFY told",
-    ];
-    let replies = transaction(&mut stage.client, &lines);
-    let (holders, waiters) = (number(&replies[1], "holders"), number(&replies[1], "waiters"));
-    assert!(holders > 0 && waiters > 0 && holders + waiters == 900, "{holders} + {waiters}");
-    assert_eq!(replies[2], Ok(Value::Nil));
-    stage.run("until lock_grants 902");
-    stage.judge(0);
-}
-
-#[test]
 fn a_connection_that_has_closed_holds_nothing_from_then_on() {
     let mut stage = Stage::new();
     stage.run(
@@ -158,32 +102,4 @@ fn locks_that_are_touched_all_the_time_keep_no_other_waiting() {
         assert!(touching.join().unwrap() > 0);
         assert_eq!(grant(granted.unwrap()).unwrap().owner, "next");
     });
-}
-
-/// Whoever the wait depends on may be over: nothing is said of it.
-#[test]
-fn a_lock_of_which_not_all_is_settled_closes_no_circle() {
-    let mut stage = Stage::new();
-    stage.run(
-        "1 a LOCK.MACQUIRE 3 e1 e2 e3 OWNER keeper SHARED PX 3600000
-        800 a LOCK.MACQUIRE 3 e1 e2 e3 OWNER o$ SHARED PX 600000
-        1 a LOCK.ACQUIRE z OWNER q PX 3600000
-        1 a LOCK.ACQUIRE z OWNER a BLOCK 0 NOTIFY told
-        1 a LOCK.ACQUIRE u OWNER a SHARED PX 3600000
-        1 a LOCK.ACQUIRE u OWNER b SHARED PX 600000
-        1 a LOCK.ACQUIRE u OWNER b BLOCK 0 NOTIFY told",
-    );
-    let mut holder = stage.other_client();
-    let id: i64 = holder.ask("CLIENT ID");
-    holder.ask::<Value>("LOCK.ACQUIRE k OWNER a SESSION");
-    let over = ["PEXPIRE e1 1000000", "PEXPIRE e2 1000000", "PEXPIRE e3 1000000", "PEXPIRE u 1000000"];
-    let kill = format!("CLIENT KILL ID {id}");
-    let lines = [
-        &over[..],
-        &[&kill, "LOCK.MACQUIRE 4 e1 e2 e3 k OWNER q SHARED BLOCK 0 NOTIFY told DETECT"],
-        &["LOCK.MACQUIRE 4 e1 e2 e3 u OWNER a BLOCK 0 NOTIFY told"],
-    ];
-    let replies = transaction(&mut stage.client, &lines.concat());
-    let queued = Ok(Value::SimpleString("QUEUED".into()));
-    assert_eq!(replies.last_chunk(), Some(&[queued.clone(), queued]));
 }

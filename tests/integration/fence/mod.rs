@@ -1,6 +1,5 @@
 //! What tells a grant from the next one: fences, which rise whatever comes from outside, and for data on the lock's own server `WATCH`.
 
 mod guarded_writes;
-mod of_two_locks;
 mod restored;
 mod rising;

@@ -122,7 +122,7 @@ fn nothing_changes_a_lock_in_between() {
 
 /// Where a key expires whenever it is opened, the command is refused in the end, and has changed nothing.
 #[test]
-fn no_end_of_it() {
+fn a_key_that_expires_whenever_it_is_opened_is_refused_in_the_end() {
     for command in ["LOCK.ACQUIRE lapsed OWNER bob", "LOCK.MACQUIRE 2 free lapsed OWNER bob"] {
         let (_server, mut client) = server();
         for key in ["lapsed", "e1", "e2", "e3"] {

@@ -81,51 +81,6 @@ fn acquire_and_release_and_lapse() {
 }
 
 #[test]
-fn wait_and_timeout() {
-    nothing_stays("wait and timeout", |server, rounds| {
-        let mut holder = server.client();
-        holder.acquire("k", "OWNER alice PX 600000").unwrap();
-        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
-        for _ in 0..rounds / CLIENTS {
-            for client in &mut clients {
-                client.begin("LOCK.ACQUIRE k BLOCK 1");
-            }
-            for client in &mut clients {
-                assert_eq!(client.finish().unwrap(), Value::Nil);
-            }
-        }
-        holder.ask::<i64>("LOCK.RELEASE k alice");
-    });
-}
-
-#[test]
-fn wait_and_grant() {
-    nothing_stays("wait and grant", |server, rounds| {
-        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
-        for round in 0..rounds / CLIENTS {
-            for client in &mut clients {
-                // The whole queue has one owner: a release of one hold each.
-                client.begin("LOCK.ACQUIRE k OWNER alice BLOCK 0");
-            }
-            for client in &mut clients {
-                client.finish().unwrap();
-            }
-            clients[round % CLIENTS].ask::<i64>("LOCK.RELEASE k alice ALL");
-            let mut holder = server.client();
-            holder.acquire("k", "OWNER bob").unwrap();
-            for client in &mut clients {
-                client.begin("LOCK.ACQUIRE k OWNER alice BLOCK 0");
-            }
-            holder.ask::<i64>("LOCK.RELEASE k bob");
-            for client in &mut clients {
-                client.finish().unwrap();
-            }
-            holder.ask::<i64>("LOCK.RELEASE k alice ALL");
-        }
-    });
-}
-
-#[test]
 fn place_and_claim_and_leave() {
     nothing_stays("place, claim and leave", |server, rounds| {
         let (mut client, mut mail) = (server.client(), Mailbox::of(server, "ch"));

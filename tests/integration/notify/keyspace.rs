@@ -1,22 +1,7 @@
 //! What happens to the key of a lock that is waited for.
 
-use redis::Value;
-
 use super::queue_up;
-use crate::support::{heard, lease_end_after, owners, wait_for};
-
-#[test]
-fn whatever_frees_the_lock_serves_the_first_place() {
-    for frees in ["DEL k", "LOCK.BREAK k", "FLUSHALL", "RENAME k l", "PEXPIRE k 1", "MOVE k 1"] {
-        let (_server, mut client, mut mail) = heard("");
-        client.acquire("k", "OWNER alice PX 60000").unwrap();
-        queue_up(&mut client, "bob", "");
-        client.ask::<Value>(frees);
-        let told = mail.next();
-        assert!(told.starts_with("granted ") && told.ends_with(" bob"), "{frees}: {told}");
-        assert_eq!(client.holder("k").unwrap().owner, "bob", "{frees}");
-    }
-}
+use crate::support::{lease_end_after, owners, wait_for};
 
 #[test]
 fn a_key_that_holds_something_else_sends_places_away() {

@@ -3,12 +3,10 @@
 mod claims;
 mod input;
 mod keyspace;
-mod many;
 mod places;
 mod rights;
 mod servers;
 mod start;
-mod watches;
 
 use redis::Value;
 

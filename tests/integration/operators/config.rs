@@ -24,6 +24,7 @@ fn a_value_out_of_range_is_refused_and_the_old_one_stays() {
             "CONFIG SET lock.max-lease 9007199254740992",
             "argument must be between 0 and 9007199254740991 inclusive",
         ),
+        ("CONFIG SET lock.max-holders -1", "inclusive"),
         ("CONFIG SET lock.max-lease 1s", "argument couldn't be parsed into an integer"),
     ] {
         let error = client.refused(line);

@@ -1,35 +1,6 @@
 //! Limits hold, also where they are set while many wait.
 
-use crate::support::{Client, Server, Waiter, grant, size, wait_for};
-
-/// The longest lease there can be is that of the moment of the grant, not of the moment of the question: a failover counts
-/// on it.
-#[test]
-fn a_lower_longest_lease_holds_for_those_who_wait_already() {
-    let (server, mut client) = Server::held();
-    let beyond = client.ttl_beyond_lease();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000");
-    let mut again = Waiter::new(&server, "k", "OWNER bob PX 700000");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol PX 600000 SESSION");
-    client.ask::<()>("CONFIG SET lock.default-lease 5000 lock.max-lease 50000");
-    client.ask::<i64>("LOCK.RELEASE k alice");
-    assert!(bob.granted().lease <= 50_000);
-    assert!(again.granted().lease <= 50_000);
-    assert!(client.ask::<i64>("PTTL k") <= 50_000 + beyond);
-    client.ask::<i64>("LOCK.RELEASE k bob ALL");
-    assert!(carol.granted().lease <= 50_000);
-    assert!(client.ask::<i64>("PTTL k") <= 50_000 + beyond);
-}
-
-#[test]
-fn a_lower_greatest_age_holds_for_those_who_wait_already() {
-    let (server, mut client) = Server::held();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000 MAXHOLD 500000");
-    client.ask::<()>("CONFIG SET lock.max-hold 40000");
-    client.ask::<i64>("LOCK.RELEASE k alice");
-    assert!(bob.granted().lease <= 40_000);
-    assert!(client.ask::<i64>("LOCK.EXTEND k bob PX 600000") <= 40_000);
-}
+use crate::support::{Client, Server, grant, size, wait_for};
 
 /// Settings that change all the time while locks go from hand to hand: each waiter is answered.
 #[test]

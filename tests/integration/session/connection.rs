@@ -1,10 +1,6 @@
 //! Grants that live as long as a connection: kept while it is open, released when it closes.
 
-use redis::Value;
-
-use crate::support::{
-    Client, Server, Waiter, grant, server_time, soon, transaction, wait_until, wait_until_gone,
-};
+use crate::support::{Client, Server, Waiter, grant, soon, transaction};
 
 #[track_caller]
 fn id(client: &mut Client) -> i64 {
@@ -48,56 +44,6 @@ fn a_connection_that_closes_is_killed_or_quits_releases_its_locks() {
 }
 
 #[test]
-fn in_another_database_too() {
-    let (_server, [mut alice, mut client]) = Server::and_clients();
-    for (db, key) in [(0, "k"), (7, "k"), (7, "l")] {
-        alice.ask::<()>(&format!("SELECT {db}"));
-        alice.acquire(key, "OWNER alice PX 450 SESSION").unwrap();
-    }
-    client.ask::<()>("SELECT 7");
-    let end = server_time(&mut client) + 700;
-    wait_until(&mut client, end);
-    assert!(has_session(&mut client, "k") && has_session(&mut client, "l"));
-    alice.ask::<()>("SELECT 3");
-    drop(alice);
-    soon("free locks", || client.ask::<i64>("DBSIZE") == 0);
-    client.ask::<()>("SELECT 0");
-    soon("free locks", || client.ask::<i64>("DBSIZE") == 0);
-}
-
-#[test]
-fn a_lock_renamed_away_is_no_longer_the_sessions() {
-    let (_server, [mut alice, mut client]) = Server::and_clients();
-    let first = alice.acquire("k", "OWNER alice PX 1000 SESSION").unwrap();
-    client.ask::<()>("RENAME k other");
-    let ends: i64 = client.ask("PEXPIRETIME other");
-    client.acquire("k", "OWNER bob PX 600000").unwrap();
-    drop(alice);
-    wait_until(&mut client, ends);
-    assert_eq!(client.holder("other"), None);
-    let holder = client.holder("k").unwrap();
-    assert!(holder.owner == "bob" && holder.fence > first.fence);
-}
-
-#[test]
-fn what_ends_the_grant_ends_the_session() {
-    for line in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "DEL k", "FLUSHALL", "MOVE k 1", "SWAPDB 0 1"] {
-        let (server, [mut alice, mut client]) = Server::and_clients();
-        let alice_id = id(&mut alice);
-        let first = alice.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
-        server.client().ask::<Value>(line);
-        // Alice acquires it anew, without a session: nothing of the old session must touch this grant.
-        let second = client.acquire("k", "OWNER alice PX 600000").unwrap();
-        assert!(second.fence > first.fence && second.holds == 1, "{line}");
-        assert!(!has_session(&mut client, "k"), "{line}");
-        drop(alice);
-        wait_until_gone(&mut client, alice_id);
-        assert_eq!(client.ask::<String>("PING"), "PONG");
-        assert_eq!(client.holder("k").map(|holder| holder.fence), Some(second.fence), "{line}");
-    }
-}
-
-#[test]
 fn a_script_has_no_connection_for_a_session() {
     let (_server, mut client) = Server::and_client();
     let call = "redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'alice', 'SESSION')";
@@ -120,16 +66,4 @@ fn in_a_transaction_a_session_is_the_connections() {
     assert!(has_session(&mut client, "k"));
     drop(alice);
     soon("a free lock", || client.holder("k").is_none());
-}
-
-#[test]
-fn a_lock_overwritten_with_another_type_leaves_no_session() {
-    let (server, mut client) = Server::and_client();
-    let mut holder = server.client();
-    holder.acquire("k", "OWNER alice PX 60000 SESSION").unwrap();
-    assert_eq!(client.ask::<String>("SET k v"), "OK");
-    soon("no session is left", || client.info("lock", "lock_sessions") == "0");
-    drop(holder);
-    soon("no session is left", || client.info("lock", "lock_sessions") == "0");
-    assert_eq!(client.ask::<String>("GET k"), "v");
 }

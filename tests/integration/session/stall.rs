@@ -126,20 +126,6 @@ fn a_session_goes_on_whatever_is_asked_right_afterwards() {
     }
 }
 
-#[test]
-fn a_release_right_afterwards_is_one() {
-    for how in STALLS {
-        for own in [true, false] {
-            let mut scene = Scene::new();
-            let releaser = if own { &mut scene.alice } else { &mut scene.client };
-            let replies = stall(&scene.server, how, releaser, &["LOCK.RELEASE k alice"]);
-            assert_eq!(replies, [Ok(Value::Int(0))], "{how:?}, on the session's connection: {own}");
-            assert!(scene.bob.granted().fence > scene.first.fence);
-            assert_eq!(scene.lapsed(), [""; 0], "{how:?}");
-        }
-    }
-}
-
 /// The server runs, and only refuses the renewals: that is a lapse, as for any lock.
 #[test]
 fn a_session_whose_renewals_are_refused_lapses() {
@@ -150,31 +136,4 @@ fn a_session_whose_renewals_are_refused_lapses() {
     scene.client.ask::<()>("CONFIG SET min-replicas-to-write 0");
     assert!(scene.bob.granted().fence > scene.first.fence);
     assert_eq!(scene.client.info("lock", "lock_sessions"), "0");
-}
-
-/// What is done to the key right afterwards is done to a lock that has lapsed: alice does not get it back.
-#[test]
-fn what_an_operator_does_right_afterwards_ends_the_session() {
-    for then in [
-        &["EXISTS k", "FLUSHALL"][..],
-        &["EXISTS k", "FLUSHDB"],
-        &["EXISTS k", "SWAPDB 0 1"],
-        &["SET k text", "DEL k"],
-        &["SET k text", "RENAME k other"],
-    ] {
-        let mut scene = Scene::new();
-        stall(&scene.server, Stall::Sleep, &mut scene.client, then);
-        assert!(scene.bob.granted().fence > scene.first.fence, "{then:?}");
-        assert_eq!(scene.lapsed(), ["k"], "{then:?}");
-        assert_eq!(scene.client.info("lock", "lock_sessions"), "0", "{then:?}");
-    }
-}
-
-#[test]
-fn a_value_of_another_type_right_afterwards_ends_session_and_queue() {
-    let mut scene = Scene::new();
-    stall(&scene.server, Stall::Sleep, &mut scene.client, &["EXISTS k", "SET k text"]);
-    assert!(scene.bob.refused().starts_with("WRONGTYPE"));
-    assert_eq!(scene.lapsed(), ["k"]);
-    assert_eq!(scene.client.info("lock", "lock_lapses"), "1");
 }

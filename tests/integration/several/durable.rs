@@ -1,7 +1,7 @@
 //! Files: what several locks were granted by comes back as it was.
 
 use super::{granted, holds, holds_one, release, waits};
-use crate::support::{Setup, in_each_kind_of_file};
+use crate::support::in_each_kind_of_file;
 
 #[test]
 fn grants_come_back_from_each_kind_of_file() {
@@ -33,18 +33,4 @@ fn grants_come_back_from_each_kind_of_file() {
             granted(&mut waiter);
         },
     );
-}
-
-/// What waited is gone with the server; what was reserved is free.
-#[test]
-fn reservations_don_t_outlive_the_server() {
-    let mut server = Setup::new().set("appendonly", "yes").set("appendfsync", "always").start();
-    let mut client = server.client();
-    holds_one(&mut client, "a", "alice");
-    let waiter = waits(&server, "free a", "bob", "");
-    server.kill_and_restart();
-    drop(waiter);
-    let mut client = server.client();
-    assert_eq!(holds(&mut client, "free other", "carol", "").holds, [1, 1]);
-    assert_eq!(super::take(&mut client, "a x", "carol", ""), None);
 }

@@ -1,7 +1,7 @@
 //! `lock.failover-grace`: nothing new within it, and all at its end.
 
-use super::{ask, count, free, granted, grants, holders, holds, holds_one, release, waits};
-use crate::support::{Server, Setup, transaction};
+use super::{ask, count, granted, holds, release, waits};
+use crate::support::Setup;
 
 const GRACE: &str = "GRACE new grants resume in ";
 
@@ -29,36 +29,4 @@ fn after_a_start_and_a_failover() {
         assert!(granted(&mut waiter).fences[0] > all.fences[0]);
         assert_eq!(count(&mut client, "lock_waiters"), 0);
     }
-}
-
-/// The clients are paused by an operator: the handover comes when that is over.
-#[test]
-fn a_pause_keeps_it_waiting() {
-    let (server, mut client) = Server::and_client();
-    holds(&mut client, "a b", "alice", "");
-    let waiter = waits(&server, "a b", "bob", "");
-    transaction(&mut client, &["LOCK.MEXTEND 2 a b alice PX 300", "CLIENT PAUSE 100000 WRITE"]);
-    crate::support::wait_for("the lapse", || holders(&mut client, ["a", "b"]) == ["-", "-"]);
-    assert!(waiter.is_blocked(&mut client));
-    client.ask::<()>("CLIENT UNPAUSE");
-    let mut waiter = waiter;
-    assert_eq!(grants(waiter.client.finish().unwrap()).unwrap().holds, [1, 1]);
-    free(&mut client, "a", "bob");
-}
-
-/// What the server would refuse as a write it refuses the handover too, and makes it afterwards.
-#[test]
-fn too_few_replicas_only_delay_it() {
-    let (server, mut client) = Server::and_client();
-    holds_one(&mut client, "a", "alice");
-    holds_one(&mut client, "b", "alice");
-    let mut waiter = waits(&server, "a b", "bob", "");
-    free(&mut client, "a", "alice");
-    transaction(&mut client, &["PEXPIRE b 300", "CONFIG SET min-replicas-to-write 1"]);
-    crate::support::wait_for("the lapse", || holders(&mut client, ["b"]) == ["-"]);
-    let now = crate::support::server_time(&mut client);
-    crate::support::wait_until(&mut client, now + 250);
-    assert!(waiter.is_blocked(&mut client));
-    client.ask::<()>("CONFIG SET min-replicas-to-write 0");
-    granted(&mut waiter);
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use super::{granted, holds, holds_one, waits, waits_for_one};
-use crate::support::{Client, Server, owners, queue, transaction};
+use super::{holds_one, waits, waits_for_one};
+use crate::support::{Client, Server, owners, queue};
 
 /// What is told of a lock that nobody holds: for whom it is reserved, and how many wait.
 #[track_caller]
@@ -40,18 +40,4 @@ fn a_reserved_lock_is_told_as_such() {
         assert!(!client.lock_info("free").unwrap().contains_key("reserved-for"));
         client.ask::<()>("FLUSHALL");
     }
-}
-
-/// Also in the step in which the last of them gets free, before it is granted.
-#[test]
-fn in_the_step_of_the_release() {
-    let (server, mut client) = Server::and_client();
-    holds(&mut client, "a b", "alice", "");
-    let mut all = waits(&server, "b a", "bob", "");
-    let replies = transaction(&mut client, &["LOCK.MRELEASE 2 a b alice", "LOCK.INFO b", "LOCK.INFO a"]);
-    for reply in &replies[1..] {
-        let info: HashMap<String, String> = crate::support::convert(reply.clone().unwrap());
-        assert_eq!(info["reserved-for"], "bob");
-    }
-    granted(&mut all);
 }

@@ -2,19 +2,13 @@
 
 mod at_once;
 mod durable;
-mod extend;
 mod grace;
 mod info;
 mod input;
 mod keyspace;
-mod leave;
 mod many;
 mod notify;
-mod order;
-mod places;
-mod release;
 mod replica;
-mod session;
 mod shared;
 mod soak_killed;
 mod transactions;

@@ -50,7 +50,7 @@ fn all(client: &mut Client) -> Vec<(String, Known)> {
 }
 
 #[test]
-fn from_each_kind_of_file() {
+fn far_leases_come_back_from_each_kind_of_file() {
     in_each_kind_of_file(all, |server, before| assert_all_same(&mut server.client(), &before));
 }
 
@@ -75,7 +75,7 @@ fn one_that_is_over_takes_none_along() {
 }
 
 #[test]
-fn from_a_payload() {
+fn far_leases_come_back_from_a_payload() {
     let (_server, mut client) = Server::and_client();
     let before = all(&mut client);
     for (key, (_, (_, ends))) in &before {
@@ -96,7 +96,7 @@ fn from_a_payload() {
 
 /// The greatest number that there can be is taken in a payload, and written as it was.
 #[test]
-fn the_farthest_of_all() {
+fn the_farthest_lease_is_taken_and_written_as_it_was() {
     const GREATEST: u64 = i64::MAX.unsigned_abs();
     let (_server, mut client) = Server::and_client();
     let any = Payload::lock(&mut client, b"x", 1, 1);

@@ -1,22 +1,15 @@
 //! Locks with several holders: `SHARED`, `LIMIT n`, and grants that get less room later.
 
-mod break_;
 mod durable;
 mod far;
 mod fit;
 pub(crate) mod hundred;
 mod info;
 mod input;
-mod keyspace;
-mod lapse;
 mod lease;
-mod many;
-mod notify;
 mod payload;
-mod queue;
 mod replica;
 mod slots;
-mod transactions;
 
 use redis::Value;
 

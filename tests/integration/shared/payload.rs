@@ -37,7 +37,7 @@ fn the_ends_of_each_range_are_taken() {
 
 /// What the earlier encoding alone can say.
 #[test]
-fn another_number_of_grants_another_form_or_none_without_an_end() {
+fn a_payload_with_another_number_of_grants_another_form_or_none_without_an_end() {
     let (_server, mut client) = Server::and_client();
     let any = Payload::lock(&mut client, b"x", 1, 1);
     let (a, b) = (reader(b"a", 5), reader(b"b", 6));

@@ -30,7 +30,7 @@ mod work;
 pub(crate) use apart::{Own, apart};
 pub(crate) use client::{Client, Grant, convert, grant};
 pub(crate) use clock::WallClock;
-pub(crate) use crowd::{allow_open_files, read_grant, sockets};
+pub(crate) use crowd::{allow_open_files, sockets};
 pub(crate) use disk::{SmallDisk, Syncs};
 pub(crate) use files::in_each_kind_of_file;
 pub(crate) use holders::Holder;
@@ -53,7 +53,7 @@ pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_st
 pub(crate) use soak::{Ends, Rng, figure, size, tally};
 pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{
-    Waiter, all_along, all_owners, blocked_clients, held, is_left_of, lease_end_after, owners,
-    processor_time, processor_time_in, queue, server_time, soon, transaction, wait_until, wait_until_gone,
+    Waiter, all_along, blocked_clients, held, is_left_of, lease_end_after, owners, processor_time,
+    processor_time_in, queue, server_time, soon, transaction, wait_until, wait_until_gone,
 };
 pub(crate) use work::Work;

@@ -98,20 +98,6 @@ pub(crate) fn is_left_of(lease: i64, granted: &Grant) -> bool {
     (lease - gone_by - 1..=lease).contains(&granted.lease)
 }
 
-/// Who waits for a lock, however many, first come first.
-#[track_caller]
-pub(crate) fn all_owners(client: &mut Client, key: &str) -> Vec<String> {
-    let (mut owners, mut cursor) = (Vec::new(), String::new());
-    while cursor != "0" {
-        let from = if cursor.is_empty() { "0" } else { &cursor };
-        let (next, page): (String, Vec<HashMap<String, Value>>) =
-            client.ask(&format!("LOCK.WAITS KEY {key} CURSOR {from} COUNT 1000"));
-        owners.extend(page.into_iter().map(|waits| convert::<String>(waits["owner"].clone())));
-        cursor = next;
-    }
-    owners
-}
-
 /// The first thousand who wait for a held lock, first come first.
 #[track_caller]
 pub(crate) fn queue(client: &mut Client, key: &str) -> Vec<Queued> {

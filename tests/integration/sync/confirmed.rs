@@ -85,19 +85,3 @@ fn a_claim_waits_for_the_replica() {
     soon("it is claimed", || other.info("lock", "lock_places") == "0");
     assert!(there.holder("k").unwrap().lease > 50_000);
 }
-
-/// Many are confirmed by few questions.
-#[test]
-fn many_wait_together() {
-    let (primary, replica, mut client, mut there) = pair();
-    freeze(&replica);
-    let mut waiters: Vec<Waiter> = (0..300)
-        .map(|number| Waiter::new(&primary, &format!("k{number}"), "OWNER alice SYNC 1 600000"))
-        .collect();
-    wait_for_syncing(&mut client, 300);
-    wake(&replica);
-    for (number, waiter) in waiters.iter_mut().enumerate() {
-        let told = waiter.granted();
-        assert_eq!(there.holder(&format!("k{number}")).unwrap().fence, told.fence);
-    }
-}

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use super::{NO_REPLICAS, confirmed, in_step, pair, wait_for_syncing};
+use super::{confirmed, in_step, pair, wait_for_syncing};
 use crate::support::{
     Client, Mailbox, Proxy, Server, Setup, Stopwatch, Waiter, convert, freeze, server_time, soon,
     transaction, wait_for, wake,
@@ -103,35 +103,4 @@ fn waits_and_info_show_the_same_lease() {
     assert_eq!(holders[0]["lease-ms"], lease);
     let (seconds, micros): (i64, i64) = convert(time);
     assert!(lease.parse::<i64>().unwrap() < end - seconds * 1000 - micros / 1000, "{lease}: it is confirmed");
-}
-
-#[test]
-fn a_session_begins_when_it_is_confirmed_and_never_where_it_is_not() {
-    let (_server, mut client) = Server::and_client();
-    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER alice SESSION SYNC 1 50"), NO_REPLICAS);
-    assert_eq!(client.info("lock", "lock_sessions"), "0");
-    assert_eq!(client.holder("k"), None);
-}
-
-/// Whose connection has closed waits for the one that comes after it, and does so without spinning.
-#[test]
-fn a_session_that_is_to_be_taken_over_costs_nothing_meanwhile() {
-    let (primary, replica, mut client, _) = pair();
-    let mut first = primary.client();
-    confirmed(&mut first, "OWNER alice PX 900 SESSION SYNC 1 100");
-    freeze(&replica);
-    let mut second = Waiter::new(&primary, "k", "OWNER alice PX 60000 ONCE SESSION SYNC 1 3000");
-    wait_for("both to wait", || client.info("lock", "lock_syncing") != "0");
-    drop(first);
-    let settled = |client: &mut Client| {
-        let stats = client.info("commandstats", "cmdstat_lock.settle");
-        let calls = stats.split(['=', ',']).nth(1).and_then(|calls| calls.parse::<i64>().ok());
-        calls.unwrap_or(0)
-    };
-    let before = settled(&mut client);
-    wait_for("the lease to end", || client.info("lock", "lock_syncing") == "0");
-    assert_eq!(second.refused(), NO_REPLICAS);
-    let after = settled(&mut client);
-    assert!(after - before < 200, "{before} to {after}");
-    wake(&replica);
 }

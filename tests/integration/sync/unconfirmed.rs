@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{NO_REPLICAS, pair};
-use crate::support::{HELD_BY_ANOTHER, Mailbox, Server, grant, soon, while_stopped};
+use crate::support::{Mailbox, Server, grant, soon, while_stopped};
 
 #[test]
 fn a_grant_is_taken_back_where_there_is_no_replica() {
@@ -16,44 +16,6 @@ fn a_grant_is_taken_back_where_there_is_no_replica() {
     assert_eq!(client.info("lock", "lock_syncs"), "0");
     assert_eq!(client.info("lock", "lock_syncing"), "0");
     assert!(client.acquire("k", "OWNER bob").is_some());
-}
-
-#[test]
-fn a_grant_is_taken_back_on_the_replica_too() {
-    let (_primary, replica, mut client, mut there) = pair();
-    let refused = while_stopped(&replica, || client.refused("LOCK.ACQUIRE k OWNER alice SYNC 1 200"));
-    assert_eq!(refused, NO_REPLICAS);
-    assert!(client.acquire("l", "OWNER bob SYNC 1 60000").is_some());
-    assert_eq!((client.holder("k"), there.holder("k")), (None, None));
-}
-
-#[test]
-fn all_of_several_locks_are_taken_back() {
-    let (_server, mut client) = Server::and_client();
-    client.acquire("b", "OWNER alice").unwrap();
-    assert_eq!(client.refused("LOCK.MACQUIRE 3 a b c OWNER alice SYNC 1 50"), NO_REPLICAS);
-    let holds = ["a", "b", "c"].map(|key| client.holder(key).map(|held| held.holds));
-    assert_eq!(holds, [None, Some(1), None]);
-}
-
-#[test]
-fn an_extension_stays() {
-    let (_server, mut client) = Server::and_client();
-    client.acquire("k", "OWNER alice PX 5000").unwrap();
-    let refused = client.refused("LOCK.EXTEND k alice PX 60000 SYNC 1 50");
-    assert_eq!(refused, "NOREPLICAS too few replicas confirmed the extension in time");
-    assert!(client.holder("k").unwrap().lease > 50_000);
-    assert_eq!(client.refused("LOCK.EXTEND k bob PX 60000 SYNC 1 50"), HELD_BY_ANOTHER);
-}
-
-/// No longer than the lease lasts.
-#[test]
-fn who_waits_for_replicas_waits_no_longer_than_its_lease() {
-    let (_server, mut client) = Server::and_client();
-    let began = std::time::Instant::now();
-    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER alice PX 200 SYNC 1 60000"), NO_REPLICAS);
-    assert!(began.elapsed().as_secs() < 30);
-    assert_eq!(client.holder("k"), None);
 }
 
 #[test]

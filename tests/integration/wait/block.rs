@@ -76,34 +76,6 @@ fn info_full_shows_who_waits_since_when_and_how_long() {
 }
 
 #[test]
-fn a_full_queue_takes_no_more() {
-    const FULL: &str = "MAXWAITERS the queue of this lock is full (lock.max-waiters)";
-    let (server, mut client) = Server::and_client();
-    client.ask::<()>("CONFIG SET lock.max-waiters 2");
-    client.acquire("k", "OWNER alice").unwrap();
-    client.acquire("l", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol BLOCK 2000");
-    let before = client.snapshot();
-    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER dave BLOCK 0"), FULL);
-    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER bob BLOCK 10"), FULL);
-    assert_eq!(client.snapshot(), before);
-    // It does not touch clients that don't wait, or need not.
-    assert_eq!(client.acquire("k", "OWNER dave"), None);
-    assert_eq!(client.acquire("k", "OWNER alice BLOCK 0").unwrap().holds, 2);
-    let _elsewhere = Waiter::new(&server, "l", "OWNER dave");
-    assert_eq!(carol.client.finish(), Ok(Value::Nil));
-    let mut erin = Waiter::new(&server, "k", "OWNER erin");
-    assert_eq!(owners(&mut client, "k"), ["bob", "erin"]);
-    client.ask::<()>("CONFIG SET lock.max-waiters 1");
-    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER dave BLOCK 0"), FULL);
-    client.ask::<()>("LOCK.RELEASE k alice ALL");
-    assert_eq!(bob.granted().owner, "bob");
-    client.ask::<()>("LOCK.RELEASE k bob");
-    assert_eq!(erin.granted().owner, "erin");
-}
-
-#[test]
 fn the_same_name_in_two_databases_is_two_locks_with_two_queues() {
     let server = Server::start();
     let in_db = |db: u32| {

@@ -2,9 +2,7 @@
 
 use redis::Value;
 
-use crate::support::{
-    HELD_BY_ANOTHER, Server, Waiter, blocked_clients, grant, is_left_of, owners, transaction,
-};
+use crate::support::{HELD_BY_ANOTHER, Server, Waiter, blocked_clients, grant, is_left_of, owners};
 
 /// Alice holds `k` for ten minutes, bob waits for it; the lines are sent, and bob has it.
 #[track_caller]
@@ -75,18 +73,4 @@ fn an_eviction() {
         assert!(second.owner == "bob" && second.fence > first.fence, "{policy}: {second:?}");
         assert_ne!(client.info("stats", "evicted_keys"), "0", "{policy}");
     }
-}
-
-/// Several in one step, each seen by the next.
-#[test]
-fn many_hand_overs_in_one_step() {
-    let (server, mut client) = Server::held();
-    let mut waiters = ["b", "c", "d"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}")));
-    let lines = ["LOCK.RELEASE k alice", "LOCK.RELEASE k b", "LOCK.BREAK k", "LOCK.INFO k"];
-    let replies = transaction(&mut client, &lines);
-    assert_eq!(replies[..3], [Ok(Value::Int(0)), Ok(Value::Int(0)), Ok(Value::Int(1))]);
-    let fences = waiters.each_mut().map(|waiter| waiter.granted().fence);
-    assert!(fences.is_sorted_by(|earlier, later| earlier < later), "{fences:?}");
-    let holder = client.holder("k").unwrap();
-    assert_eq!((&holder.owner[..], holder.fence), ("d", fences[2]));
 }

@@ -3,8 +3,8 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Server, Waiter, blocked_clients, convert, lease_end_after, owners, server_time, transaction,
-    wait_for, wait_until,
+    Client, Server, Waiter, blocked_clients, convert, lease_end_after, owners, server_time, wait_for,
+    wait_until,
 };
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -18,32 +18,6 @@ fn waits_on_behind(client: &mut Client, holder: &str, waiter: &mut Waiter) {
     assert!(waiter.is_blocked(client));
     assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {holder} ALL")), 0);
     assert!(waiter.granted().fence > now.fence);
-}
-
-#[test]
-fn rename_of_a_lock_with_waiters_onto_another_with_waiters() {
-    let (server, mut client) = Server::and_client();
-    client.acquire("from", "OWNER alice").unwrap();
-    client.acquire("to", "OWNER bob").unwrap();
-    let mut from = Waiter::new(&server, "from", "OWNER carol");
-    let mut to = Waiter::new(&server, "to", "OWNER dave");
-    client.ask::<()>("RENAME from to");
-    assert_eq!(from.granted().owner, "carol");
-    assert_eq!(client.holder("to").unwrap().owner, "alice");
-    assert_eq!(owners(&mut client, "to"), ["dave"]);
-    client.ask::<()>("LOCK.RELEASE to alice");
-    assert_eq!(to.granted().owner, "dave");
-}
-
-#[test]
-fn move_into_the_database_makes_another_the_holder() {
-    let (_server, mut client, mut bob) = Server::waited_for();
-    client.ask::<()>("SELECT 1");
-    client.acquire("k", "OWNER carol").unwrap();
-    assert_eq!(client.ask::<i64>("MOVE k 0"), 0);
-    transaction(&mut client, &["SELECT 0", "DEL k", "SELECT 1", "MOVE k 0"]);
-    client.ask::<()>("SELECT 0");
-    waits_on_behind(&mut client, "carol", &mut bob);
 }
 
 /// Once somebody waits, the server tells the module of each key that such a command makes in another database. Some

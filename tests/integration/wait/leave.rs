@@ -42,28 +42,6 @@ fn a_timeout_answers_null_not_early_and_soon() {
 }
 
 #[test]
-fn an_operator_sends_it_away_or_its_connection_closes() {
-    for options in ["OWNER bob", "OWNER bob SESSION BLOCK 60000"] {
-        for (how, reply) in [
-            ("UNBLOCK {}", Some(Ok(Value::Nil))),
-            ("UNBLOCK {} TIMEOUT", Some(Ok(Value::Nil))),
-            ("UNBLOCK {} ERROR", Some(Err("UNBLOCKED client unblocked via CLIENT UNBLOCK".into()))),
-            ("KILL ID {}", None),
-        ] {
-            the_next_one_gets_it(options, |server, mut bob| {
-                let line = format!("CLIENT {}", how.replace("{}", &bob.id.to_string()));
-                assert_eq!(server.client().ask::<i64>(&line), 1, "{line}");
-                if let Some(reply) = reply {
-                    assert_eq!(bob.reply(), reply, "{line}");
-                    assert_eq!(server.client().ask::<i64>(&line), 0, "{line}, once more");
-                }
-            });
-        }
-        the_next_one_gets_it(options, |_, bob| drop(bob));
-    }
-}
-
-#[test]
 fn a_demoted_server_sends_them_all_away_and_a_promoted_one_begins_anew() {
     let (server, mut client) = Server::held();
     let mut waiters = ["bob", "carol"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}")));

@@ -3,46 +3,7 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::support::{
-    Client, Server, all_owners, allow_open_files, blocked_clients, is_left_of, processor_time, read_grant,
-    sockets, wait_for,
-};
-
-const MANY: usize = 2000;
-
-#[test]
-fn all_get_it_in_order() {
-    allow_open_files();
-    let (server, mut client) = Server::and_client();
-    client.acquire("k", "OWNER first PX 600000").unwrap();
-    let line = |place| format!("LOCK.ACQUIRE k OWNER w{place} PX 600000 BLOCK 0");
-    let mut sockets = sockets(&server, MANY, line);
-    wait_for("all to wait", || blocked_clients(&mut client) == MANY as i64);
-    let queue = all_owners(&mut client, "k");
-    assert_eq!(queue.len(), MANY);
-    // Each release is right only if the lock has come to the next one by then.
-    let holders = ["first".into()].into_iter().chain(queue.iter().cloned());
-    let mut releases = 0;
-    for holder in holders {
-        client.begin(&format!("LOCK.RELEASE k {holder}"));
-        releases += 1;
-    }
-    for _ in 0..releases {
-        assert_eq!(client.finish(), Ok(redis::Value::Int(0)));
-    }
-    let mut last = 0;
-    for owner in queue {
-        let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
-        let granted = read_grant(&mut sockets[place]);
-        assert_eq!(granted.owner, owner);
-        // Of a grant that was released before its waiter could be told, nothing is left.
-        assert!(granted.lease == 0 || is_left_of(600_000, &granted), "{granted:?}");
-        assert!(granted.fence > last, "{granted:?} after {last}");
-        last = granted.fence;
-    }
-    assert_eq!(client.holder("k"), None);
-    assert_eq!(blocked_clients(&mut client), 0);
-}
+use crate::support::{Client, Server, allow_open_files, blocked_clients, processor_time, sockets, wait_for};
 
 /// So many wait, each for a lock of its own. All get it in one step, in which the commands come too: the sockets of the waiters,
 /// and how long the server had worked before.

@@ -5,7 +5,6 @@ mod block;
 mod hand_over;
 mod keyspace;
 mod lapse;
-mod late;
 mod leave;
 mod many;
 mod no_writes;

@@ -2,22 +2,7 @@
 
 use redis::Value;
 
-use crate::support::{Client, HELD_BY_ANOTHER, Server, Waiter, lease_end_after, transaction, wait_until};
-
-#[test]
-fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
-    let (server, mut client) = Server::and_client();
-    for line in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "DEL k", "PEXPIRE k -1", "FLUSHDB", "RENAME k other"]
-    {
-        client.acquire("k", "OWNER alice").unwrap();
-        let mut bob = Waiter::new(&server, "k", "OWNER bob");
-        let replies = transaction(&mut client, &[line, "LOCK.ACQUIRE k OWNER newcomer", "LOCK.INFO k"]);
-        assert_eq!(replies[1], Ok(Value::Nil), "{line}");
-        assert_ne!(replies[2], Ok(Value::Nil), "{line}: bob's already");
-        assert_eq!(bob.granted().owner, "bob", "{line}");
-        client.ask::<()>("FLUSHALL");
-    }
-}
+use crate::support::{Client, HELD_BY_ANOTHER, Server, Waiter, lease_end_after, wait_until};
 
 /// Keeps the server from noticing a lapse: it sleeps over the end of the owner's lease, and then does what has come together
 /// with that, without a look at its timers. When the lease ended.

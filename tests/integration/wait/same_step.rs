@@ -3,8 +3,8 @@
 use redis::Value;
 
 use crate::support::{
-    Client, HELD_BY_ANOTHER, Server, Setup, Waiter, blocked_clients, grant, is_closed_by_client,
-    lease_end_after, owners, transaction, wait_for, wall_clock, while_stopped,
+    Client, Server, Setup, Waiter, blocked_clients, grant, is_closed_by_client, lease_end_after, transaction,
+    wait_for, wall_clock, while_stopped,
 };
 
 struct Queue {
@@ -25,9 +25,6 @@ fn queue_of(options: &str) -> Queue {
 
 const OPTIONS: [&str; 3] = ["", "BLOCK 60000", "SESSION"];
 
-/// Everything that hands the lock over.
-const HAND_OVERS: [&str; 4] = ["LOCK.RELEASE k alice", "LOCK.BREAK k", "DEL k", "FLUSHALL"];
-
 /// Carol has it, alone, and nothing is left of anybody.
 #[track_caller]
 fn carol_has_it(mut queue: Queue, what: &str) {
@@ -38,73 +35,6 @@ fn carol_has_it(mut queue: Queue, what: &str) {
     assert_eq!(blocked_clients(&mut queue.client), 0, "{what}");
     assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k carol"), 0, "{what}");
     assert_eq!(queue.client.holder("k"), None, "{what}");
-}
-
-#[test]
-fn killed_after_it_got_the_lock() {
-    for options in OPTIONS {
-        for line in HAND_OVERS {
-            let mut queue = queue_of(options);
-            let kill = format!("CLIENT KILL ID {}", queue.bob.id);
-            transaction(&mut queue.client, &[line, &kill]);
-            carol_has_it(queue, &format!("{line}, {options}"));
-        }
-    }
-}
-
-/// Nobody extends it, nor is told that it holds it, however it asks.
-#[test]
-fn nobody_asks_for_what_a_killed_one_had_got() {
-    let not_held = Err(HELD_BY_ANOTHER.into());
-    for (line, reply) in [
-        ("LOCK.EXTEND k bob PX 600000", not_held),
-        ("LOCK.ACQUIRE k OWNER bob PX 60000", Ok(Value::Nil)),
-        ("LOCK.ACQUIRE k OWNER bob PX 60000 ONCE", Ok(Value::Nil)),
-    ] {
-        let mut queue = queue_of("");
-        let kill = format!("CLIENT KILL ID {}", queue.bob.id);
-        let replies = transaction(&mut queue.client, &["LOCK.RELEASE k alice", &kill, line]);
-        assert_eq!(replies[2], reply, "{line}");
-        carol_has_it(queue, line);
-    }
-}
-
-#[test]
-fn sent_away_with_an_error_after_it_got_the_lock() {
-    for options in OPTIONS {
-        for line in HAND_OVERS {
-            let mut queue = queue_of(options);
-            let unblock = format!("CLIENT UNBLOCK {} ERROR", queue.bob.id);
-            let replies = transaction(&mut queue.client, &[line, &unblock]);
-            assert_eq!(replies[1], Ok(Value::Int(1)));
-            // One reply, and no other after it: `refused` looks.
-            assert_eq!(queue.bob.refused(), "UNBLOCKED client unblocked via CLIENT UNBLOCK", "{line}");
-            carol_has_it(queue, &format!("{line}, {options}"));
-        }
-    }
-}
-
-/// The server closes the connections of a deleted user only at the end of its turn. Until then, it counts them as open.
-#[test]
-fn its_user_is_deleted_when_it_gets_the_lock() {
-    for options in OPTIONS {
-        for deleted_first in [false, true] {
-            let (server, mut client) = Server::held();
-            client.ask::<()>("ACL SETUSER guest on nopass ~* &* +@all");
-            let mut guest = server.client();
-            guest.ask::<()>("AUTH guest x");
-            let bob = Waiter::of(&server, guest, "k", &format!("OWNER bob PX 60000 {options}"));
-            let mut carol = Waiter::new(&server, "k", "OWNER carol PX 60000");
-            let mut lines = ["LOCK.RELEASE k alice", "ACL DELUSER guest"];
-            if deleted_first {
-                lines.reverse();
-            }
-            transaction(&mut client, &lines);
-            assert_eq!(carol.granted().owner, "carol", "{options}, deleted first: {deleted_first}");
-            carol_has(&mut client, options);
-            drop(bob);
-        }
-    }
 }
 
 /// As above, where an invalidation fills the output buffer of a client that caches while it waits. (A message of a channel would do on
@@ -138,51 +68,6 @@ fn its_output_buffer_is_full_when_it_gets_the_lock() {
 fn carol_has(client: &mut Client, what: &str) {
     let holder = client.holder("k").unwrap();
     assert_eq!((&holder.owner[..], holder.holds, blocked_clients(client)), ("carol", 1, 0), "{what}");
-}
-
-/// A grant that ends before its waiter is told of it: the waiter is told a lease of 0.
-#[test]
-fn it_is_told_that_its_lease_is_over() {
-    for options in ["", "SESSION"] {
-        for line in [
-            "LOCK.RELEASE k bob",
-            "LOCK.BREAK k",
-            "DEL k",
-            "FLUSHDB ASYNC",
-            "RENAME k r",
-            "MOVE k 1",
-            "SWAPDB 0 1",
-            "PEXPIRE k 0",
-        ] {
-            let (server, mut client) = Server::held();
-            let mut bob = Waiter::new(&server, "k", &format!("OWNER bob PX 60000 {options}"));
-            transaction(&mut client, &["LOCK.RELEASE k alice", line]);
-            assert_eq!(bob.granted().lease, 0, "{line}, {options}");
-            // Nor has bob the lock anywhere else.
-            wait_for(&format!("the end of bob's grant ({line}, {options})"), || {
-                let lines = ["SELECT 0", "EXISTS k r", "SELECT 1", "EXISTS k", "SELECT 0"];
-                let replies = client.send_all(&lines);
-                [&replies[1], &replies[3]].iter().all(|reply| **reply == Ok(Value::Int(0)))
-            });
-        }
-    }
-}
-
-/// It has the lock, so it is told so, once: not that its time is up.
-#[test]
-fn sent_away_as_timed_out_after_it_got_the_lock() {
-    for options in OPTIONS {
-        let mut queue = queue_of(options);
-        let unblock = format!("CLIENT UNBLOCK {} TIMEOUT", queue.bob.id);
-        let replies = transaction(&mut queue.client, &["LOCK.RELEASE k alice", &unblock]);
-        assert_eq!(replies[1], Ok(Value::Int(1)));
-        let granted = queue.bob.granted();
-        assert_eq!((&granted.owner[..], granted.holds), ("bob", 1));
-        assert_eq!(queue.client.holder("k").unwrap().fence, granted.fence);
-        assert_eq!(owners(&mut queue.client, "k"), ["carol"]);
-        queue.client.ask::<()>("LOCK.RELEASE k bob");
-        carol_has_it(queue, options);
-    }
 }
 
 /// The release has come and bob's connection has closed, in either order, when the server looks.

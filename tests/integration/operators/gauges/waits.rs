@@ -90,41 +90,6 @@ fn every_wait_that_ends_without_a_grant_counts_once() {
     assert_eq!(gauge(&mut client, "lock_waits_ungranted"), 6);
 }
 
-/// Whoever waits for how long: what counts is how long the lock has been held.
-#[test]
-fn the_longest_held_is_that_of_a_lock_that_somebody_waits_for() {
-    let (server, [mut client, mut places]) = Server::and_clients();
-    let _mail = Mailbox::of(&server, "ch");
-    client.acquire("nobody-waits", "OWNER alice PX 600000").unwrap();
-    wait_ms(&mut client, 300);
-    let young = client.acquire("young", "OWNER alice PX 600000").unwrap().granted_at();
-    assert_eq!(gauge(&mut client, "lock_longest_held_ms"), 0);
-    queue_up(&mut places, "young", "w", "");
-    let is_of = |client: &mut Client, since: i64| {
-        let before = server_time(client) - since;
-        let held = gauge(client, "lock_longest_held_ms");
-        let after = server_time(client) - since;
-        assert!((before - 1..=after + 1).contains(&held), "{held}, not {before} to {after}");
-    };
-    is_of(&mut client, young);
-    // Somebody begins to wait for one that has been held for longer, in another database, too.
-    client.ask::<()>("SELECT 1");
-    let old = client.acquire("old", "OWNER alice PX 600000").unwrap().granted_at();
-    client.ask::<i64>("PERSIST old");
-    let mut other = server.client();
-    other.ask::<()>("SELECT 1");
-    queue_up(&mut other, "old", "w", "");
-    is_of(&mut client, young);
-    client.ask::<()>("SELECT 0");
-    // It goes to its waiter, and nobody is left.
-    client.ask::<()>("LOCK.RELEASE young alice");
-    is_of(&mut client, old);
-    client.ask::<()>("SELECT 1");
-    client.ask::<()>("LOCK.BREAK old");
-    wait_for("nobody to wait", || gauge(&mut client, "lock_waiters") == 0);
-    assert_eq!(gauge(&mut client, "lock_longest_held_ms"), 0);
-}
-
 #[test]
 fn the_rest_of_the_grace_runs_out() {
     let (_server, mut client) = Setup::new().module_args("failover-grace 600000").start_and_client();

@@ -105,25 +105,6 @@ fn pages_follow_each_other_while_waits_come_and_go() {
     }
 }
 
-/// Also in front of those who stay.
-#[test]
-fn who_has_been_granted_the_lock_waits_no_more() {
-    let (server, [mut client, mut places]) = Server::and_clients();
-    let _mail = crate::support::Mailbox::of(&server, "ch");
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    queue_up(&mut places, "k", "bob", "");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    let dave = Waiter::new(&server, "k", "OWNER dave");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    // Bob has not claimed it yet.
-    assert_eq!(owners(&waits(&mut client, "")), ["carol", "dave"]);
-    client.ask::<()>("LOCK.RELEASE k bob");
-    carol.granted();
-    assert_eq!(owners(&waits(&mut client, "")), ["dave"]);
-    client.ask::<i64>(&format!("CLIENT KILL ID {}", dave.id));
-    wait_for("nobody to wait", || waits(&mut client, "").is_empty());
-}
-
 #[test]
 fn one_who_waits_for_several_is_shown_once_with_what_keeps_it_waiting() {
     let (server, mut client) = Server::and_client();

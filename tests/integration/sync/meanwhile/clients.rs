@@ -56,17 +56,6 @@ fn an_operator_ends_the_wait_for_an_extension() {
     }
 }
 
-#[test]
-fn one_that_closes_its_connection_has_nothing() {
-    for line in ASKS {
-        let pair = Pair::stopped();
-        let alice = unconfirmed(&pair.primary, line);
-        let mut bob = Waiter::new(&pair.primary, "k", "OWNER bob");
-        drop(alice);
-        assert_eq!(bob.granted().owner, "bob", "{line}");
-    }
-}
-
 /// A waiter that is granted the lock while the replica stands still.
 #[test]
 fn a_handover_is_taken_back_and_goes_to_the_next() {

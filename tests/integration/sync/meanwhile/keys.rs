@@ -34,29 +34,6 @@ fn a_grant_that_has_ended_is_not_told() {
     }
 }
 
-#[test]
-fn an_extension_of_a_grant_that_has_ended_is_not_told() {
-    let lines =
-        ["LOCK.EXTEND k alice PX 60000 SYNC 1 25000", "LOCK.MEXTEND 2 k other alice PX 60000 SYNC 1 25000"];
-    let pair = Pair::start();
-    let mut client = pair.primary.client();
-    for line in lines {
-        for end in ENDS {
-            client.ask::<Value>("LOCK.MACQUIRE 2 k other OWNER alice");
-            freeze(&pair.replica);
-            let mut alice = unconfirmed(&pair.primary, line);
-            client.ask::<Value>(end);
-            wake(&pair.replica);
-            let answer = alice.client.finish();
-            assert!(
-                answer.as_ref().is_err_and(|error| error.starts_with("NOTHELD ")),
-                "{line}, {end}: {answer:?}"
-            );
-            client.ask::<()>("FLUSHALL");
-        }
-    }
-}
-
 /// A lease that somebody cuts short ends without a word of the replicas.
 #[test]
 fn a_grant_whose_lease_ends_meanwhile_is_not_told() {
