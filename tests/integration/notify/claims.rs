@@ -1,6 +1,6 @@
-//! From the message to the claim; and grants that nobody claims.
+//! From the message to the claim; grants that nobody claims, and waits that are over.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::Value;
 
@@ -40,4 +40,16 @@ fn a_grant_that_nobody_hears_of_goes_to_the_next_at_once() {
     assert!(owners(&mut client, "k").is_empty());
     assert_eq!(client.info("lock", "lock_places"), "0");
     assert!(client.info("lock", "lock_messages_unheard").parse::<u32>().unwrap() >= 3);
+}
+
+#[test]
+fn a_wait_that_is_over_is_told_and_not_early() {
+    let (_server, mut client, mut mail) = super::held("");
+    let began = Instant::now();
+    queue_up(&mut client, "bob", "BLOCK 150");
+    assert_eq!(mail.next(), "timeout bob");
+    assert!(began.elapsed() >= Duration::from_millis(150));
+    assert!(owners(&mut client, "k").is_empty());
+    assert_eq!(client.info("lock", "lock_timeouts"), "1");
+    assert_eq!(client.info("lock", "lock_places"), "0");
 }

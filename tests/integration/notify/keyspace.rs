@@ -1,7 +1,7 @@
-//! What happens to the key of a lock that is waited for.
+//! Places when their lock's key, or the server, becomes something else.
 
 use super::queue_up;
-use crate::support::{lease_end_after, owners, wait_for};
+use crate::support::{Mailbox, SOON, Server, Stopwatch, lease_end_after, owners, wait_for};
 
 #[test]
 fn a_key_that_holds_something_else_sends_places_away() {
@@ -35,4 +35,18 @@ fn a_server_that_refuses_writes_serves_places_later() {
     client.ask::<()>("CONFIG SET min-replicas-to-write 0");
     assert!(mail.next().starts_with("granted "));
     assert!(owners(&mut client, "k").is_empty());
+}
+
+#[test]
+fn a_demotion_sends_places_and_holders_away() {
+    let (server, primary) = (Server::start(), Server::start());
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    super::ask(&mut client, "alice", "PX 60000 WANTED");
+    queue_up(&mut client, "bob", "");
+    assert!(mail.next().starts_with("wanted "));
+    let watch = Stopwatch::start();
+    client.ask::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    assert_eq!([mail.next(), mail.next()], ["gone bob", "gone alice"]);
+    assert!(watch.worked() < SOON, "told after {:?}", watch.worked());
+    assert_eq!(client.info("lock", "lock_places"), "0");
 }

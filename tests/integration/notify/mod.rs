@@ -3,9 +3,7 @@
 mod claims;
 mod input;
 mod keyspace;
-mod places;
 mod rights;
-mod servers;
 mod start;
 
 use redis::Value;

@@ -1,10 +1,10 @@
-//! `LOCK.INFO`: for whom a free lock is reserved.
+//! For whom a free lock is reserved, and what the counters say.
 
 use std::collections::HashMap;
 
 use redis::Value;
 
-use super::{holds_one, waits, waits_for_one};
+use super::{count, granted, holds, holds_one, release, take, waits, waits_for_one};
 use crate::support::{Client, Server, owners, queue};
 
 /// What is told of a lock that nobody holds: for whom it is reserved, and how many wait.
@@ -39,5 +39,32 @@ fn a_reserved_lock_is_told_as_such() {
         second.granted();
         assert!(!client.lock_info("free").unwrap().contains_key("reserved-for"));
         client.ask::<()>("FLUSHALL");
+    }
+}
+
+/// How long a wait for several takes goes into the same buckets, once.
+#[test]
+fn the_counters_are_plausible() {
+    let (server, mut client) = Server::and_client();
+    holds(&mut client, "a b", "alice", "");
+    let mut waiter = waits(&server, "a b c", "bob", "");
+    assert_eq!(take(&mut client, "c d", "late", ""), None);
+    release(&mut client, "a b", "alice");
+    granted(&mut waiter);
+    holds(&mut client, "a", "bob", "");
+    let expected = [
+        ("lock_grants", 5),
+        ("lock_grants_shared", 0),
+        ("lock_reentries", 1),
+        ("lock_refusals", 1),
+        ("lock_handovers", 3),
+        ("lock_releases", 2),
+        ("lock_keys", 3),
+        ("lock_waiters", 0),
+        ("lock_waits_all", 1),
+        ("lock_timeouts", 0),
+    ];
+    for (field, value) in expected {
+        assert_eq!(count(&mut client, field), value, "{field}");
     }
 }

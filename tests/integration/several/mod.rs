@@ -6,7 +6,6 @@ mod grace;
 mod info;
 mod input;
 mod keyspace;
-mod many;
 mod notify;
 mod replica;
 mod shared;

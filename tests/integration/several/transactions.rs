@@ -32,17 +32,3 @@ fn a_transaction_sees_its_own_steps_and_waits_for_nothing() {
     assert_eq!(grants(replies[6].clone().unwrap()).unwrap().holds, [2, 1, 1]);
     assert_eq!(count(&mut client, "lock_waiters"), 0);
 }
-
-#[test]
-fn session_and_notify_are_refused_in_a_script() {
-    let (_server, mut client) = Server::and_client();
-    for (words, error) in [
-        ("'SESSION'", "SESSION is not allowed in scripts"),
-        ("'NOTIFY', 'ch'", "NOTIFY is not allowed in scripts"),
-    ] {
-        let script = format!("return redis.call('LOCK.MACQUIRE', 2, KEYS[1], KEYS[2], {words})");
-        let refused = client.send_words(["EVAL", &script, "2", "a", "b"]).unwrap_err();
-        assert!(refused.contains(error), "{refused}");
-        assert_eq!(client.ask::<i64>("DBSIZE"), 0);
-    }
-}
