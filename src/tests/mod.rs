@@ -1,3 +1,0 @@
-//! Tests of the source code as a whole.
-
-mod layout;
