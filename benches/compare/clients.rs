@@ -57,17 +57,6 @@ fn contestants<'h>(hosted: &'h [(&'static Lock, Host)]) -> Vec<(String, Contesta
     hosted.iter().map(|(lock, host)| (lock.name.clone(), (*lock, host, Vec::new()))).collect()
 }
 
-/// What is compared, as rows name it.
-fn work(language: &Language, lock: &Lock) -> String {
-    let with = match (&lock.who[..], &language.client[..]) {
-        ("package", _) => "our package",
-        ("session", _) => "raw commands by Jedis and SESSION",
-        ("redislock", "Lettuce") => "raw commands by Jedis",
-        _ => "raw commands",
-    };
-    format!("handovers/s, 8 clients, {} with {with}", language.name)
-}
-
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let (turns, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
     for language in &TABLES.languages {
@@ -109,11 +98,9 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         }
         let (ours, peers) = locks.split_at(ours.len());
         let [package, raw @ ..] = ours else { panic!("{name} has no package") };
-        let row = |ours: &Lock, other: &Lock| rounds.row(&work(language, ours), &ours.name, &other.name);
-        let raw = raw.iter().filter(|raw| raw.who != "session");
-        report.rows.extend(raw.filter_map(|raw| row(package, raw)));
-        let pairs = ours.iter().flat_map(|ours| peers.iter().map(move |peer| (ours, peer)));
-        report.rows.extend(pairs.filter_map(|(ours, peer)| row(ours, peer)));
+        let work = format!("handovers/s, 8 clients, {name} with our package");
+        let row = |other: &Lock| rounds.row(&work, &package.name, &other.name);
+        report.rows.extend(raw.iter().chain(peers).filter_map(|other| row(other)));
         report.figures.extend(rounds.figures(|samples| {
             let [half, most, max] = percentiles(&times(samples));
             format!("from release to grant p50 {half:.0}, p99 {most:.0}, max {max:.0} µs")
@@ -135,9 +122,6 @@ fn contest_of(mix: &Mix, (lock, host, stayed): &mut Contestant, seconds: u32) ->
     let cpu = host.cpu_ns() - cpu;
     let mut said: Vec<[u64; 3]> = said.iter().map(|line| grant(line)).collect();
     said.sort_unstable();
-    if mix.served == Served::InTurn {
-        said.dedup_by_key(|[_, client, _]| *client);
-    }
     let first = said.first().expect("a grant")[0];
     let (mut writer_ms, mut others_ms) = (Vec::new(), Vec::new());
     let mut grants: BTreeMap<u64, f64> = BTreeMap::new();
@@ -174,7 +158,7 @@ fn longest(waits: &[f64]) -> f64 {
 fn rows(rounds: &Rounds, Mix { who, served, .. }: &Mix, ours: &str, other: &str) -> Option<[Row; 2]> {
     let both = (rounds.of(ours)?, rounds.of(other)?);
     let row = |work: String, of: fn(&Sample) -> f64| Row::ratio(work, other, ratio(both.0, both.1, of));
-    let counted = rounds.row(&format!("{}/s, {who}", counted(*served)), ours, other)?;
+    let counted = rounds.row(&format!("grants/s, {who}"), ours, other)?;
     let more = match served {
         Served::Writer(_) => row(format!("grants/s of the writer, {who}"), |sample| sample.shares[0]),
         _ => row(format!("longest wait of a client, {who}"), |sample| longest(&sample.times)),
@@ -206,10 +190,6 @@ fn figures(Mix { who, served, .. }: &Mix, name: &str, samples: &[Sample]) -> Vec
     figures
 }
 
-fn counted(served: Served) -> &'static str {
-    if served == Served::InTurn { "handovers" } else { "grants" }
-}
-
 /// Measures those of a part.
 pub(crate) fn mixes(plan: &Plan, report: &mut Report, part: &str) {
     let seconds = plan.pick(3, 2);
@@ -218,7 +198,7 @@ pub(crate) fn mixes(plan: &Plan, report: &mut Report, part: &str) {
         let [full, quick] = rounds.unwrap_or([5, 2]);
         let hosted = hosted(plan, report, run, who, locks.iter().map(String::as_str));
         let [(ours, _), peers @ ..] = &hosted[..] else { continue };
-        let work = format!("{}, {who}", counted(*served));
+        let work = format!("grants, {who}");
         let turn = |contestant: &mut Contestant| contest_of(mix, contestant, seconds);
         let start = || contestants(&hosted);
         let rounds = Rounds::play(&work, "per second", 1, 1..=plan.pick(full, quick), start, turn);

@@ -51,12 +51,11 @@ use server::{Server, Setup};
 type Part = (&'static str, fn(&Plan, &mut Report));
 
 /// The parts, in the order in which they run.
-const PARTS: [Part; 16] = [
+const PARTS: [Part; 14] = [
     ("instructions", instructions::run),
     ("throughput", throughput::run),
     ("handover", handover::run),
     ("clients", clients::run),
-    ("tasks", |plan, report| clients::mixes(plan, report, "tasks")),
     ("failures", failures::run),
     ("waiters", waiters::run),
     ("memory", memory::run),
@@ -67,7 +66,6 @@ const PARTS: [Part; 16] = [
     ("shared", shared::run),
     ("several", several::run),
     ("sync", sync::run),
-    ("durability", throughput::run_durable),
 ];
 
 /// What the command line asks for; scripts/bench and scripts/instructions tell more.

@@ -61,7 +61,6 @@ pub(crate) struct Mix {
 pub(crate) enum Served {
     Alone,
     Alike,
-    InTurn,
     Writer(u64),
 }
 

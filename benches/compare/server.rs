@@ -17,8 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Setup {
     pub(crate) module: bool,
-    /// An append-only file, written to disk every second.
-    pub(crate) aof: bool,
     /// A node of a cluster, which has no slots yet.
     pub(crate) node: bool,
     /// Run by Callgrind, which counts its instructions.
@@ -26,7 +24,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    pub(crate) const PLAIN: Self = Self { module: false, aof: false, node: false, callgrind: false };
+    pub(crate) const PLAIN: Self = Self { module: false, node: false, callgrind: false };
     pub(crate) const MODULE: Self = Self { module: true, ..Self::PLAIN };
     pub(crate) const NODE: Self = Self { node: true, ..Self::MODULE };
 }
@@ -54,10 +52,8 @@ fn module() -> PathBuf {
 fn command(setup: Setup, folder: &Path, port: u16) -> Command {
     let mut config = format!(
         "port {port}\nbind 127.0.0.1\ndir {}\nsave ''\nmaxclients 19000\ntcp-backlog 1024\nloglevel warning\n\
-         repl-diskless-sync-delay 0\nappendonly {}\nappendfsync everysec\n\
-         auto-aof-rewrite-percentage 0\n",
+         repl-diskless-sync-delay 0\n",
         folder.display(),
-        if setup.aof { "yes" } else { "no" },
     );
     if setup.module {
         config += &format!("loadmodule {}\n", module().display());

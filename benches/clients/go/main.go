@@ -7,10 +7,8 @@
 //	contest readers ADDRESS WHO SECONDS   the same with 7 clients that read and one, the last, that writes; each keeps its
 //	                                      grant for 1 ms, then does something else for 1 ms, and the line tells when the
 //	                                      grant came, whose it was, and how long it was waited for
-//	contest one-8 ADDRESS WHO SECONDS     (or one-100) has 8 or 100 tasks of one program, which share a client, contend for one
-//	                                      lock, with such lines
-//	contest own-1 ADDRESS WHO SECONDS     (or own-8, own-100) has such tasks take a lock of their own each, and give it back at
-//	                                      once; the lines are the same
+//	contest own-8 ADDRESS WHO SECONDS     has 8 tasks of one program, which share a client, take a lock of their own each, and
+//	                                      give it back at once; the lines are the same
 //	contest hold ADDRESS WHO KEY          says "ready", then takes and gives back one lock as the lines "acquire" and
 //	                                      "release" say, and prints when it had it, or began to give it back
 //
@@ -38,7 +36,7 @@ const (
 
 func main() {
 	if len(os.Args) < 5 || kinds[os.Args[3]] == nil {
-		log.Fatal("usage: contest contend|readers|one-N|own-N|hold ADDRESS WHO SECONDS|KEY [MS]")
+		log.Fatal("usage: contest contend|readers|own-N|hold ADDRESS WHO SECONDS|KEY [MS]")
 	}
 	mode, address, who, last := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
 	open := kinds[who]
@@ -50,10 +48,17 @@ func main() {
 	seconds, err := strconv.ParseFloat(last, 64)
 	check(err)
 	length := time.Duration(seconds * float64(time.Second))
-	if whose, count, ok := strings.Cut(mode, "-"); ok {
+	if count, ok := strings.CutPrefix(mode, "own-"); ok {
 		tasks, err := strconv.Atoi(count)
 		check(err)
-		contend(together(sharing[who](address), whose == "own", tasks), lines, length, 0, 0, true)
+		share := sharing[who](address)
+		var opened []lock
+		for task := range tasks {
+			alone := share(fmt.Sprint("own-", task))
+			alone.rest = func() {}
+			opened = append(opened, alone)
+		}
+		contend(opened, lines, length, 0, 0, true)
 		return
 	}
 	var opened []lock
@@ -71,20 +76,6 @@ func main() {
 		check(err)
 		contend(opened, lines, length, time.Duration(ms)*time.Millisecond, 0, false)
 	}
-}
-
-// together has the locks of tasks that share a client: one for all, or one for each.
-func together(share func(key string) lock, own bool, tasks int) (all []lock) {
-	for task := range tasks {
-		if !own {
-			all = append(all, share("contested"))
-			continue
-		}
-		alone := share(fmt.Sprint("own-", task))
-		alone.rest = func() {}
-		all = append(all, alone)
-	}
-	return all
 }
 
 type grant struct{ time, waited, released int64 }

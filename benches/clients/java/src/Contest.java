@@ -27,9 +27,8 @@ import java.util.stream.IntStream;
  * {@code Contest alone ADDRESS WHO SECONDS}, {@code alone-2} and {@code alone-10}: 8 clients take 1, 2 or 10 locks of their own,
  * and give them back at once. With all of these, who still waits 5 s after that time has a line as if it had its grant then.
  *
- * <p>{@code Contest one-8 ADDRESS WHO SECONDS} and {@code one-100}: 8 or 100 tasks of one program, which share a client, contend for
- * one lock. {@code own-1}, {@code own-8} and {@code own-100}: such tasks take a lock of their own each, and give it back at once.
- * The lines and the end are those of permits.
+ * <p>{@code Contest own-8 ADDRESS WHO SECONDS}: 8 tasks of one program, which share a client, take a lock of their own each, and give
+ * it back at once. The lines and the end are those of permits.
  *
  * <p>{@code Contest hold ADDRESS WHO KEY}: says "ready", then takes and gives back one lock as the lines "acquire" and "release"
  * say, and prints when it had it, or began to give it back.
@@ -91,11 +90,9 @@ final class Contest {
                 clients(8, client -> Locks.open(who, address, "own-" + client, Locks.Role.SOLE)), 0, 0, true);
             case "alone-2" -> new Clients(clients(8, client -> alone(who, address, client, 2)), 0, 0, true);
             case "alone-10" -> new Clients(clients(8, client -> alone(who, address, client, 10)), 0, 0, true);
-            case "one-8", "one-100", "own-1", "own-8", "own-100" -> {
-                var words = mode.split("-");
+            case "own-1", "own-8", "own-100" -> {
                 var open = Tasks.open(who, address);
-                yield new Clients(clients(Integer.parseInt(words[1]),
-                    task -> open.apply(words[0].equals("one") ? "contested" : "own-" + task)), 0, 0, true);
+                yield new Clients(clients(Integer.parseInt(mode.split("-")[1]), task -> open.apply("own-" + task)), 0, 0, true);
             }
             default -> throw new IllegalArgumentException(mode);
         };
