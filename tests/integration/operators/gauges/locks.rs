@@ -46,7 +46,6 @@ fn each_field_is_a_name_and_a_whole_number_and_documented() {
     }
     let page = fs::read_to_string(root().join("docs/operations/watch.md")).unwrap();
     let section = page.split("\n## Counters\n").nth(1).unwrap().split("\n## ").next().unwrap();
-    assert_eq!(fields(section), fields(&text), "the example");
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     let explained: BTreeSet<_> =
         rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2)).collect();
