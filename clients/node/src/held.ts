@@ -28,7 +28,7 @@ export class Held {
   private lease: number | undefined;
   private claimed = false; // the server has given the whole lease
   private whole = 0; // the lease that a renewal is to give
-  private given = 0; // by the last extension
+  private given = 0; // by the last answer
   private aged = false; // it came out shorter than asked for, or than the one before: the maximum age ends it
   private until = 0; // when the lock may be gone
   /** @internal */
@@ -95,7 +95,7 @@ export class Held {
     const flight = this.extends(began);
     try {
       const left = Number(await this.desk.send(this.request, this.request.extend(this.fences, this.lease)));
-      this.granted(left, began, flight, true);
+      this.granted(left, began, flight);
       return left;
     } catch (error) {
       if (isGone(error)) this.gone(NOT_HELD, error);
@@ -200,14 +200,15 @@ export class Held {
     await released;
   }
 
-  /** `sets`: the answer is the lease that was set, and not that of another one with this grant. */
-  private granted(left: number, began: number, flight: Flight, sets = false) {
+  private granted(left: number, began: number, flight: Flight) {
     const lease = left < 0 ? Infinity : left; // somebody said PERSIST: it never ends
-    const asked = this.lease ?? this.given;
+    // The maximum age moves no end back, but for the time that the answer took: the server's own lease is another one now.
+    const isOther = began + lease < this.until - (now() - began) - 1;
+    const asked = this.lease ?? (isOther ? 0 : this.given);
     this.whole = this.lease ?? (left < 0 ? 30_000 : left);
     this.claimed = true;
     this.aged = this.request.kept && lease < asked;
-    if (sets && !this.aged) this.given = lease;
+    if (!this.aged) this.given = lease;
     const sure = Math.min(lease, flight.atMost - began);
     this.until = began + sure;
     // A lease that comes out short has reached the maximum age: no renewal makes it longer.
@@ -270,7 +271,7 @@ export class Held {
         : this.request.extend(this.fences, this.lease);
       const reply = await this.desk.send(this.request, words);
       const fences = Array.isArray(reply) ? numbers(reply[1]) : [];
-      if (!asks) this.granted(Number(reply), began, flight, true);
+      if (!asks) this.granted(Number(reply), began, flight);
       else if (String(fences) === String(this.fences)) this.granted(Number((reply as unknown[])[3]), began, flight);
       else {
         this.gone("it was free, or someone else's, meanwhile");

@@ -25,7 +25,7 @@ final class Held
     private ?int $slot;
     private float $lease;
     private float $until = INF;
-    private float $given = 0; // by the last extension
+    private float $given = 0; // by the last answer
     private bool $aged = false; // it came out shorter than asked for, or than the one before: the maximum age ends it
     private float $due = INF;
     private bool $released = false;
@@ -149,7 +149,7 @@ final class Held
             $this->askAgain();
             return $this->lease;
         }
-        $this->renewed($reply, $began, sets: true);
+        $this->renewed($reply, $began);
         return $reply / 1000;
     }
 
@@ -238,9 +238,9 @@ final class Held
         }
     }
 
-    /** @param bool $sets it is the lease that was set, and not that of another hold of this grant */
-    private function renewed(int $left, float $began, bool $sets = false): void
+    private function renewed(int $left, float $began): void
     {
+        $before = $this->until - (Locks::now() - $began); // but for the time that the answer took
         [$this->until, $this->due] = [INF, INF];
         if ($left < 0) { // somebody said PERSIST: it never ends
             return;
@@ -248,9 +248,10 @@ final class Held
         $lease = $left / 1000;
         // Of a session, only the server knows how long it lasts.
         $this->until = $this->request->session ? INF : $began + $lease;
-        $asked = $this->request->lease ?? $this->given;
+        // The maximum age moves no end back: the server's own lease is another one now.
+        $asked = $this->request->lease ?? (is_finite($before) && $began + $lease < $before - 0.001 ? 0 : $this->given);
         $this->aged = ($this->request->renew || $this->request->session) && $lease < $asked - 0.001;
-        $this->given = $sets && !$this->aged ? $lease : $this->given;
+        $this->given = $this->aged ? $this->given : $lease;
         if ($this->request->lease === null) {
             $this->lease = $lease;
         }

@@ -67,14 +67,15 @@ final class Renewal {
         } else if (!holds) {
             if (asks && held.state != Held.State.LEAVING) core.leaving.giveBack(held.request, fences);
         } else {
-            renewed(held, asks ? ((List<?>) reply).get(3) : reply, began, !asks);
+            renewed(held, asks ? ((List<?>) reply).get(3) : reply, began);
             if (held.doubted) core.plan(held, System.nanoTime());
         }
     }
 
-    /** To be called with the mutex. `sets`: it is the lease that was set, and not that of another hold of this grant. */
-    void renewed(Held held, Object leaseMs, long began, boolean sets) {
+    /** To be called with the mutex. */
+    void renewed(Held held, Object leaseMs, long began) {
         if (held.state != Held.State.HELD) return;
+        long before = held.until - System.nanoTime() + began; // but for the time that the answer took
         held.until = Core.never();
         held.due = Core.never();
         long lease = TimeUnit.MILLISECONDS.toNanos((Long) leaseMs);
@@ -82,9 +83,11 @@ final class Renewal {
         long sure = Math.min(lease, held.atMost - began);
         held.until = began + sure;
         held.unclaimed = false;
-        long asked = held.request.lease() == 0 ? held.given : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
+        // The maximum age moves no end back: the server's own lease is another one now.
+        boolean isOther = began + lease - before < -TimeUnit.MILLISECONDS.toNanos(1);
+        long asked = held.request.lease() == 0 ? isOther ? 0 : held.given : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
         held.aged = held.request.kept && lease < asked;
-        if (sets && !held.aged) held.given = lease;
+        if (!held.aged) held.given = lease;
         held.lease = held.request.lease() == 0 ? lease : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
         // A lease that comes out short has reached the maximum age: no renewal makes it longer.
         if (held.request.kept && lease >= asked / 2) held.due = began + sure / 3;
@@ -125,7 +128,7 @@ final class Renewal {
                 if (error != null && LockException.isGone(error)) core.gone(held, error.getMessage());
                 if (held.why != null) throw held.lostException();
                 if (error != null) throw LockException.explained(error, held.request);
-                renewed(held, reply, words.sent, true);
+                renewed(held, reply, words.sent);
                 return Duration.ofMillis((Long) reply);
             }));
         });
