@@ -1,20 +1,25 @@
 // What this package needs of a client, and where ioredis and node-redis have it.
 
 import { ClosedError, LockError, code } from "./errors.js";
+import { PING, UNANSWERED, listenIn, type Cluster } from "./shards.js";
 
 /** What a connection tells. */
 export interface Events {
   hear(message: string): void;
   /** The connection for commands is lost. */
   lost(): void;
-  /** A connection is there again: messages or answers may have been lost. */
-  again(): void;
+  /** A connection is there again: messages or answers may have been lost. With a channel: messages of that one. */
+  again(channel?: string): void;
+  /** Whether somebody still waits, or holds a lock, with that channel. */
+  needs(channel: string): boolean;
 }
 
 /** Any client that has this can be used. */
 export interface Connection {
   /** Connects, and hears the channel's messages. Both last until the signal. */
   open(channel: string, events: Events, signal: AbortSignal): Promise<void>;
+  /** The channel that the key's server is to send to, and which is heard from then on, if it is not the one of `open`. */
+  channelOf?(key: string): Promise<string>;
   /**
    * Sends a command, to one server all of them over one connection, in order. `key` tells a cluster which node it is for. The
    * server answers at once, or, if replicas have to confirm it, within so many ms.
@@ -62,13 +67,14 @@ interface Line {
   /** None in a cluster, where one connection can be silent among others. */
   ping?(): Promise<unknown>;
   end(): void;
+  cluster?: Cluster;
 }
-type Told = Omit<Events, "hear">;
+type Told = Pick<Events, "lost" | "again">;
 
 const ignore = () => {};
 
-/** A line that a network swallows tells nothing. After so many PINGs without an answer, sent every so many ms, it is replaced. */
-const UNANSWERED = 4, PING = 2000;
+/** ms after which a connection to a node of a cluster, which has no PINGs of ours, is replaced, unless the user says another time. */
+const SILENCE = 8000;
 const retry = (tries: number) => Math.min(100 * tries, 2000);
 
 function listen(emitter: Emitter, events: Record<string, Listener>) {
@@ -95,8 +101,9 @@ function stray(error: unknown): never {
  * Lines of our own, because the user's client may be in a MULTI, block, have several connections, or wait for minutes until it sees
  * that its connection is dead. `both`: one line sends and hears, over several connections.
  */
-function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pick<Connection, "open" | "send"> {
+function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pick<Connection, "open" | "send" | "channelOf"> {
   let sending: { line: Line; heard(): void; patience: number } | undefined;
+  let listen: (key: string) => Promise<string> | string;
 
   async function keep(told: Told, sends: boolean, begin: (line: Line) => Promise<unknown>, signal: AbortSignal) {
     let unanswered = 0, begun = false, stop = ignore;
@@ -147,11 +154,18 @@ function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pic
   return {
     async open(channel, events, signal) {
       const subscribe = (line: Line) => line.subscribe(channel, events.hear);
-      if (both) return keep(events, true, subscribe, signal);
+      listen = () => channel;
+      const begin = (line: Line) => {
+        if (!line.cluster) return subscribe(line);
+        listen = listenIn(line.cluster, channel, events, signal);
+        return line.cluster.ready;
+      };
+      if (both) return keep(events, true, begin, signal);
       await Promise.all([
         keep(events, true, async () => {}, signal), keep({ lost: ignore, again: events.again }, false, subscribe, signal),
       ]);
     },
+    channelOf: async (key) => listen(key),
     send(key, words, patience) {
       if (!sending) return Promise.reject(new ClosedError("the locks were closed"));
       const { line, heard } = sending, reply = line.send(key, words);
@@ -181,16 +195,51 @@ function noteCredentials(client: any) {
   };
 }
 
+const OWN = { lazyConnect: false, enableOfflineQueue: true, keyPrefix: "" };
+
+/** Without the right to say SSUBSCRIBE, messages come as to SUBSCRIBE, by way of all nodes. */
+function both(inShard: Promise<unknown>, subscribed: Promise<unknown>) {
+  const refused = (error: unknown) => {
+    if (code(error) !== "NOPERM") throw error;
+  };
+  return Promise.all([inShard.catch(refused), subscribed]);
+}
+
+function ioredisCluster(line: any): Cluster {
+  return {
+    ready: new Promise((resolve, reject) => {
+      line.once("ready", resolve).once("end", () => reject(new Error("no node of the cluster can be reached")));
+    }),
+    primary: (slot) => line.slots[slot]?.[0],
+    refresh: () => new Promise((resolve) => line.refreshSlotsCache(resolve)),
+    connect(address, lost) {
+      const known = line.nodes().find(({ options }: any) => `${options.host}:${options.port}` === address);
+      if (!known) throw new Error(`the client has no connection to ${address}`);
+      const node = known.duplicate({ ...OWN, readOnly: false, retryStrategy: null, socketTimeout: undefined, disconnectTimeout: 100 });
+      // Of a slot that has moved, versions before 6 hear as an answer to nothing, which is an error.
+      listen(node, { error: lost, end: () => lost(), moved: () => lost() });
+      return {
+        subscribe(channel, hear) {
+          for (const event of ["smessage", "message"]) node.on(event, (_: string, message: string) => hear(message));
+          return both(node.ssubscribe(channel), node.subscribe(channel));
+        },
+        ping: () => node.ping(),
+        end: () => node.disconnect(),
+      };
+    },
+  };
+}
+
 function ioredis(client: IoredisClient): Connection {
   const { isCluster } = client;
   if (!isCluster) noteCredentials(client);
   const make = ({ lost, again }: Told, sends: boolean): Line => {
-    const own = { lazyConnect: false, enableOfflineQueue: true, keyPrefix: "" };
     const single = {
-      ...own, ...credentials.get(client), db: client.condition?.select ?? client.options?.db, retryStrategy: retry, socketTimeout: undefined, disconnectTimeout: 100,
+      ...OWN, ...credentials.get(client), db: client.condition?.select ?? client.options?.db, retryStrategy: retry, socketTimeout: undefined, disconnectTimeout: 100,
       ...(!sends && { maxRetriesPerRequest: null }),
     };
-    const line = isCluster ? client.duplicate([], own) : client.duplicate(single);
+    const nodes = { ...OWN, redisOptions: { socketTimeout: SILENCE, ...client.options.redisOptions } };
+    const line = isCluster ? client.duplicate([], nodes) : client.duplicate(single);
     let wasReady = false, channel: string | undefined;
     const changed = () => wasReady && again();
     const ready = () => {
@@ -203,9 +252,14 @@ function ioredis(client: IoredisClient): Connection {
       Object.assign(line.options, { username, password }, credentials.get(client)); // for the next try
       lost();
     };
+    const added = (node: any) => {
+      const { asking } = node;
+      node.asking = () => asking.call(node).catch(ignore); // ioredis leaves it alone, so that a lost connection would end the process
+      changed();
+    };
     line.on("error", ignore);
     // The connections to a cluster's nodes come and go one by one.
-    const unlisten = listen(line, isCluster ? { ready, "+node": changed, "-node": changed } : { ready, close });
+    const unlisten = listen(line, isCluster ? { ready, "-node": changed, "+node": added } : { ready, close });
     return {
       send(_, [command, ...words]) {
         const reply = line.call(command!, ...words);
@@ -216,7 +270,7 @@ function ioredis(client: IoredisClient): Connection {
         line.on("message", (_: string, message: string) => hear(message));
         return line.subscribe(name);
       },
-      ...(!isCluster && { ping: () => line.ping() }),
+      ...(isCluster ? { cluster: ioredisCluster(line) } : { ping: () => line.ping() }),
       end() {
         unlisten();
         line.disconnect();
@@ -235,13 +289,43 @@ function ioredis(client: IoredisClient): Connection {
   };
 }
 
+function nodeRedisCluster(line: any, ready: Promise<unknown>): Cluster {
+  return {
+    ready,
+    primary: (slot) => line.slots[slot]?.master.address,
+    refresh: async () => line._slots.rediscover(line.masters.find(({ client }: any) => client?.isReady)?.client),
+    connect(address, lost) {
+      const made = (async () => {
+        const node = line.nodeByAddress.get(address), known = node.client ?? (await line.nodeClient(node));
+        const socket = { ...known.options.socket, socketTimeout: undefined, reconnectStrategy: false };
+        const own = known.duplicate({ disableOfflineQueue: false, pingInterval: undefined, socket }), gone = () => lost();
+        // The last two, of version 6 and 5, tell that the slot has moved.
+        listen(own, { error: lost, end: gone, "sharded-channel-moved": gone, "server-sunsubscribe": gone });
+        await own.connect();
+        return own;
+      })();
+      made.catch(ignore);
+      return {
+        async subscribe(channel, hear) {
+          const own = await made;
+          return both(own.sSubscribe(channel, hear), own.subscribe(channel, hear));
+        },
+        ping: async () => (await made).ping(),
+        end: () => void made.then((own) => own.destroy()).catch(ignore),
+      };
+    },
+  };
+}
+
 function nodeRedis(client: NodeRedisClient): Connection {
   const isCluster = "masters" in client, isSentinel = "acquire" in client;
   const make = ({ lost, again }: Told): Line => {
     const socket = { ...client.options?.socket, socketTimeout: undefined, reconnectStrategy: retry };
     // Over several connections, commands would overtake each other.
     const sentinel = { masterPoolSize: 1, replicaPoolSize: 0, reserveClient: true };
-    const line = client.duplicate(isCluster ? {} : isSentinel ? sentinel : { disableOfflineQueue: false, socket });
+    const { defaults } = client.options ?? {};
+    const nodes = { defaults: { pingInterval: SILENCE / 2, ...defaults, socket: { socketTimeout: SILENCE, ...defaults?.socket } } };
+    const line = client.duplicate(isCluster ? nodes : isSentinel ? sentinel : { disableOfflineQueue: false, socket });
     const events: Record<string, Listener> =
       isCluster ? { "node-ready": again, "node-reconnecting": again, "node-disconnect": again }
       : isSentinel ? { ready: again, "topology-change": again } : { ready: again, reconnecting: lost };
@@ -267,7 +351,7 @@ function nodeRedis(client: NodeRedisClient): Connection {
         await connected;
         await line.subscribe(channel, hear);
       },
-      ...(!isCluster && { ping: () => (isSentinel ? line.sendCommand(false, ["PING"]) : line.ping()) }),
+      ...(isCluster ? { cluster: nodeRedisCluster(line, connected) } : { ping: () => (isSentinel ? line.sendCommand(false, ["PING"]) : line.ping()) }),
       end: () => void end().catch(ignore), // some versions throw if it has ended
     };
   };

@@ -109,6 +109,12 @@ export class Desk {
     return partner !== undefined;
   }
 
+  /** Where messages for it come, once that is heard. */
+  async listens(request: Request) {
+    await this.opened();
+    return (request.channel = (await this.#connection.channelOf?.(request.names[0]!)) ?? this.channel);
+  }
+
   send(request: Request, words: string[]) {
     return this.#connection.send(request.names[0]!, words, request.options.sync?.[1] ?? 0);
   }
@@ -139,13 +145,14 @@ export class Desk {
 
   async #open() {
     const closing = this.#closing;
-    const tell = (how: "cut" | "doubt") => () => {
+    const uses = (channel: string) => this.#all().filter((entry) => entry.request.channel === channel);
+    const tell = (how: "cut" | "doubt") => (channel?: string) => {
       this.upsets += 1;
       this.starts = true; // it may be another server
-      for (const entry of this.#all()) entry[how]();
+      for (const entry of channel === undefined ? this.#all() : uses(channel)) entry[how]();
     };
     try {
-      const events = { hear: (message: string) => this.#hear(message), lost: tell("cut"), again: tell("doubt") };
+      const events = { hear: (message: string) => this.#hear(message), lost: tell("cut"), again: tell("doubt"), needs: (channel: string) => uses(channel).length > 0 };
       await this.#connection.open(this.channel, events, closing.signal);
     } catch (error) {
       if (closing === this.#closing) this.#leave().abort();

@@ -267,8 +267,9 @@ export class Held {
     try {
       // To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.
       const words = asks
-        ? this.request.acquire(this.desk.channel, undefined, kept || !this.claimed ? this.lease : 1)
+        ? this.request.acquire(await this.desk.listens(this.request), undefined, kept || !this.claimed ? this.lease : 1)
         : this.request.extend(this.fences, this.lease);
+      if (this.loss || this.parting) return;
       const reply = await this.desk.send(this.request, words);
       const fences = Array.isArray(reply) ? numbers(reply[1]) : [];
       if (!asks) this.granted(Number(reply), began, flight);

@@ -62,6 +62,8 @@ export class Request {
    */
   readonly starts: boolean;
   readonly options: Readonly<Options>;
+  /** That the server was told last. */
+  channel: string | undefined;
   readonly #mode: string[] = [];
   readonly #sync: string[] = [];
   #id: string | undefined;

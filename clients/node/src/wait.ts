@@ -86,7 +86,7 @@ export class Wait implements Entry {
     let start = false;
     this.#plan(ASK_AGAIN);
     try {
-      await this.desk.opened();
+      const channel = await this.desk.listens(request);
       if (this.#over) return;
       const began = (this.#asked = now());
       const block = wait === 0 ? undefined : wait ? Math.max(1, Math.ceil(this.#end - began)) : 0;
@@ -96,7 +96,7 @@ export class Wait implements Entry {
       this.#asks += 1;
       this.#told = undefined;
       start = request.starts && this.#place && this.desk.starts;
-      const words = request.acquire(this.desk.channel, block, lease, start ? this.#asks : undefined);
+      const words = request.acquire(channel, block, lease, start ? this.#asks : undefined);
       this.#asking = this.desk.send(request, words);
       const reply = await this.#asking;
       this.#asking = this.#trouble = undefined;

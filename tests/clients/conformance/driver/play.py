@@ -10,6 +10,7 @@ import scenarios_kinds  # noqa: F401
 import scenarios_losses  # noqa: F401
 import scenarios_network  # noqa: F401
 import scenarios_orders  # noqa: F401
+import scenarios_shards  # noqa: F401
 import scenarios_sharers  # noqa: F401
 import scenarios_starts  # noqa: F401
 import scenarios_waits  # noqa: F401

@@ -364,7 +364,7 @@ def cluster_of_three(stage):
     keys = ["{a}1", "{b}2", "{c}3", "{d}4"]
     program.crowd(40, keys, 4).next("done", seconds=60)
     for key in keys:
-        owner = next(node for node in nodes if _serves(node, key))
+        owner = next(node for node in nodes if serves(node, key))
         judge_crowd(owner, [key], 40)
     both = program.acquire("{a}x", "{a}y").acquired()
     both.release()
@@ -373,7 +373,7 @@ def cluster_of_three(stage):
 @scenario()
 def one_node_of_a_cluster(stage):
     nodes = stage.cluster()
-    program = stage.program(next(node for node in nodes if not _serves(node, "k")))
+    program = stage.program(next(node for node in nodes if not serves(node, "k")))
     said = program.acquire("k").next("error")["message"]
     assert "cluster" in said.lower() or "moved" in said.lower(), said
 
@@ -382,7 +382,7 @@ def one_node_of_a_cluster(stage):
 def slot_moved(stage):
     nodes = stage.cluster()
     program = stage.program(nodes, kind="cluster")
-    source = next(node for node in nodes if _serves(node, "k"))
+    source = next(node for node in nodes if serves(node, "k"))
     target = next(node for node in nodes if node is not source)
     held = program.acquire("k").acquired()
     waiting = program.acquire("k")
@@ -395,6 +395,6 @@ def slot_moved(stage):
     told_at_once(target, waiting)
 
 
-def _serves(node, key):
+def serves(node, key):
     slot = node("CLUSTER", "KEYSLOT", key)
     return any(first <= slot <= last and nodes[1] == node.port for first, last, nodes, *_ in node("CLUSTER", "SLOTS"))

@@ -126,6 +126,29 @@ def cluster(folder, start):
     return nodes
 
 
+def join(nodes, start, folder):
+    """One more node of that cluster, without slots, that all know."""
+    node = start(folder, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")
+    node("CLUSTER", "MEET", "127.0.0.1", nodes[0].port, nodes[0].bus)
+    name = node("CLUSTER", "MYID")
+    for each in nodes:
+        until(lambda: any(name in line and "handshake" not in line for line in each("CLUSTER", "NODES").splitlines()), "it is known")
+    until(lambda: "cluster_state:ok" in node("CLUSTER", "INFO"), "it knows the cluster")
+    return node
+
+
+def replicas_of(nodes, start, folder):
+    """A replica for each of them."""
+    replicas = [join(nodes, start, folder / f"replica-{at}") for at in range(len(nodes))]
+    for node, replica in zip(nodes, replicas):
+        name = node("CLUSTER", "MYID")
+        until(lambda: name in replica("CLUSTER", "NODES"), "it knows its primary")
+        replica("CLUSTER", "REPLICATE", name)
+    for replica in replicas:
+        until(lambda: replica.connection.info("replication").get("master_link_status") == "up", "the replica follows")
+    return replicas
+
+
 def move_slot(key, source, target):
     """Moves the key's slot, with all its keys."""
     slot = source("CLUSTER", "KEYSLOT", key)

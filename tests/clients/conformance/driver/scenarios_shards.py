@@ -1,0 +1,189 @@
+"""A cluster: one subscription for each shard in which the process waits or holds, and what becomes of it when the shard changes."""
+
+import itertools
+import signal
+
+import servers
+from program import Watch
+from scenarios_network import serves, told_at_once
+from scenarios_waits import LONG, free, hold, judge_crowd, queued
+from servers import until
+from stage import scenario
+
+
+def keys_of(nodes):
+    """A key in each node."""
+    return [next(key for key in map("{{k{}}}".format, itertools.count()) if serves(node, key)) for node in nodes]
+
+
+def channels(node):
+    return node("PUBSUB", "SHARDCHANNELS", "redislock:*")
+
+
+def listens(node):
+    until(lambda: len(channels(node)) == 1, "it listens at that node alone")
+
+
+def hears(node, program, key):
+    """Who holds a lock there is told at once that it was lost."""
+    told_at_once(node, program.acquire(key).acquired(), key)
+
+
+def handed_over(node, task, key):
+    """Not by asking again: that would take seconds."""
+    watch = Watch()
+    free(node, key)
+    task.acquired(seconds=10)
+    watch.within(0, 1000, "the handover")
+    told_at_once(node, task, key)
+
+
+def published(nodes):
+    """Messages of a channel that these nodes have sent to all others."""
+    name = "cluster_stats_messages_publish_sent:"
+    return sum(int(line[len(name):]) for node in nodes for line in node("CLUSTER", "INFO").split() if line.startswith(name))
+
+
+@scenario()
+def messages_stay_in_their_shard(stage):
+    nodes = stage.cluster()
+    keys = keys_of(nodes)
+    programs = [stage.program(nodes, kind="cluster") for _ in range(2)]
+    for task in [program.crowd(5, keys, 6) for program in programs]:
+        task.next("done")
+    for node, key in zip(nodes, keys):
+        judge_crowd(node, [key], 20)
+        assert len(channels(node)) == 2, "one for each process"
+    assert published(nodes) == 0, "messages went to other nodes"
+
+
+@scenario()
+def three_shards_fail_over_under_waiters(stage):
+    nodes = stage.cluster()
+    replicas = servers.replicas_of(nodes, stage.start, stage.folder)
+    keys = keys_of(nodes)
+    program = stage.program(nodes, kind="cluster")
+    tasks = []
+    for node, key in zip(nodes, keys):
+        hold(node, key)
+        tasks.append(program.acquire(key, wait=LONG))
+        queued(node, key, 1)
+    for replica, key in zip(replicas, keys):
+        replica("CLUSTER", "FAILOVER", "TAKEOVER")
+        until(lambda: serves(replica, key), "the replica takes over")
+        queued(replica, key, 1)
+    for replica, key, task in zip(replicas, keys, tasks):
+        listens(replica)
+        handed_over(replica, task, key)
+        before = published(replicas)
+        hold(replica, key)
+        again = program.acquire(key, wait=LONG)
+        queued(replica, key, 1)
+        handed_over(replica, again, key)
+        assert published(replicas) == before, "messages went to other nodes"
+
+
+@scenario(quick=False)
+def primary_that_is_killed_under_a_waiter(stage):
+    nodes = stage.cluster()
+    replica, *_ = servers.replicas_of(nodes, stage.start, stage.folder)
+    key, *_ = keys_of(nodes)
+    program = stage.program(nodes, kind="cluster")
+    hold(nodes[0], key)
+    task = program.acquire(key, wait=LONG)
+    queued(nodes[0], key, 1)
+    nodes[0].kill()
+    replica("CLUSTER", "FAILOVER", "TAKEOVER")
+    queued(replica, key, 1)
+    listens(replica)
+    handed_over(replica, task, key)
+
+
+@scenario(quick=False)
+def primary_that_is_silent_under_a_waiter(stage):
+    """It still accepts connections, and never answers."""
+    nodes = stage.cluster()
+    replica, *_ = servers.replicas_of(nodes, stage.start, stage.folder)
+    key, other, _ = keys_of(nodes)
+    program = stage.program(nodes, kind="cluster")
+    hold(nodes[0], key)
+    task, held = program.acquire(key, wait=LONG), program.acquire(other, lease=3000).acquired()
+    queued(nodes[0], key, 1)
+    nodes[0].process.send_signal(signal.SIGSTOP)
+    replica("CLUSTER", "FAILOVER", "TAKEOVER")
+    queued(replica, key, 1)
+    handed_over(replica, task, key)
+    assert held.silent()
+    hears(nodes[1], program, "{%s}2" % other.strip("{}"))
+
+
+@scenario()
+def slot_moves_back_and_forth_under_waiter_and_holder(stage):
+    nodes = stage.cluster()
+    source, target, _ = nodes
+    key, other, _ = keys_of(nodes)
+    program = stage.program(nodes, kind="cluster")
+    near = program.acquire(other).acquired()  # so that it listens there already
+    held = program.acquire(key, lease=LONG).acquired()
+    waiting = program.acquire(key, wait=LONG)
+    queued(source, key, 1)
+    for here, there in [(source, target), (target, source), (source, target)]:
+        servers.move_slot(key, here, there)
+        queued(there, key, 1)
+        assert held.silent() and there.lock(key)["fence"] == held.fences[0]
+    held.release()
+    told_at_once(target, waiting.acquired(), key)
+    hears(target, program, key)
+    near.release()
+
+
+@scenario()
+def slot_of_the_channel_moves(stage):
+    nodes = stage.cluster()
+    source, target, _ = nodes
+    key, *_ = keys_of(nodes)
+    program = stage.program(nodes, kind="cluster")
+    hold(source, key)
+    waiting = program.acquire(key, wait=LONG)
+    queued(source, key, 1)
+    [before] = channels(source)
+    for _ in range(2):
+        servers.move_slot(before, source, target)
+        watch = Watch()
+        until(lambda: channels(source) not in ([], [before]), "it listens to another channel")
+        watch.within(0, 2000, "the new subscription")
+        [before] = channels(source)
+        queued(source, key, 1)
+    handed_over(source, waiting, key)
+    hears(source, program, key)
+
+
+@scenario()
+def shard_that_is_added(stage):
+    nodes = stage.cluster()
+    source, *_ = nodes
+    key, *_ = keys_of(nodes)
+    program = stage.program(nodes, kind="cluster")
+    hold(source, key)
+    waiting = program.acquire(key, wait=LONG)
+    queued(source, key, 1)
+    added = servers.join(nodes, stage.start, stage.folder / "added")
+    servers.move_slot(key, source, added)
+    queued(added, key, 1)
+    listens(added)
+    handed_over(added, waiting, key)
+    hears(added, program, key)
+
+
+@scenario(quick=False)
+def subscription_that_nobody_needs_is_closed(stage):
+    nodes = stage.cluster()
+    near, far, _ = nodes
+    key, other, _ = keys_of(nodes)
+    program = stage.program(nodes, kind="cluster")
+    held = program.acquire(key).acquired()
+    program.acquire(other).acquired().release()
+    assert len(channels(far)) == 1
+    until(lambda: not channels(far), "it is closed")
+    assert held.silent() and len(channels(near)) == 1
+    hears(far, program, other)
