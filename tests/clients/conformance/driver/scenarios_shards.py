@@ -107,7 +107,7 @@ def primary_that_is_silent_under_a_waiter(stage):
     key, other, _ = keys_of(nodes)
     program = stage.program(nodes, kind="cluster")
     hold(nodes[0], key)
-    task, held = program.acquire(key, wait=LONG), program.acquire(other, lease=3000).acquired()
+    task, held = program.acquire(key, wait=LONG), program.acquire(other, lease=10_000).acquired()
     queued(nodes[0], key, 1)
     nodes[0].process.send_signal(signal.SIGSTOP)
     replica("CLUSTER", "FAILOVER", "TAKEOVER")

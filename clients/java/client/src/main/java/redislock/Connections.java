@@ -8,6 +8,7 @@ import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisReadOnlyException;
 import io.lettuce.core.api.StatefulConnection;
 import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.pubsub.StatefulRedisClusterPubSubConnection;
 import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.Command;
 import io.lettuce.core.pubsub.RedisPubSubAdapter;
@@ -22,6 +23,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.regex.Pattern;
 
@@ -30,6 +32,7 @@ final class Connections {
     private static final long SILENCE_MS = 4000; // after it the subscription is pinged, and after another one made anew
     private static final long ANSWER_MS = 10_000; // no command waits at the server for so long: the connection has died unnoticed
     private static final long TRY_AGAIN_MS = 100;
+    private static final CompletableFuture<Void> NOTHING = CompletableFuture.completedFuture(null);
     private static final String ONE_NODE = "this server is one node of a cluster: use a RedisClusterClient";
     /** Of Lettuce, and of Netty, whose threads may end before the client is shut down. */
     private static final Pattern CLOSED = Pattern.compile("shut down|terminated|not accepting");
@@ -37,7 +40,8 @@ final class Connections {
     private final AbstractRedisClient client;
     private final String channel;
     private final Consumer<String> hear;
-    private final Runnable doubt;
+    private final Consumer<String> doubt; // of that channel, or null
+    private final Predicate<String> needs;
     private final Runnable ended;
     private final Lane commands = new Lane();
     private final Lane sessions = new Lane();
@@ -47,6 +51,7 @@ final class Connections {
     private final ReentrantLock lock = new ReentrantLock();
     private final Set<Thread> connecting = ConcurrentHashMap.newKeySet(); // of a client that is closed meanwhile, for ever
     private volatile Thread listener;
+    private volatile Shards shards; // in a cluster
     private volatile boolean gone; // the client was closed
     private volatile Duration patience = Duration.ofNanos(Core.LONG);
     private volatile CompletableFuture<Void> ready = new CompletableFuture<>(); // the subscription is there, or has failed for now
@@ -59,12 +64,12 @@ final class Connections {
             boolean closed = isClosed(connection);
             boolean ours = commands.drop(connection) | sessions.drop(connection);
             if (ours && closed) endWithClient();
-            else if (ours) doubt.run(); // places, and grants that were not claimed, are gone
+            else if (ours) doubt.accept(null); // places, and grants that were not claimed, are gone
         }
     };
 
     /** What was heard or granted may be in doubt; the client may have ended, and so has all that was made of it. */
-    Connections(AbstractRedisClient client, String channel, Consumer<String> hear, Runnable doubt, Runnable ended) {
+    Connections(AbstractRedisClient client, String channel, Consumer<String> hear, Consumer<String> doubt, Predicate<String> needs, Runnable ended) {
         if (!(client instanceof RedisClient || client instanceof RedisClusterClient)) {
             throw new IllegalArgumentException("neither a RedisClient nor a RedisClusterClient: " + client);
         }
@@ -72,6 +77,7 @@ final class Connections {
         this.channel = channel;
         this.hear = hear;
         this.doubt = doubt;
+        this.needs = needs;
         this.ended = ended;
         client.addListener(watch);
         client.getResources().eventExecutorGroup().terminationFuture().addListener(over -> endWithClient());
@@ -148,7 +154,7 @@ final class Connections {
     /** The answer: null, a text, a number or a list. Never to be called with a mutex that callbacks take. */
     CompletableFuture<Object> send(Request.Words words, boolean session) {
         Lane lane = session ? sessions : commands;
-        return ready().thenCompose(ready -> lane.get()).thenCompose(connection -> {
+        return ready().thenCompose(ready -> listens(words)).thenCompose(listens -> lane.get()).thenCompose(connection -> {
             var command = new AsyncCommand<String, String, Object>(new Command<>(words.name, new Reply(), words.args));
             deadlines.add(command, ANSWER_MS + words.syncMs);
             words.sent = System.nanoTime();
@@ -159,6 +165,17 @@ final class Connections {
                 boolean isStray = client instanceof RedisClient && LockException.says(error, "MOVED");
                 throw new CompletionException(isStray ? new IllegalStateException(ONE_NODE + " (" + error.getMessage() + ")") : error);
             });
+        });
+    }
+
+    /** An acquire names the channel on which its messages come, once that is heard. */
+    private CompletableFuture<Void> listens(Request.Words words) {
+        if (words.notifies == null) return NOTHING;
+        var known = shards;
+        var heard = known == null ? CompletableFuture.completedFuture(channel) : known.channelOf(words.notifies.keys.get(0));
+        return heard.thenAccept(channel -> {
+            words.notifies.channel = channel;
+            words.args.add("NOTIFY").add(channel);
         });
     }
 
@@ -251,10 +268,17 @@ final class Connections {
                     hear.accept(message);
                 }
             });
-            connection.async().subscribe(channel).get(SILENCE_MS, TimeUnit.MILLISECONDS);
-            if (!ready.complete(null)) doubt.run(); // messages were lost meanwhile
+            Shards own = null;
+            if (connection instanceof StatefulRedisClusterPubSubConnection<String, String> base) {
+                own = new Shards((RedisClusterClient) client, base, channel, hear, doubt, needs);
+            } else {
+                connection.async().subscribe(channel).get(SILENCE_MS, TimeUnit.MILLISECONDS);
+            }
+            shards = own;
+            if (!ready.complete(null)) doubt.accept(null); // messages were lost meanwhile
             while (closing.getCount() > 0 && !ended.await(SILENCE_MS, TimeUnit.MILLISECONDS)) {
                 connection.async().ping().get(SILENCE_MS, TimeUnit.MILLISECONDS);
+                if (own != null) own.look();
             }
         } finally {
             if (isClosed(connection)) endWithClient();

@@ -30,7 +30,6 @@ final class Core {
     private static final long CLOSING = TimeUnit.SECONDS.toNanos(4);
 
     final ReentrantLock mutex = new ReentrantLock();
-    final String channel = "redislock:" + process() + ":" + UUID.randomUUID();
     final Connections connections;
     private final LockObserver observer; // or null
     final Renewal renewal = new Renewal(this);
@@ -47,7 +46,8 @@ final class Core {
 
     Core(AbstractRedisClient client, LockObserver observer) {
         this.observer = observer;
-        connections = new Connections(client, channel, this::hear, this::doubtAll, this::endWithClient);
+        String channel = "redislock:" + process() + ":" + UUID.randomUUID();
+        connections = new Connections(client, channel, this::hear, this::doubt, this::needs, this::endWithClient);
         timer.setRemoveOnCancelPolicy(true);
         timer.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
     }
@@ -233,12 +233,17 @@ final class Core {
         }
     }
 
-    private void doubtAll() {
+    /** Those with that channel, or all if there is none. */
+    private void doubt(String channel) {
         locked(() -> {
             starts = true; // it may be another server
-            all().forEach(this::doubt);
+            all().stream().filter(held -> channel == null || channel.equals(held.request.channel)).forEach(this::doubt);
             return null;
         });
+    }
+
+    private boolean needs(String channel) {
+        return locked(() -> all().stream().anyMatch(held -> channel.equals(held.request.channel)));
     }
 
     /** Finds out how things are: a wait asks again, a held lock is looked at. */

@@ -37,7 +37,7 @@ final class Renewal {
                 if (!asks[0]) return extension(held);
                 held.atMost = Core.never();
                 // To ask never makes a lease shorter.
-                return request.acquire(core.channel, request.kept || held.unclaimed ? request.lease() : 1);
+                return request.acquire(request.kept || held.unclaimed ? request.lease() : 1);
             });
             if (words == null) return CompletableFuture.completedFuture(null);
             return core.connections.send(words, asks[0] && request.session).handle((reply, error) -> {

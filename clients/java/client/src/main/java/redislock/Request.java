@@ -19,6 +19,7 @@ final class Request {
         final CommandArgs<String, String> args;
         final long syncMs;
         volatile long sent; // a lease counts from then
+        Request notifies; // an acquire, to which the channel is still to be added
 
         Words(ProtocolKeyword name, CommandArgs<String, String> args, long syncMs) {
             this.name = name;
@@ -37,6 +38,7 @@ final class Request {
     final LockObserver.Mode shape;
     private final List<Object> mode;
     private final List<Object> sync;
+    volatile String channel; // that the server was told last
     private long lease; // ms, 0: that of the server; changed with the mutex of the locks
 
     Request(List<String> keys, Consumer<Options> wanted) {
@@ -81,21 +83,22 @@ final class Request {
     }
 
     /** Asks once. */
-    Words acquire(String channel, long lease) {
-        return acquire(channel, lease, -1, 0);
+    Words acquire(long lease) {
+        return acquire(lease, -1, 0);
     }
 
     /** A negative block asks once, 0 waits for ever. The message that says that number again is to be enough to begin, unless it is 0. */
-    Words acquire(String channel, long lease, long block, long number) {
+    Words acquire(long lease, long block, long number) {
         List<Object> words = new ArrayList<>(List.of("OWNER", owner));
         if (lease > 0) words.addAll(List.of("PX", lease));
-        words.addAll(List.of("NOTIFY", channel));
         if (number > 0) words.addAll(List.of("START", number));
         words.add("ONCE");
         if (block >= 0) words.addAll(List.of("BLOCK", block));
         words.addAll(mode);
         words.addAll(sync);
-        return command("ACQUIRE", words);
+        Words command = command("ACQUIRE", words);
+        command.notifies = this;
+        return command;
     }
 
     Words extend(List<Long> fences) {

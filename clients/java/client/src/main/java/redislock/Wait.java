@@ -56,7 +56,7 @@ final class Wait {
             }
             core.locked(() -> held.atMost = Core.never());
             // Not with the mutex: callbacks take it as well.
-            var words = request.acquire(core.channel, request.lease(), block(), number);
+            var words = request.acquire(request.lease(), block(), number);
             var answer = core.connections.send(words, request.session);
             coming = answer;
             answer.whenComplete((reply, error) -> answered(answer));

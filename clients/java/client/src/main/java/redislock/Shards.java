@@ -1,0 +1,165 @@
+package redislock;
+
+import io.lettuce.core.RedisChannelHandler;
+import io.lettuce.core.RedisConnectionStateListener;
+import io.lettuce.core.RedisException;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.SlotHash;
+import io.lettuce.core.cluster.pubsub.StatefulRedisClusterPubSubConnection;
+import io.lettuce.core.pubsub.RedisPubSubAdapter;
+import io.lettuce.core.pubsub.RedisPubSubListener;
+import io.lettuce.core.pubsub.StatefulRedisPubSubConnection;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.Predicate;
+
+/**
+ * In a cluster: one subscription for each shard in which the process waits or holds, at the shard's primary. One that is lost is opened anew when
+ * somebody asks again.
+ */
+final class Shards {
+    private static final long REFRESH_MS = 1000; // no longer for that
+    private static final long ANSWER_MS = 4000;
+    private static final long IDLE = TimeUnit.SECONDS.toNanos(10); // then one that nobody needs is closed
+
+    private final RedisClusterClient cluster;
+    private final StatefulRedisClusterPubSubConnection<String, String> base;
+    private final String name;
+    private final Consumer<String> hear;
+    private final Consumer<String> doubt;
+    private final Predicate<String> needs;
+    private final Map<String, Shard> all = new ConcurrentHashMap<>(); // by node
+
+    Shards(RedisClusterClient cluster, StatefulRedisClusterPubSubConnection<String, String> base, String name, Consumer<String> hear,
+            Consumer<String> doubt, Predicate<String> needs) {
+        this.cluster = cluster;
+        this.base = base;
+        this.name = name;
+        this.hear = hear;
+        this.doubt = doubt;
+        this.needs = needs;
+    }
+
+    /** The channel for that key, once the server has confirmed it. */
+    CompletableFuture<String> channelOf(String key) {
+        int slot = slot(key);
+        Shard known = all.getOrDefault(String.valueOf(node(slot)), null);
+        if (known != null) return known.use();
+        return cluster.refreshPartitionsAsync().toCompletableFuture().copy().completeOnTimeout(null, REFRESH_MS, TimeUnit.MILLISECONDS)
+            .handle((done, error) -> node(slot)).thenCompose(node -> node == null
+                ? CompletableFuture.failedFuture(new RedisException("no node of the cluster is known to have " + key)) : shard(node).use());
+    }
+
+    private static int slot(String key) {
+        return SlotHash.getSlot(key.getBytes(StandardCharsets.UTF_8));
+    }
+
+    private String node(int slot) {
+        var node = cluster.getPartitions().getPartitionBySlot(slot);
+        return node == null ? null : node.getNodeId();
+    }
+
+    private Shard shard(String node) {
+        boolean[] made = {false};
+        Shard shard = all.computeIfAbsent(node, absent -> {
+            made[0] = true;
+            int tag = 0;
+            while (!node.equals(node(slot("" + tag)))) tag++;
+            return new Shard(node, name + ":{" + tag + "}");
+        });
+        if (made[0]) shard.open();
+        return shard;
+    }
+
+    /** From time to time: what is silent is given up, and what nobody needs is closed. */
+    void look() {
+        all.values().forEach(Shard::look);
+    }
+
+    private final class Shard extends RedisPubSubAdapter<String, String> implements RedisConnectionStateListener {
+        private final String node;
+        private final String channel;
+        private final CompletableFuture<String> opened = new CompletableFuture<>();
+        private volatile StatefulRedisPubSubConnection<String, String> connection;
+        private volatile long used = System.nanoTime();
+
+        Shard(String node, String channel) {
+            this.node = node;
+            this.channel = channel;
+        }
+
+        CompletableFuture<String> use() {
+            used = System.nanoTime();
+            return opened;
+        }
+
+        /** SUBSCRIBE hears what comes from other nodes while a slot is on its way, or without the right to say SSUBSCRIBE. */
+        void open() {
+            base.getConnectionAsync(node).thenCompose(made -> {
+                if (!made.isOpen()) throw new RedisException("the connection to a node of the cluster is lost");
+                connection = made;
+                made.addListener((RedisConnectionStateListener) this);
+                made.addListener((RedisPubSubListener<String, String>) this);
+                var inShard = made.async().ssubscribe(channel).toCompletableFuture().handle((done, error) -> {
+                    if (error != null && !LockException.says(error, "NOPERM")) throw new RedisException(error);
+                    return null;
+                });
+                return CompletableFuture.allOf(inShard, made.async().subscribe(channel).toCompletableFuture());
+            }).orTimeout(ANSWER_MS, TimeUnit.MILLISECONDS).whenComplete((done, error) -> {
+                if (error == null) opened.complete(channel);
+                else lost(error);
+            });
+        }
+
+        private void lost(Throwable error) {
+            if (!all.remove(node, this)) return;
+            var made = connection;
+            if (made != null) {
+                made.removeListener((RedisConnectionStateListener) this);
+                made.removeListener((RedisPubSubListener<String, String>) this);
+            }
+            if (!opened.completeExceptionally(error)) doubt.accept(channel);
+        }
+
+        void look() {
+            if (!opened.isDone()) return;
+            if (System.nanoTime() - used > IDLE) {
+                if (!needs.test(channel)) {
+                    if (all.remove(node, this)) {
+                        connection.async().sunsubscribe(channel);
+                        connection.async().unsubscribe(channel);
+                    }
+                    return;
+                }
+                use();
+            }
+            connection.async().ping().toCompletableFuture().copy().orTimeout(ANSWER_MS, TimeUnit.MILLISECONDS).whenComplete((pong, error) -> {
+                if (error != null) lost(error);
+            });
+        }
+
+        @Override
+        public void message(String from, String message) {
+            hear.accept(message);
+        }
+
+        @Override
+        public void smessage(String from, String message) {
+            hear.accept(message);
+        }
+
+        @Override
+        public void sunsubscribed(String from, long count) {
+            if (from.equals(channel)) lost(new RedisException("the slot of the channel has moved"));
+        }
+
+        @Override
+        public void onRedisDisconnected(RedisChannelHandler<?, ?> lost) {
+            lost(new RedisException("the subscription is lost"));
+        }
+    }
+}
