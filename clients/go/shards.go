@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -117,9 +118,17 @@ func (l *Locks) follow(s *shard) {
 // open subscribes by the user's own client, and so ends with it.
 func (l *Locks) open(s *shard) error {
 	ctx, client := context.Background(), l.client.(*redis.ClusterClient)
-	// It reads the slots anew for that: nobody else may use it.
-	if err := client.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil }); err != nil {
+	var serves atomic.Bool
+	find := func(_ context.Context, node *redis.Client) error {
+		if node.Options().Addr == s.address {
+			serves.Store(true)
+		}
+		return nil
+	}
+	if err := client.ForEachMaster(ctx, find); err != nil { // it reads the slots anew: nobody else may use this client
 		return err
+	} else if !serves.Load() {
+		return errNoSlot
 	}
 	for tag := range 1 << 17 { // a slot has 8 of them on average
 		node, err := client.MasterForKey(ctx, strconv.Itoa(tag))
