@@ -1,10 +1,11 @@
 //! The rules of Redislock, which know no server and no clock: `lock` decides about one lock, `waiting` about its queue, sessions and
-//! timers. `lock` imports nothing from `waiting`.
+//! timers. `encoding` writes and reads what files and replicas have of a lock. `lock` imports nothing from the others.
 
 #![allow(missing_docs, clippy::new_without_default, reason = "its public items are for the module alone")]
 
 #[cfg(test)]
 mod counted;
+pub mod encoding;
 pub mod lock;
 pub mod waiting;
 

@@ -1,12 +1,13 @@
 //! `LOCK.APPLY key [state]`
 //!
-//! Carries a change from a primary to its replicas and its append-only file. Clients may not send this command. `keyspace::Effect` lists
+//! Carries a change from a primary to its replicas and its append-only file. Clients may not send this command. `rules::encoding` lists
 //! the forms of `state`.
 
 use super::parse;
 use crate::error::Error;
-use crate::keyspace::{self, APPLY, Effect, LockKey};
+use crate::keyspace::{self, APPLY, LockKey};
 use crate::server::{self, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys, Step};
+use rules::encoding::Effect;
 
 pub(crate) struct Apply<'a> {
     key: Arg<'a>,

@@ -9,9 +9,9 @@ use super::release::ReleaseRequest;
 use super::waits::COUNT;
 use super::{Acquire, Apply, Break, Extend, Leave, Macquire, Mextend, Mrelease, Release, Waits};
 use crate::config;
-use crate::keyspace::Effect;
 use crate::server::Arg;
 use crate::server::fuzzing::with_args;
+use rules::encoding::Effect;
 use rules::lock::{AcquireRequest, Deadline, Fence, Grant, LONGEST_LEASE, Owner, Room, SlotRequest};
 use rules::waiting::Confirm;
 

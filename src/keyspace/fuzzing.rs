@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::effects::{self, Effect};
 use super::fences::{CLOCKS_DIFFER, forget_fences, last_fence, next_fence};
 use crate::server::fuzzing::{Item, Stream};
 use crate::server::{self, NativeType};
+use rules::encoding::{self, Effect};
 use rules::lock::{Deadline, Fence, Held, LONGEST_LEASE, Value};
 
 /// Loads a value. The first byte has the encoding, and a bit that says whether the value counts as sent by a client (`RESTORE`). The value
@@ -71,7 +71,7 @@ fn check(value: &Value) {
         assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
         assert!(grant.explicit_made().is_none_or(|made| made >= 0));
         // The grant stays the same when it is written as an effect for an append-only file and read again.
-        let state = effects::state(grant, held.deadline, number == 0);
+        let state = encoding::state(grant, held.deadline, number == 0);
         match (Effect::parse(Some(&state), server::now), number) {
             (Some(Effect::Alone(received, deadline)), 0) | (Some(Effect::Among(received, deadline)), 1..) => {
                 assert_eq!((&received, deadline), (grant, held.deadline.max(Deadline::At(0))));

@@ -11,7 +11,7 @@ pub(crate) mod fuzzing;
 mod lapses;
 mod lock_key;
 
-pub(crate) use effects::{APPLY, Effect};
+pub(crate) use effects::APPLY;
 pub(crate) use fences::{next_fence, observe_fence, restored};
 pub(crate) use lapses::{evicted, expired, log_lapse, publish_lapse, touched, unlinked, warn_of_evictions};
 pub(crate) use lock_key::{LockKey, Signal};

@@ -98,7 +98,7 @@ pub struct GrantChange<'a> {
 
 impl GrantChange<'_> {
     /// Leaves all fields as they are.
-    pub const NONE: Self = Self { holds: None, room: None, slot: None, label: None };
+    pub(crate) const NONE: Self = Self { holds: None, room: None, slot: None, label: None };
 
     pub(crate) fn holds(holds: u32) -> Self {
         Self { holds: Some(holds), ..Self::NONE }

@@ -75,7 +75,7 @@ impl Value {
 
     /// Returns the owner's grant, if the owner has one.
     #[inline(always)]
-    pub fn grant_of(&self, owner: &Owner<'_>) -> Option<&Grant> {
+    pub(crate) fn grant_of(&self, owner: &Owner<'_>) -> Option<&Grant> {
         match self {
             Self::One(grant) => Some(grant).filter(|grant| grant.owner() == *owner),
             Self::Several(several) => several.grant_of(owner),

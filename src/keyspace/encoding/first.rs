@@ -29,10 +29,9 @@
 //! | slot | the number of its permit; 0: no slot, or the slot 1 of an exclusive grant. All slots differ. A slot is at most the room, unless the grant has become exclusive |
 //! | label | its bytes, 0 to 128 |
 
-use super::deadlines::deadline_of;
-use super::grants::{Grants, fence, truncated};
-use crate::keyspace::effects;
+use super::{fence, truncated};
 use crate::server::{self, RdbReader};
+use rules::encoding::{self, Grants, deadline_of};
 use rules::lock::{Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, Value};
 
 /// Reads the value of a key. Returns an error that says what is wrong with the data.
@@ -98,7 +97,7 @@ fn several(rdb: &mut RdbReader, has_more: bool) -> Result<Value, String> {
         let made = Some(made(rdb)?).filter(|&made| made > 0);
         let room = rdb.unsigned().map_err(truncated)?;
         let room =
-            i64::try_from(room).ok().and_then(effects::room).ok_or_else(|| format!("room for {room}"))?;
+            i64::try_from(room).ok().and_then(encoding::room).ok_or_else(|| format!("room for {room}"))?;
         let deadline = rdb.unsigned().map_err(truncated)?;
         let deadline = deadline_of(deadline, endless).ok_or_else(|| format!("the end {deadline}"))?;
         let (slot, label) = if has_more { (slot(rdb, room)?, label(rdb)?) } else { (None, Vec::new()) };
@@ -111,7 +110,7 @@ fn several(rdb: &mut RdbReader, has_more: bool) -> Result<Value, String> {
 /// Reads the slot of a grant with this room.
 fn slot(rdb: &mut RdbReader, room: Room) -> Result<Option<Slot>, String> {
     let number = rdb.unsigned().map_err(truncated)?;
-    let slot = i64::try_from(number).ok().and_then(|number| effects::slot(room, number));
+    let slot = i64::try_from(number).ok().and_then(|number| encoding::slot(room, number));
     slot.ok_or_else(|| format!("the slot {number} with room for {}", room.most().unwrap_or(0)))
 }
 

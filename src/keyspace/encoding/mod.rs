@@ -1,40 +1,23 @@
 //! Writes locks to RDB files, `DUMP` payloads and rewritten append-only files, and reads them.
 //!
-//! Encoding 2 has each grant in one string of bytes, the oldest grant first. `first.rs` describes encoding 1.
-//!
-//! | bytes | content |
-//! |---|---|
-//! | flags | bit 0: the owner is a UUID; 1: another grant follows; 2: the lease that ends last has no end; 3: there is an `end`. From bit 4 on, a bit for each field of `lock::FIELDS`: whether `fields` has it. Other fields have their usual values |
-//! | fence | 7 bytes, the lowest first: 1 to 2^53 - 1 |
-//! | end | by how many ms the lease is shorter than the latest (the lease that ends last); if the latest has no end, the end in ms since 1970. If absent, this lease is the latest |
-//! | fields | each a number, or a number of bytes and then the bytes |
-//! | owner | a UUID in 16 bytes, or the name |
-//!
-//! Numbers, including the flags but not the fence, have seven bits in each byte, the lowest first. The highest bit of a byte says that
-//! another byte follows.
-//!
-//! The end of the latest lease is the key's TTL, which the server writes itself. Because `PEXPIRE` can set any TTL that the server accepts,
-//! the ends of leases, and the differences between them, may be any number below 2^63.
+//! `rules::encoding` describes encoding 2, and `first.rs` encoding 1.
 //!
 //! From Redis 7.2 on, RDB files also have the last fence, so that the next fence is greater even if the wall clock is set back while the
 //! server is down. The last fence is left out when its grant is more than ten minutes old (`CLOCKS_DIFFER`), so that a file without locks
 //! can be loaded without the module.
 
-mod deadlines;
 mod first;
-mod grants;
-mod packed;
 
 use std::ffi::CStr;
 
-use deadlines::latest;
-use grants::{Grants, fence, truncated};
-use packed::{Unpacked, pack, unpack};
+use rules::encoding::{self, latest};
 
-use crate::keyspace::effects::{self, APPLY};
+use crate::keyspace::effects::APPLY;
 use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
-use crate::server::{self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, TypeHandle};
-use rules::lock::{Datum, Mover, Value};
+use crate::server::{
+    self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
+};
+use rules::lock::{Datum, Fence, Mover, Value};
 
 /// The number of the encoding that earlier versions wrote.
 const FIRST: i32 = 1;
@@ -50,15 +33,15 @@ impl NativeType for Value {
     }
 
     fn save(&self, rdb: &mut RdbWriter) {
-        let (endless, count) = (self.is_endless(), self.count());
-        for (number, held) in self.all(latest(endless)).enumerate() {
-            rdb.bytes(&pack(held, endless, number + 1 < count));
-        }
+        encoding::save(self).for_each(|grant| rdb.bytes(&grant));
     }
 
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String> {
         check_encoding(encoding)?;
-        let value = if encoding == FIRST { first::value(rdb) } else { load(rdb) }?;
+        let value = match encoding {
+            FIRST => first::value(rdb),
+            _ => encoding::load(|| Ok(rdb.bytes().map_err(truncated)?), server::now() / 1000),
+        }?;
         fences::loaded(&value, rdb.is_from_client())?;
         Ok(value)
     }
@@ -68,7 +51,7 @@ impl NativeType for Value {
         // with the TTL. So the ends of several leases are written relative to the last end, and `-1` then removes the TTL.
         let hang = !self.is_one() && !self.is_endless();
         for (number, held) in self.all(latest(!hang)).enumerate() {
-            aof.bytes(APPLY, key, &effects::state(held.grant, held.deadline, number == 0));
+            aof.bytes(APPLY, key, &encoding::state(held.grant, held.deadline, number == 0));
         }
         if hang {
             aof.bytes(APPLY, key, b"-1");
@@ -130,17 +113,13 @@ fn check_encoding(encoding: i32) -> Result<(), String> {
     ))
 }
 
-/// Reads a value that `save` wrote.
-fn load(rdb: &mut RdbReader) -> Result<Value, String> {
-    let mut grants = Grants::default();
-    loop {
-        let bytes = rdb.bytes().map_err(truncated)?;
-        let Unpacked { grant, deadline, endless, more } = unpack(&bytes, server::now() / 1000)?;
-        grants.add(grant, deadline)?;
-        if !more {
-            return grants.value(endless);
-        }
-    }
+fn fence(rdb: &mut RdbReader) -> Result<Fence, String> {
+    let fence = rdb.unsigned().map_err(truncated)?;
+    Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))
+}
+
+fn truncated(_: Truncated) -> &'static str {
+    "the data ends early or is of another kind"
 }
 
 struct Boxes<'a>(&'a mut Defrag);

@@ -1,7 +1,7 @@
 //! Encodes a grant in one string of bytes, and decodes it. `mod.rs` has a table of the bytes.
 
 use super::deadlines::{deadline_of, number_of};
-use rules::lock::{Datum, Deadline, FIELDS, Fence, Full, Grant, Held, Millis, Owner};
+use crate::lock::{Datum, Deadline, FIELDS, Fence, Full, Grant, Held, Millis, Owner};
 
 const UUID: u64 = 1;
 const MORE: u64 = 1 << 1;

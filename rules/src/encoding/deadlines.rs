@@ -2,7 +2,7 @@
 //! other lease, a file has a number: by how many ms this lease ends before the latest, or, if the latest lease has no end, when this lease
 //! ends, in ms since 1970.
 
-use rules::lock::{Deadline, Millis};
+use crate::lock::{Deadline, Millis};
 
 /// Takes the place of the end of the lease that ends last, in ms since 1970, where the TTL of the key is unknown. `FAR` is as late as
 /// possible, so that the end of each other lease, which is earlier by a number of ms, is never before 1970.
@@ -10,7 +10,7 @@ const FAR: Millis = Millis::MAX;
 
 /// Returns what stands for the end of the lease that ends last while a lock is written to a file or read: `Never` if this lease has no end
 /// (`endless`), and else `FAR`.
-pub(super) fn latest(endless: bool) -> Deadline {
+pub fn latest(endless: bool) -> Deadline {
     if endless { Deadline::Never } else { Deadline::At(FAR) }
 }
 
@@ -25,7 +25,7 @@ pub(super) fn number_of(deadline: Deadline, endless: bool) -> u64 {
 }
 
 /// Returns the end of a lease that was written as `number`; `None` if the number is too great.
-pub(super) fn deadline_of(number: u64, endless: bool) -> Option<Deadline> {
+pub fn deadline_of(number: u64, endless: bool) -> Option<Deadline> {
     let number = Millis::try_from(number).ok()?;
     Some(match (endless, number) {
         (true, 0) => Deadline::Never,
@@ -40,7 +40,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use rules::lock::{Fence, Grant, GrantChange, LONGEST_LEASE, Owner, Room, Value};
+    use crate::lock::{Fence, Grant, GrantChange, LONGEST_LEASE, Owner, Room, Value};
 
     /// The present time in the tests, in ms.
     const NOW: Millis = 1;

@@ -1,12 +1,11 @@
 //! Collects the grants of a lock while a file or payload is read. Returns an error if the grants can't hold a lock together.
 
 use super::deadlines::latest;
-use crate::server::{RdbReader, Truncated};
-use rules::lock::{Deadline, Fence, Grant, Value};
+use crate::lock::{Deadline, Fence, Grant, Value};
 
 /// The grants of a lock that have been read so far.
 #[derive(Default)]
-pub(super) struct Grants {
+pub struct Grants {
     /// The grants, and the end of the lease that ends last.
     value: Option<(Value, Deadline)>,
     last: Option<Fence>,
@@ -14,7 +13,7 @@ pub(super) struct Grants {
 }
 
 impl Grants {
-    pub(super) fn add(&mut self, grant: Grant, deadline: Deadline) -> Result<(), String> {
+    pub fn add(&mut self, grant: Grant, deadline: Deadline) -> Result<(), String> {
         self.count += 1;
         let fence = grant.fence();
         if self.last.replace(fence) >= Some(fence) {
@@ -33,7 +32,7 @@ impl Grants {
 
     /// Returns the value with all grants. `endless` says whether the lease that ends last has no end. If it has one, this lease ends with
     /// the TTL of the key. Returns an error if the grants can't hold a lock together.
-    pub(super) fn value(self, endless: bool) -> Result<Value, String> {
+    pub fn value(self, endless: bool) -> Result<Value, String> {
         let (value, until) =
             self.value.filter(|(value, _)| value.count() == self.count).ok_or("two grants of one owner")?;
         if until != latest(endless) {
@@ -44,13 +43,4 @@ impl Grants {
         }
         Ok(value)
     }
-}
-
-pub(super) fn fence(rdb: &mut RdbReader) -> Result<Fence, String> {
-    let fence = rdb.unsigned().map_err(truncated)?;
-    Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))
-}
-
-pub(super) fn truncated(_: Truncated) -> &'static str {
-    "the data ends early or is of another kind"
 }
