@@ -16,11 +16,11 @@ use crate::stats::Spread;
 const TRIES: usize = 3;
 
 /// A lock, what hosts it, and the programs that stayed after the last turn: these are warm.
-type Contestant<'h> = (&'static Lock, &'h Host, Vec<Program>);
+pub(crate) type Contestant<'h> = (&'static Lock, &'h Host, Vec<Program>);
 
 /// Handovers per second, and from one client's release, so many ms after its grant, to the grant of the next, where that is another, in
 /// µs. None: on a machine that has other things to do, a turn may come to nothing.
-fn contest(
+pub(crate) fn contest(
     language: &Language,
     (lock, host, stayed): &mut Contestant,
     seconds: u32,

@@ -4,7 +4,10 @@ use std::rc::Rc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::clients::{Contestant, contest};
+use crate::hosts::{Host, install};
 use crate::notify::{Home, Places};
+use crate::programs::{TABLES, lock, script};
 use crate::report::{Figure, Report, Row};
 use crate::resp::integer;
 use crate::rivals::REDISLOCK;
@@ -23,7 +26,7 @@ const OLD: &str = "NOTIFY, SUBSCRIBE at another node";
 const NEW: &str = "NOTIFY, SSUBSCRIBE";
 const MANY: &str = "NOTIFY, SSUBSCRIBE, 100 locks on each node";
 
-struct Cluster {
+pub(crate) struct Cluster {
     nodes: Vec<Rc<Server>>,
 }
 
@@ -70,7 +73,11 @@ impl Cluster {
         Home { server: Rc::clone(&self.nodes[node]), tag, hears: (Rc::clone(at), how), channel }
     }
 
-    fn cpu_ns(&self) -> f64 {
+    pub(crate) fn address(&self) -> String {
+        self.nodes.iter().map(|node| node.address()).collect::<Vec<_>>().join(",")
+    }
+
+    pub(crate) fn cpu_ns(&self) -> f64 {
         self.nodes.iter().map(|node| node.cpu_ns()).sum()
     }
 
@@ -136,6 +143,36 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let messages = many.of(NEW).map(|samples| spread(samples, |sample| sample.shares[1]));
     let work = "messages to other nodes for a handover by NOTIFY in a cluster of 30 nodes";
     report.rows.extend(messages.map(|count| Row::new(work, "none", "", count).at_most(0.0)));
+    packages(plan, report);
+}
+
+/// Eight clients of a package on one lock.
+fn packages(plan: &Plan, report: &mut Report) {
+    let (turns, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
+    for language in TABLES.languages.iter().filter(|language| language.cluster) {
+        if let Err(reason) = install(&script(&language.run)) {
+            report.note(format!("cluster, {}: left out, {reason}", language.name));
+            continue;
+        }
+        let clusters = NODES.map(|count| (count.to_string(), Host::Cluster(Cluster::start(count))));
+        let start = || -> Vec<(String, Contestant<'_>)> {
+            clusters
+                .iter()
+                .map(|(count, host)| (count.clone(), (lock("package"), host, Vec::new())))
+                .collect()
+        };
+        let work = format!("handovers, 8 clients of the {} package, by nodes", language.name);
+        let rounds = Rounds::play(&work, "per second", 1, 1..=turns, start, |contestant| {
+            contest(language, contestant, seconds, 0).expect("a handover")
+        });
+        report.figures.extend(rounds.figures(|_| String::new()));
+        if let [few, _, many] = &rounds.all[..] {
+            let work =
+                format!("processor time of all servers for a handover, {} package, 30 nodes", language.name);
+            let more = ratio(&many.1, &few.1, |sample| sample.cpu_us);
+            report.rows.push(Row::ratio(work, "3 nodes", more).at_most(1.2));
+        }
+    }
 }
 
 /// What the nodes of a cluster need to keep in touch.

@@ -8,6 +8,7 @@ use procfs::process::all_processes;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
+use crate::cluster::Cluster;
 use crate::process::Process;
 use crate::server::{Server, Setup};
 
@@ -25,6 +26,7 @@ pub(crate) enum Kind {
 
 pub(crate) enum Host {
     Redis(Server),
+    Cluster(Cluster),
     Foreign(Foreign),
 }
 
@@ -55,10 +57,11 @@ impl Host {
         Ok(Self::Redis(server))
     }
 
-    /// Of the primary first, where there is a replica.
+    /// Of the primary first, where there is a replica; of all nodes of a cluster.
     pub(crate) fn address(&self) -> String {
         match self {
             Self::Redis(server) => server.address(),
+            Self::Cluster(cluster) => cluster.address(),
             Self::Foreign(Foreign(process)) => format!("127.0.0.1:{}", process.port),
         }
     }
@@ -66,6 +69,7 @@ impl Host {
     pub(crate) fn cpu_ns(&self) -> f64 {
         match self {
             Self::Redis(server) => server.cpu_ns(),
+            Self::Cluster(cluster) => cluster.cpu_ns(),
             Self::Foreign(server) => server.cpu_ns(),
         }
     }

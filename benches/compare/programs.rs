@@ -41,6 +41,9 @@ pub(crate) struct Language {
     pub(crate) more_us: Option<f64>,
     #[serde(default)]
     pub(crate) fails: bool,
+    /// With several addresses, the program's package uses a cluster.
+    #[serde(default)]
+    pub(crate) cluster: bool,
 }
 
 /// Who wants what, and by which locks: ours first.
@@ -102,7 +105,7 @@ pub(crate) fn hosted(
 }
 
 /// What installs what a program needs, and runs it.
-fn script(run: &str) -> String {
+pub(crate) fn script(run: &str) -> String {
     format!("benches/clients/{run}/run")
 }
 

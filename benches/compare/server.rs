@@ -59,8 +59,8 @@ fn command(setup: Setup, folder: &Path, port: u16) -> Command {
         config += &format!("loadmodule {}\n", module().display());
     }
     if setup.node {
-        // The default, 10,000 above the other one, may be no port.
-        config += &format!("cluster-enabled yes\ncluster-port {}\n", free_port());
+        // The default port, 10,000 above the other one, may be none. Of so many nodes, one may stand still for seconds.
+        config += &format!("cluster-enabled yes\ncluster-port {}\nlock.claim 60000\n", free_port());
     }
     let file = folder.join("server.conf");
     fs::write(&file, config).expect("a configuration file");

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -86,7 +87,9 @@ var sharing = map[string]func(address string) func(key string) lock{
 }
 
 func withPackage(address, key string, wanted role) lock {
-	return ofPackage(locks.New(redis.NewClient(&redis.Options{Addr: address})), key, wanted)
+	// Several addresses are those of a cluster.
+	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(address, ",")})
+	return ofPackage(locks.New(client), key, wanted)
 }
 
 func ofPackage(ours *locks.Locks, key string, wanted role) lock {

@@ -8,8 +8,9 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClient;
 use redis::{AsyncConnectionConfig, Client, Value};
-use redislock::{Held, Locks};
+use redislock::{Held, Locks, Servers};
 use rustix::time::{ClockId, clock_gettime};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -31,7 +32,13 @@ enum Grant {
 
 impl Lock {
     async fn open(address: &str, who: &str) -> Result<Self> {
-        let client = Client::open(format!("redis://{address}"))?;
+        let urls: Vec<String> = address.split(',').map(|node| format!("redis://{node}")).collect();
+        if urls.len() > 1 {
+            let nodes =
+                urls.iter().map(|url| Client::open(&url[..])).collect::<redis::RedisResult<Vec<_>>>()?;
+            return Ok(Self::Package(Locks::new(Servers::cluster(ClusterClient::new(urls)?, nodes))));
+        }
+        let client = Client::open(&urls[0][..])?;
         if who == "package" {
             return Ok(Self::Package(Locks::new(client)));
         }
