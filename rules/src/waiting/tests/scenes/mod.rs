@@ -124,7 +124,7 @@ impl Scene {
     /// Returns the locks that are held or waited for.
     fn state(&mut self) -> String {
         let mut all = Vec::new();
-        for lock in 0..KEYS.len() {
+        for (lock, key) in KEYS.iter().enumerate() {
             let held: Vec<(Grant, Deadline)> = self
                 .server
                 .holders_of(lock, self.now)
@@ -150,7 +150,7 @@ impl Scene {
             let queue: Vec<_> = queue.collect();
             if !held.is_empty() || !queue.is_empty() {
                 let queue = if queue.is_empty() { String::new() } else { format!(" < {}", queue.join(" ")) };
-                all.push(format!("{}: {}{queue}", KEYS[lock].escape_ascii(), shown.join(" ")));
+                all.push(format!("{}: {}{queue}", key.escape_ascii(), shown.join(" ")));
             }
         }
         if all.is_empty() { "free".into() } else { all.join(", ") }
