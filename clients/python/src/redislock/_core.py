@@ -5,7 +5,6 @@ This blocks in `IO` alone. With threads, coroutines of `IO` block instead of sus
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import re
@@ -24,16 +23,13 @@ from ._observer import Observer, Outcome
 from ._request import (
     Cancelled, Closed, Deadlock, Key, LockError, LockLost, Mode, NotAcquired, Passing, Request, Seconds, Words, gone, ms, seconds
 )
-
-log = logging.getLogger("redislock")
+from ._subscription import SILENCE, TRY_AGAIN, Subscription, log
 
 ASK_AGAIN = 4.0  # less than lock.claim: a message that is lost costs seconds, never the lock
-TRY_AGAIN = 0.1  # after a lost connection
 RENEW_AGAIN = 1.0  # at most, after a renewal that failed
 CLOSING = 1.0  # so long the end of all locks waits for the waits to give up their places: connections end after it
 LEASE_OVER = "its lease is over, and no renewal came through"
 TOO_OLD = "it has reached its maximum age (max_hold, or the server's lock.max-hold)"
-SILENCE = 4.0  # after it the subscription is pinged, and after another one made anew
 
 # What passes: the connection is lost, or the server is not yet, or no longer, the one to ask.
 PASSING = (
@@ -52,6 +48,8 @@ T = TypeVar("T")
 
 
 class Signal(Protocol):
+    reader: Any
+
     def set(self) -> None: ...
     def clear(self) -> None: ...
     async def sleep(self, seconds: float) -> None: ...
@@ -61,21 +59,25 @@ class IO(Protocol):
     """What differs between threads and asyncio."""
 
     shields: bool  # what is cancelled comes to its end all the same
+    client: Any
 
     def signal(self) -> Signal: ...
     def woken(self) -> Signal: ...
-    def start(self) -> None: ...
+    def reader(self, subscription: Subscription) -> Any: ...
+    def node(self, key: Key) -> Any: ...
+    async def start(self) -> None: ...
+    def listen(self, subscription: Subscription) -> None: ...
     def serve(self) -> None: ...
-    def stop(self) -> None: ...
     async def send(self, words: Words, session: bool) -> Any: ...
     async def finish(self, work: Coroutine[Any, Any, T]) -> T: ...
     def spawn(self, work: Coroutine[Any, Any, object]) -> None: ...
-    async def subscribe(self) -> None: ...
-    async def turn(self) -> None: ...
-    def turn_over(self) -> None: ...
-    async def receive(self, seconds: float) -> Any: ...
-    async def ping(self) -> None: ...
-    async def unsubscribe(self) -> None: ...
+    async def subscribe(self, subscription: Subscription) -> int: ...
+    async def turn(self, subscription: Subscription) -> None: ...
+    def turn_over(self, subscription: Subscription) -> None: ...
+    async def receive(self, subscription: Subscription, seconds: float) -> Any: ...
+    async def ping(self, subscription: Subscription) -> None: ...
+    async def unsubscribe(self, subscription: Subscription) -> None: ...
+    async def refresh(self) -> None: ...
 
 
 @dataclass(eq=False)
@@ -105,7 +107,7 @@ class Handle:
         self._unclaimed = False  # held since the message, and the server has not been asked since
         self._cancelled = ""  # why the wait was given up
         self._given_back = False  # though its holder was told that it ends
-        self._unreachable: Exception | None = None  # why the connections could not be made
+        self._subscription: Subscription | None = None  # which has its messages
         self._answered: Signal | None = None
         self._ended: Signal | None = None
         self._since: float | None = None  # when the observer was told that it is held, until that is told of its end
@@ -179,6 +181,8 @@ class Handle:
 
 
 class Core:
+    PASSING = PASSING
+
     def __init__(self, io: IO, observer: Observer | None) -> None:
         self.io, self.observer = io, observer
         self.closed = False
@@ -200,8 +204,8 @@ class Core:
         self.mutex = threading.Lock()
         self.next_look = math.inf
         self.connected = False  # once, at least
+        self.subscriptions: dict[str, Subscription] = {}  # by the node
         self.ending: list[Handle] = []  # what was held when the locks were closed
-        self.alive, self.heard_at, self.pinged = False, monotonic(), False  # the subscription
 
     # The wait
 
@@ -225,25 +229,12 @@ class Core:
         if self.observer is not None:
             self._tell_acquired(handle, self.observer, began)
 
-    async def _connected(self, handle: Handle) -> None:
-        """The first lock makes the connections. Those that come meanwhile wait for the same try, and fail with it."""
-        while True:
-            handle._woken.clear()
-            if handle._cancelled:
-                return
-            if handle._unreachable is not None:
-                raise handle._unreachable
-            self.io.start()
-            if self.connected:
-                return
-            await handle._woken.sleep(math.inf)
-
     async def _ask(self, handle: Handle, began: float) -> None:
         request, observer = handle._request, self.observer
         wait = request.until_asked
         tries = 0
         end = math.inf if wait is None else began + wait
-        await self._connected(handle)
+        await self.io.start()
         while not handle._cancelled:
             handle._woken.clear()  # before the command is sent: the message may come before the reply
             if self._leaving(handle):  # its release could end the grant that this one would enter
@@ -254,12 +245,13 @@ class Core:
                 continue
             error, pause, start = None, ASK_AGAIN, request.starts and self.start
             with self._sends(handle) as sent:
-                block = None if wait == 0 else 0 if wait is None else ms(end - sent.began)
                 try:
-                    reply = await self.io.finish(self._ask_once(handle, block, start))
+                    reply = await self.io.finish(self._ask_once(handle, end, start))
                 except exceptions.AuthenticationError:
                     raise
                 except PASSING as passing:
+                    if not self.connected:
+                        raise
                     error, pause = passing, TRY_AGAIN
                 except exceptions.ResponseError as refusal:
                     if start and "syntax error" in str(refusal):  # an older server
@@ -268,8 +260,10 @@ class Core:
                     raise request.explained(refusal) from refusal
                 if handle._fences:
                     self._hold(handle, reply, sent)
-                    if not handle._cancelled:
-                        return
+                if error is None and self._moved(handle):
+                    self._doubtful(handle)
+                if handle._fences and not handle._cancelled:
+                    return
             tries += 1
             if handle._cancelled:
                 continue
@@ -301,14 +295,19 @@ class Core:
         self._plan(handle, now + (until - now) / 3)  # the claim, if the lock is held that long
         return True
 
-    async def _ask_once(self, handle: Handle, block: int | None, start: bool) -> Any:
+    async def _ask_once(self, handle: Handle, end: float, start: bool) -> Any:
         """Ends with the answer, though the task may be cancelled meanwhile: it tells what there is to give up."""
-        request = handle._request
+        request, wait = handle._request, handle._request.until_asked
+        await self._listened(handle, end if wait else math.inf)
+        if handle._cancelled or handle._state != "waiting":
+            return None
         handle._asking = handle._unsure = True
         handle._asks, handle._asked, handle._told = handle._asks + 1, monotonic(), None
         try:
-            number = handle._asks if start else None
-            reply = await self.io.send(request.acquire(self.channel, block, request.lease, number), request.session)
+            number, block = handle._asks if start else None, None if wait == 0 else 0 if wait is None else ms(end - handle._asked)
+            assert handle._subscription is not None
+            words = request.acquire(handle._subscription.channel, block, request.lease, number)
+            reply = await self.io.send(words, request.session)
             if isinstance(reply, list):
                 handle._fences = reply[1] if isinstance(reply[1], list) else [reply[1]]
             else:
@@ -452,12 +451,15 @@ class Core:
     async def _renew(self, handle: Handle) -> None:
         if handle._state != "held":  # it was released while others were renewed
             return
-        request, asks = handle._request, handle._doubt
-        handle._doubt = False  # what is in doubt from now on is not answered by this
+        request, asks, channel = handle._request, False, ""
+        with suppress(exceptions.RedisError):  # else it is only made longer, until there is a subscription
+            if handle._doubt:
+                asks, channel = (subscription := self._subscription(handle)).opened, subscription.channel
+        handle._doubt &= not asks  # what is in doubt from now on is not answered by this
         # In doubt whether the server knows of us as it did: ask as for a new grant. Its fence tells whether the lock was lost.
         # That never shortens a lease, so a lock that is not to be renewed asks for the least one, once it is claimed.
         lease = request.lease if request.renew or request.session or handle._unclaimed else 0.001
-        words = request.acquire(self.channel, None, lease) if asks else request.extend(handle._fences, request.lease)
+        words = request.acquire(channel, None, lease) if asks else request.extend(handle._fences, request.lease)
         with self._sends(handle) if asks else self._extends(handle) as sent:
             try:
                 reply = await self.io.send(words, request.session and asks)
@@ -479,7 +481,8 @@ class Core:
                 self._gone(handle, "it was free, or someone else's, meanwhile")
             else:
                 self._renewed(handle, reply[3] if asks else reply, sent)
-                if handle._doubt:
+                if asks and (handle._doubt or self._moved(handle)):
+                    handle._doubt = True
                     self._plan(handle, 0)
 
     async def extend(self, handle: Handle, lease: Seconds | None) -> float:
@@ -701,82 +704,76 @@ class Core:
 
     # The messages
 
-    async def subscribe(self) -> None:
-        await self.io.subscribe()
-        if await self.io.receive(SILENCE) is None:
-            raise exceptions.TimeoutError("the subscription was not confirmed")
-        self.heard_at, self.pinged = monotonic(), False
+    def _subscription(self, handle: Handle) -> Subscription:
+        """That of its shard, which is made when it is first needed."""
+        node = self.io.node(handle.keys[0])
+        name = "" if node is None else node.name
+        with self.mutex:
+            if (subscription := self.subscriptions.get(name)) is None:
+                subscription = self.subscriptions[name] = Subscription(self, node)
+            subscription.used = monotonic()
+            handle._subscription, handle._woken.reader = subscription, subscription.reader
+        if not subscription.begun:
+            self.io.listen(subscription)
+        return subscription
 
-    async def _connect(self) -> bool:
-        try:
-            await self.subscribe()
-            self.io.serve()
-        except Exception as error:
-            with suppress(Exception):
-                await self.io.unsubscribe()
-            self.io.stop()
-            with self.mutex:
-                handles = self._all()
-            for handle in handles:
-                handle._unreachable = error
-                handle._woken.set()
-            return False
-        self.connected = self.alive = True
-        self._subscribed()
-        return True
+    async def _listened(self, handle: Handle, end: float) -> None:
+        """Waits for its subscription. Those that come meanwhile wait for the same try, and fail with it."""
+        while not handle._cancelled:
+            handle._woken.clear()
+            subscription = handle._subscription
+            if subscription is None or subscription.error is None:
+                subscription = self._subscription(handle)
+            if subscription.error is not None:
+                handle._subscription = None
+                raise subscription.error
+            if subscription.opened:
+                return
+            await handle._woken.sleep(end - monotonic())
+            if monotonic() >= end:
+                raise exceptions.TimeoutError("there is no subscription yet")
 
-    async def listen(self) -> None:
-        if not await self._connect():
-            return
-        idle, pause = self.io.signal(), 0.0
-        while not self.closed:
-            await self.io.turn()
-            try:
-                if not self.alive:
-                    await self.subscribe()
-                    self.alive, pause = True, 0.0
-                    self._subscribed()
-                while not self.closed and not await self.hear(SILENCE):
-                    pass
-            except Exception as error:
-                self.broken(error)
-                with suppress(Exception):
-                    await self.io.unsubscribe()
-                await idle.sleep(pause)
-                pause = min(1.0, pause + TRY_AGAIN)
-            finally:
-                self.io.turn_over()
-        with suppress(Exception):
-            await self.io.unsubscribe()
+    def _moved(self, handle: Handle) -> bool:
+        """Whether its shard is another one, as a redirect said."""
+        node = self.io.node(handle.keys[0])
+        return node is not None and handle._subscription is not None and node.name != handle._subscription.name
 
-    def broken(self, error: Exception) -> None:
-        self.alive = False
-        log.log(logging.DEBUG if isinstance(error, PASSING) else logging.ERROR, "subscribing again: %r", error)
-
-    async def hear(self, seconds: float) -> bool:
-        """Waits so long for a message, and does what it says. True: somebody who waits was woken."""
-        message = await self.io.receive(seconds)
-        if message is None:
-            quiet = monotonic() - self.heard_at
-            if quiet >= 2 * SILENCE:
-                raise exceptions.ConnectionError("the subscription is dead")
-            if quiet >= SILENCE and not self.pinged:
-                self.pinged = True
-                await self.io.ping()
-            return False
-        self.heard_at, self.pinged = monotonic(), False
-        if message["type"] != "message":
-            return False
-        data = message["data"]
-        return self._heard(data if isinstance(data, bytes) else data.encode(errors="surrogateescape"))
-
-    def _subscribed(self) -> None:
+    def subscribed(self, subscription: Subscription) -> None:
         """Messages were lost: all that wait ask again, all that is held is looked at. It may be another server, too."""
         self.start = True
         with self.mutex:
-            handles = self._all()
+            if not self.connected:
+                self.io.serve()
+                self.connected = True
+            handles = self._of(subscription)
         for handle in handles:
             self._doubtful(handle)
+
+    def unsubscribed(self, subscription: Subscription) -> None:
+        with self.mutex:
+            if self.subscriptions.get(subscription.name) is subscription:
+                del self.subscriptions[subscription.name]
+            handles = self._of(subscription)
+        for handle in handles:
+            if subscription.error is None:
+                handle._subscription = None
+                self._doubtful(handle)
+            elif handle._state == "held":
+                handle._subscription, handle._doubt = None, True
+                self._plan(handle, monotonic() + min(RENEW_AGAIN, handle._lease / 10))
+            else:
+                handle._woken.set()
+
+    def unused(self, subscription: Subscription) -> bool:
+        """Then nobody gets it any more."""
+        with self.mutex:
+            used = monotonic() < subscription.used + SILENCE or self._of(subscription)
+            if not used:
+                self.subscriptions.pop(subscription.name, None)
+        return not used
+
+    def _of(self, subscription: Subscription) -> list[Handle]:
+        return [handle for handle in self._all() if handle._subscription is subscription and handle._state in ("waiting", "held")]
 
     def _doubtful(self, handle: Handle) -> None:
         if handle._state == "held":
@@ -785,7 +782,7 @@ class Core:
         else:
             handle._woken.set()
 
-    def _heard(self, message: bytes) -> bool:
+    def heard(self, message: bytes) -> bool:
         """Whether somebody who waits was woken."""
         word, _, owner = message.partition(b" ")
         fence, woken = b"0", False

@@ -18,9 +18,10 @@ from redis import exceptions
 from redis.retry import Retry
 
 from . import _own
-from ._core import SILENCE, TRY_AGAIN, Core, Handle, T, log
+from ._core import Core, Handle, T
 from ._observer import Observer
 from ._request import Key, NotAcquired, Passing, Request, Seconds
+from ._subscription import SILENCE, TRY_AGAIN, Subscription, log
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,6 +70,8 @@ def _closing(made: list[Locks], close: Callable[[], object]) -> None:
 
 
 class _Signal(threading.Event):
+    reader = None
+
     async def sleep(self, seconds: float) -> None:
         self.wait(max(0.0, min(seconds, threading.TIMEOUT_MAX)))
 
@@ -76,27 +79,32 @@ class _Signal(threading.Event):
 class _Woken:
     """Ends the wait of a thread, which may be reading the subscription meanwhile."""
 
-    def __init__(self, io: _Threads) -> None:
-        self._io, self.is_set, self.event = io, False, threading.Event()
+    def __init__(self) -> None:
+        self.reader: _Reader | None = None
+        self.is_set, self.event = False, threading.Event()
 
     def set(self) -> None:
         self.is_set = True
         self.event.set()
-        self._io.reader.interrupt(self)
+        if self.reader is not None:
+            self.reader.interrupt(self)
 
     def clear(self) -> None:
         self.is_set = False
         self.event.clear()
 
     async def sleep(self, seconds: float) -> None:
-        self._io.reader.wait(self, seconds)
+        if self.reader is not None:
+            self.reader.wait(self, seconds)
+        else:
+            self.event.wait(max(0.0, min(seconds, threading.TIMEOUT_MAX)))
 
 
 class _Reader:
     """Who reads the subscription: a thread that waits for a lock, so that none has to wake another, or else the one that is there for it."""
 
-    def __init__(self, core: Core) -> None:
-        self.core = core
+    def __init__(self, subscription: Subscription) -> None:
+        self.subscription, self.core = subscription, subscription.core
         self.turn = threading.Lock()  # whoever has it reads
         self.free = threading.Event()  # nobody may be reading
         self.free.set()
@@ -108,7 +116,7 @@ class _Reader:
         self.asleep[woken] = None
         try:
             while not woken.is_set and (left := end - monotonic()) > 0:
-                if self.core.alive and self.turn.acquire(blocking=False):
+                if self.subscription.alive and self.turn.acquire(blocking=False):
                     self._lead(woken, end)
                 else:
                     woken.event.wait(min(left, threading.TIMEOUT_MAX))
@@ -123,16 +131,16 @@ class _Reader:
         self.leader = woken, threading.get_ident()
         try:
             while not (woken.is_set or self.core.closed) and (left := end - monotonic()) > 0:
-                run(self.core.hear(min(left, A_LOOK)))
+                run(self.subscription.hear(min(left, A_LOOK)))
         except exceptions.RedisError as error:
-            self.core.broken(error)
+            self.subscription.broken(error)
         except BaseException:  # of a signal handler, in the midst of a message, perhaps
-            self.core.alive = False
+            self.subscription.alive = False
             raise
         finally:
             self.leader = None
             self.turn.release()
-            if not self.core.alive:
+            if not self.subscription.alive:
                 self.free.set()
 
     def interrupt(self, woken: _Woken) -> None:
@@ -140,12 +148,12 @@ class _Reader:
         leader = self.leader
         if leader is not None and leader[0] is woken and leader[1] != threading.get_ident():
             with suppress(Exception):
-                run(self.core.io.ping())
+                run(self.core.io.ping(self.subscription))
 
     def offer(self) -> None:
         """Somebody is to read who waits anyway, or else the thread that is there for it."""
         waiting = next((each for each in list(self.asleep) if not each.is_set), None)
-        if waiting is not None and self.core.alive:
+        if waiting is not None and self.subscription.alive:
             waiting.event.set()
         else:
             self.free.set()
@@ -155,15 +163,15 @@ class _Reader:
         while True:
             self.free.wait()
             self.free.clear()
-            if self.core.alive and not self.core.closed:
+            if self.subscription.alive and not self.core.closed:
                 sleep(REST)
             if self.turn.acquire(blocking=False):
                 return
 
 
 class _Threads:
-    """IO that blocks. Three threads serve the process: one hears messages where nobody else does, one is the clock, and one sends what the
-    clock wants sent."""
+    """IO that blocks. Three threads serve the process: one hears messages where nobody else does (in a cluster, one for each shard), one is
+    the clock, and one sends what the clock wants sent."""
 
     all: ClassVar[weakref.WeakSet[_Threads]] = weakref.WeakSet()
     process: ClassVar[int | None] = None  # whose end gives back
@@ -171,7 +179,8 @@ class _Threads:
 
     def __init__(self, client: Client, observer: Observer | None) -> None:
         self.all.add(self)
-        self.client, self.core = client, Core(self, observer)
+        self.client: Any = client
+        self.core = Core(self, observer)
         self.reset()
 
     def reset(self) -> None:
@@ -180,30 +189,36 @@ class _Threads:
         self.jobs: SimpleQueue[Coroutine[Any, Any, object] | None] = SimpleQueue()
         self.turns, self.session_turn = threading.BoundedSemaphore(_own.COMMANDS), threading.BoundedSemaphore(1)
         self.silent = 0.0  # when a command last got no answer in time
-        self.pubsub: Any = None
-        self.reader = _Reader(self.core)
         self.idle: list[tuple[Any, float]] = []
         if isinstance(self.client, redis.RedisCluster):
             self.commands: Any = self.client
             self.sessions: Any = self.client
         else:
-            self.commands, self.sessions = self._client(_own.COMMANDS), self._client(1)
+            self.commands, self.sessions = self._client(_own.COMMANDS, self.client), self._client(1, self.client)
 
-    def _client(self, connections: int) -> redis.Redis:
-        return redis.Redis(connection_pool=redis.ConnectionPool(max_connections=connections, **_own.settings(self.client, Retry)))
+    @staticmethod
+    def _client(connections: int, like: redis.Redis) -> redis.Redis:
+        settings = _own.settings(like.connection_pool, Retry)
+        return redis.Redis(connection_pool=redis.ConnectionPool(max_connections=connections, **settings))
 
     def signal(self) -> _Signal:
         return _Signal()
 
     def woken(self) -> _Woken:
-        return _Woken(self)
+        return _Woken()
 
-    async def turn(self) -> None:
-        self.reader.take()
+    def reader(self, subscription: Subscription) -> _Reader:
+        return _Reader(subscription)
 
-    def turn_over(self) -> None:
-        self.reader.turn.release()
-        self.reader.offer()
+    def node(self, key: Key) -> Any:
+        return self.client.get_node_from_key(key) if self.commands is self.client else None
+
+    async def turn(self, subscription: Subscription) -> None:
+        subscription.reader.take()
+
+    def turn_over(self, subscription: Subscription) -> None:
+        subscription.reader.turn.release()
+        subscription.reader.offer()
 
     async def send(self, words: list[Any], session: bool) -> Any:
         turns = self.session_turn if session else self.turns
@@ -259,13 +274,16 @@ class _Threads:
         self.jobs.put(work)
 
     def begun(self) -> bool:
-        with self.starting:
-            return bool(self.threads)
+        return self.core.connected or bool(self.core.subscriptions)
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """It needs nothing."""
+
+    def listen(self, subscription: Subscription) -> None:
         with self.starting:
-            if not self.threads:
-                self._thread(lambda: run(self.core.listen()))
+            if not subscription.begun:
+                self._thread(lambda: run(subscription.listen()))
+                subscription.begun = True
 
     def serve(self) -> None:
         self._thread(lambda: run(self.core.clock()))
@@ -275,28 +293,37 @@ class _Threads:
                 _Threads.process = os.getpid()
                 Finalize(None, _give_back, exitpriority=0)  # as `atexit`, also in a process of `multiprocessing`
 
-    def stop(self) -> None:
-        with self.starting:
-            self.threads = []
-
     def _thread(self, target: Callable[[], object]) -> None:
         thread = threading.Thread(target=target, daemon=True, name="redislock")
-        thread.start()
-        self.threads.append(thread)
+        with self.starting:
+            thread.start()
+            self.threads = [each for each in self.threads if each.is_alive()] + [thread]
 
-    async def subscribe(self) -> None:
-        source: Any = self._client(1) if self.commands is not self.client else self.client
-        self.pubsub = source.pubsub()
-        self.pubsub.subscribe(self.core.channel)
+    async def subscribe(self, subscription: Subscription) -> int:
+        like = self.client if isinstance(self.client, redis.Redis) else self.client.get_redis_connection(subscription.node)
+        client: Any = self._client(1, like)
+        subscription.link = client.pubsub()
+        subscription.link.subscribe(subscription.channel)
+        if subscription.node is not None:
+            subscription.link.ssubscribe(subscription.channel)
+        return 1 if subscription.node is None else 2
 
-    async def receive(self, seconds: float) -> Any:
-        return self.pubsub.get_message(timeout=seconds)
+    async def receive(self, subscription: Subscription, seconds: float) -> Any:
+        return subscription.link.get_message(timeout=seconds)
 
-    async def ping(self) -> None:
-        self.pubsub.ping()
+    async def ping(self, subscription: Subscription) -> None:
+        subscription.link.ping()
 
-    async def unsubscribe(self) -> None:
-        self.pubsub.close()
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        subscription.link.close()
+
+    async def refresh(self) -> None:
+        """Reads the cluster's slots again."""
+        slots = self.client.nodes_manager
+        try:
+            slots.initialize(disconnect_startup_nodes_pools=False)  # places end with their connections
+        except TypeError:  # an older redis-py
+            slots.initialize()
 
     def _work(self) -> None:
         while (job := self.jobs.get()) is not None:
@@ -337,11 +364,12 @@ class _Threads:
     def _stop(self, ends: float, answered: bool) -> None:
         self.core.closed = True
         self.core.tick.set()
-        self.reader.free.set()
         self.jobs.put(None)
-        if self.core.alive and answered:
-            with suppress(Exception):
-                self.pubsub.ping()  # wakes the thread that hears
+        for subscription in list(self.core.subscriptions.values()):
+            subscription.reader.free.set()
+            if subscription.alive and answered:
+                with suppress(Exception):
+                    subscription.link.ping()  # wakes the thread that hears
         for thread in self.threads:
             if thread is not threading.current_thread():  # of a listener that closes
                 thread.join(max(0, ends - monotonic()))

@@ -15,9 +15,10 @@ from redis import exceptions
 from redis.asyncio.retry import Retry
 
 from . import _own
-from ._core import SILENCE, Core, Handle, T
+from ._core import Core, Handle, T
 from ._observer import Observer
 from ._request import Key, LockError, LockLost, NotAcquired, Passing, Request, Seconds
+from ._subscription import Subscription
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,6 +41,7 @@ class _Signal:
 
     def __init__(self) -> None:
         self._set, self._sleeper = False, None  # type: bool, asyncio.Future[None] | None
+        self.reader: Any = None
 
     def set(self) -> None:
         self._set = True
@@ -72,13 +74,12 @@ class _Tasks:
     shields = True
 
     def __init__(self, client: Client, observer: Observer | None) -> None:
-        self.client = client
+        self.client: Any = client
         self.tasks: set[asyncio.Task[Any]] = set()
         self.serving: list[asyncio.Task[Any]] = []
         self.turns, self.session_turn = asyncio.Semaphore(_own.COMMANDS), asyncio.Semaphore(1)
         self.silent = 0.0  # when a command last got no answer in time
         self.idle: list[tuple[Any, float]] = []
-        self.pubsub: Any = None
         self.loop: asyncio.AbstractEventLoop | None = None
         if isinstance(client, redis.RedisCluster):
             self.commands: Any = client
@@ -87,19 +88,26 @@ class _Tasks:
             self.commands, self.sessions = self._client(_own.COMMANDS), self._client(1)
         self.core = Core(self, observer)
 
-    def _client(self, connections: int) -> redis.Redis:
-        return redis.Redis(connection_pool=redis.ConnectionPool(max_connections=connections, **_own.settings(self.client, Retry)))
+    def _client(self, connections: int, node: Any = None) -> redis.Redis:
+        settings = _own.settings(node or self.client.connection_pool, Retry)
+        return redis.Redis(connection_pool=redis.ConnectionPool(max_connections=connections, **settings))
 
     def signal(self) -> _Signal:
         return _Signal()
 
     woken = signal
 
-    async def turn(self) -> None:
+    def reader(self, _: Subscription) -> None:
         """One task reads."""
 
-    def turn_over(self) -> None:
+    async def turn(self, _: Subscription) -> None:
         pass
+
+    def turn_over(self, _: Subscription) -> None:
+        pass
+
+    def node(self, key: Key) -> Any:
+        return self.client.get_node_from_key(key) if self.commands is self.client else None
 
     async def send(self, words: list[Any], session: bool) -> Any:
         asked = monotonic()
@@ -157,21 +165,25 @@ class _Tasks:
         self._task(work)
 
     def begun(self) -> bool:
-        return bool(self.serving) and self.loop is asyncio.get_running_loop()
+        return self.loop is asyncio.get_running_loop()
 
-    def start(self) -> None:
+    async def start(self) -> None:
         loop = asyncio.get_running_loop()
         self.loop = self.loop or loop
         if self.loop is not loop:
             raise LockError("these locks belong to another event loop: make one Locks in each")
-        if not self.serving:
-            self.serving.append(self._task(self.core.listen()))
+        if self.commands is self.client:
+            await self.commands.initialize()
+
+    def listen(self, subscription: Subscription) -> None:
+        self._serve(subscription.listen())
+        subscription.begun = True
 
     def serve(self) -> None:
-        self.serving.append(self._task(self._clock()))
+        self._serve(self._clock())
 
-    def stop(self) -> None:
-        self.serving = []
+    def _serve(self, work: Coroutine[Any, Any, None]) -> None:
+        self.serving = [task for task in self.serving if not task.done()] + [self._task(work)]
 
     async def _clock(self) -> None:
         """The end of `asyncio.run` cancels it. Blocks, which it cancels too, give back what they hold."""
@@ -183,19 +195,25 @@ class _Tasks:
                     await asyncio.wait_for(self.core.give_back(), AT_END)
             raise
 
-    async def subscribe(self) -> None:
-        source: Any = self._client(1) if self.commands is not self.client else await self.client.initialize()
-        self.pubsub = source.pubsub()
-        await self.pubsub.subscribe(self.core.channel)
+    async def subscribe(self, subscription: Subscription) -> int:
+        subscription.link = self._client(1, subscription.node).pubsub()
+        await subscription.link.subscribe(subscription.channel)
+        if subscription.node is not None:
+            await subscription.link.ssubscribe(subscription.channel)
+        return 1 if subscription.node is None else 2
 
-    async def receive(self, seconds: float) -> Any:
-        return await self.pubsub.get_message(timeout=seconds)
+    async def receive(self, subscription: Subscription, seconds: float) -> Any:
+        return await subscription.link.get_message(timeout=seconds)
 
-    async def ping(self) -> None:
-        await self.pubsub.ping()
+    async def ping(self, subscription: Subscription) -> None:
+        await subscription.link.ping()
 
-    async def unsubscribe(self) -> None:
-        await self.pubsub.aclose()
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        await subscription.link.aclose()
+
+    async def refresh(self) -> None:
+        """Reads the cluster's slots again."""
+        await self.client.nodes_manager.initialize()
 
     async def close(self, why: str = "the locks were closed") -> None:
         await self.finish(self.core.end(why))
@@ -206,8 +224,9 @@ class _Tasks:
             _, serving = await asyncio.wait(serving, timeout=0.1)
         while self.tasks:
             await asyncio.wait(set(self.tasks))
-        with suppress(Exception):
-            await self.unsubscribe()
+        for subscription in list(self.core.subscriptions.values()):
+            with suppress(Exception):
+                await self.unsubscribe(subscription)
         if self.commands is not self.client:
             await self.commands.connection_pool.disconnect()
             await self.sessions.connection_pool.disconnect()

@@ -1,0 +1,114 @@
+"""Where the messages come from: the server, or each shard of a cluster in which something is waited for or held."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from redis import exceptions
+
+from ._request import Passing
+
+if TYPE_CHECKING:
+    from ._core import Core
+
+log = logging.getLogger("redislock")
+
+SILENCE = 4.0  # after it the subscription is pinged, and after another one made anew; that of a shard ends if nobody needs it
+TRY_AGAIN = 0.1  # after a lost connection
+TAGS = 1 << 17  # a slot has 8 of them on average
+
+
+class Subscription:
+    """One to a server is made anew whenever it is lost. That of a shard ends: the shard may have another primary now, or other slots."""
+
+    def __init__(self, core: Core, node: Any) -> None:
+        self.core, self.node, self.name = core, node, "" if node is None else node.name
+        self.channel = core.channel
+        self.link: Any = None  # redis-py's
+        self.reader = core.io.reader(self)
+        self.begun = self.opened = self.alive = self.over = self.pinged = False
+        self.error: Exception | None = None  # why it could not be had
+        self.used = self.heard_at = monotonic()
+
+    async def _open(self) -> None:
+        if self.node is not None:
+            node_of = self.core.io.client.get_node_from_key
+            tag = next((tag for tag in range(TAGS) if node_of(str(tag)).name == self.name), None)
+            if tag is None:
+                raise exceptions.ClusterError(f"{self.name} has no slots")
+            self.channel = f"{self.core.channel}:{{{tag}}}"
+        for _ in range(await self.core.io.subscribe(self)):
+            if await self.core.io.receive(self, SILENCE) is None:
+                raise exceptions.TimeoutError("the subscription was not confirmed")
+        self.heard_at, self.pinged = monotonic(), False
+        self.opened = self.alive = True
+        self.core.subscribed(self)
+
+    async def _close(self) -> None:
+        with suppress(Exception):
+            await self.core.io.unsubscribe(self)
+
+    async def listen(self) -> None:
+        core, io = self.core, self.core.io
+        try:
+            await self._open()
+        except Exception as error:
+            await self._end(Passing.of(error) if isinstance(error, exceptions.ResponseError) else error)
+            return
+        idle, pause = io.signal(), 0.0
+        while not core.closed:
+            await io.turn(self)
+            try:
+                if not self.alive:
+                    if self.node is not None:
+                        break
+                    await self._open()
+                    pause = 0.0
+                while not core.closed and not await self.hear(SILENCE):
+                    pass
+            except Exception as error:
+                self.broken(error)
+                if self.node is None:
+                    await self._close()
+                    await idle.sleep(pause)
+                    pause = min(1.0, pause + TRY_AGAIN)
+            finally:
+                io.turn_over(self)
+        await self._end(None)
+
+    async def _end(self, error: Exception | None) -> None:
+        await self._close()
+        if self.node is not None and not (self.over or self.core.closed):
+            with suppress(Exception):
+                await self.core.io.refresh()
+        self.error = error
+        self.core.unsubscribed(self)
+
+    def broken(self, error: Exception) -> None:
+        self.alive = False
+        log.log(logging.DEBUG if isinstance(error, self.core.PASSING) else logging.ERROR, "subscribing again: %r", error)
+
+    async def hear(self, seconds: float) -> bool:
+        """Waits so long for a message, and does what it says. True: somebody who waits was woken."""
+        message = await self.core.io.receive(self, seconds)
+        if message is None:
+            quiet = monotonic() - self.heard_at
+            if quiet >= 2 * SILENCE:
+                raise exceptions.ConnectionError("the subscription is dead")
+            if quiet >= SILENCE and not self.pinged:
+                if self.node is not None and self.core.unused(self):
+                    self.over = True
+                    raise exceptions.ConnectionError("nobody needs the subscription")
+                self.pinged = True
+                await self.core.io.ping(self)
+            return False
+        self.heard_at, self.pinged = monotonic(), False
+        if message["type"] == "sunsubscribe":
+            raise exceptions.ConnectionError("the slot of the channel has moved")
+        if message["type"] not in ("message", "smessage"):
+            return False
+        data = message["data"]
+        return self.core.heard(data if isinstance(data, bytes) else data.encode(errors="surrogateescape"))
