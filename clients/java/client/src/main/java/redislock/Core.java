@@ -330,7 +330,7 @@ final class Core {
         if (closed) throw new LockException.Closed(); // nobody would see that the lease is over
         if (grant.size() > 4) held.slots = Held.numbers(grant.get(4));
         held.state = Held.State.HELD;
-        renewal.renewed(held, grant.get(3), began, false);
+        renewal.renewed(held, grant.get(3), began);
         if (held.fences.stream().anyMatch(held.heardLost::contains)) lose(held, "the server says that it has ended");
     }
 

@@ -32,7 +32,7 @@ public final class Held implements AutoCloseable {
     List<Long> slots = List.of();
     List<Long> left = List.of(); // the grant of one that released it while this one waited
     final List<Long> heardLost = new ArrayList<>();
-    long given; // by the last extension
+    long given; // by the last answer
     boolean aged; // it came out shorter than asked for, or than the one before: the maximum age ends it
     long until = Core.never(); // when the lock may be gone
     long due = Core.never(); // when there is something to do for it
