@@ -160,9 +160,10 @@ function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pic
         listen = listenIn(line.cluster, channel, events, signal);
         return line.cluster.ready;
       };
-      if (both) return keep(events, true, begin, signal);
+      const lost = () => events.lost(), again = () => events.again(); // clients' events have arguments of their own
+      if (both) return keep({ lost, again }, true, begin, signal);
       await Promise.all([
-        keep(events, true, async () => {}, signal), keep({ lost: ignore, again: events.again }, false, subscribe, signal),
+        keep({ lost, again }, true, async () => {}, signal), keep({ lost: ignore, again }, false, subscribe, signal),
       ]);
     },
     channelOf: async (key) => listen(key),
