@@ -9,9 +9,10 @@ use crate::lock::{AcquireRequest, Deadline, Got, Now};
 
 /// Returns the answer for a waiter that is told now. If it was to be told of grants or extensions, and one of these grants has ended or will
 /// end with the next look at its lock, or its lease is shorter by now, the answer says so. Returns `None` if the waiter has already been
-/// told.
+/// told. An answer from before a demotion stays as it is: what it says was so when this server was the primary, and a replica's keys may be
+/// those of another moment.
 fn answer_of<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
-    let doubtful = host.table(|table| table.with_table_of(request, |table| table.doubtful(request)));
+    let doubtful = host.table(|table| table.doubtful(request));
     let until = doubtful.iter().try_fold(Deadline::Never, |first, (id, fence)| {
         Some(first.min(host.deadline_of(id, *fence, now.millis())?))
     });

@@ -82,7 +82,7 @@ impl<C: Copy> WaitTable<C> {
         // There may be more waiters than `AT_A_TIME`. If so, a timer handles the others.
         self.locks.look_by(at, 0);
         let kept = self.locks.lock(at).grants.counts().expired;
-        self.end_grants(at, AT_A_TIME, MessageKind::Lost);
+        self.end_grants(at, AT_A_TIME, MessageKind::Lost, false);
         (kept - self.locks.lock(at).grants.counts().expired) as usize
     }
 }

@@ -289,19 +289,37 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// Drops what the table knows of at most `most` grants of a lock, and returns their number. `kind` is the message to the holders.
+    /// `elsewhere`: the lock goes on, at another server.
     pub(super) fn end_grants(
         &mut self,
         at: LockRef<'_>,
         most: usize,
         kind: fn(Fence) -> MessageKind,
+        elsewhere: bool,
     ) -> usize {
         for ended in 0..most {
             let Some(fence) = self.locks.lock(at).next_known(None) else { return ended };
+            if elsewhere {
+                self.leave_blocked(at, fence);
+            }
             // If the table keeps a copy of the grant, to restore it after a freeze of this server, this copy is dropped, too.
             self.locks.change(at, |entry| entry.grants.change(fence, |record| record.expired = None));
             self.end_grant(at, fence, Some(kind));
         }
         most
+    }
+
+    /// The lock now belongs to another server. This server itself sends away the blocked clients that are still to be told of this grant.
+    /// A client whose answer is already on its way is told a lease of 0, unless replicas have confirmed the answer.
+    fn leave_blocked(&mut self, at: LockRef<'_>, fence: Fence) {
+        let pending = self.locks.lock(at).grants.pending(fence).filter(|hold| !hold.to_claim);
+        let blocked: Vec<RequestId> = pending.map(|hold| hold.request).collect();
+        for request in blocked {
+            if self.waiters.get(request).is_some_and(|waiter| waiter.confirm.is_none()) {
+                self.shorten_answer(request, Deadline::At(0));
+            }
+            self.locks.change(at, |entry| entry.remove_pending(fence, request));
+        }
     }
 
     /// Sends away the places and the listening holders of a lock that now belongs to another server, and drops what the table knows of its
@@ -314,7 +332,7 @@ impl<C: Copy> WaitTable<C> {
         for request in &queued {
             self.answer(*request, Answer::Gone);
         }
-        queued.len() + self.end_grants(at, AT_A_TIME - queued.len(), |_| MessageKind::Gone)
+        queued.len() + self.end_grants(at, AT_A_TIME - queued.len(), |_| MessageKind::Gone, true)
     }
 
     /// Drops what this server knew of a lock as a primary, before its demotion. The module tells places and listening holders. The server
