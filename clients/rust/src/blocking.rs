@@ -28,8 +28,8 @@ use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Connection, RedisResult, Value};
 
 use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
-use crate::error::{ends_connection, of_one_server};
-use crate::promise::Promise;
+use crate::core::error::{ends_connection, of_one_server};
+use crate::core::promise::Promise;
 use crate::servers::Servers;
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
 use crate::{Error, Observer};

@@ -5,12 +5,8 @@
 
 pub mod blocking;
 mod core;
-mod error;
-mod observer;
 #[cfg(feature = "opentelemetry")]
 mod opentelemetry;
-mod promise;
-mod request;
 mod servers;
 #[cfg(feature = "cluster")]
 mod shards;
@@ -18,8 +14,7 @@ mod shared;
 #[cfg(feature = "tokio")]
 mod tasks;
 
-pub use error::Error;
-pub use observer::{Observed, Observer};
+pub use core::{Error, Observed, Observer};
 #[cfg(feature = "opentelemetry")]
 pub use opentelemetry::OpenTelemetry;
 pub use servers::Servers;

@@ -8,15 +8,23 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redis::{RedisResult, Value};
+use uuid::Uuid;
 
 use crate::core::{Acquired, Command, Core, Granted, Id};
-use crate::request::Request;
+use crate::core::request::Request;
 use crate::{Error, Observed, Observer};
 
 /// Sends commands, and has the clock look again. Tasks and threads implement it differently.
 pub(crate) trait Driver: Send + Sync + 'static {
     fn send(&self, shared: &Arc<Shared>, command: Command);
     fn sooner(&self);
+}
+
+/// The channel of this process alone. Operators are shown host and process.
+fn channel() -> String {
+    let odd = |char: char| !char.is_ascii_alphanumeric() && !"._-".contains(char);
+    let host = gethostname::gethostname().to_string_lossy().replace(odd, "_");
+    format!("redislock:{}:{}:{}", host.get(..64).unwrap_or(&host), std::process::id(), Uuid::new_v4())
 }
 
 pub(crate) struct Shared {
@@ -27,7 +35,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(driver: impl Driver) -> Arc<Self> {
-        Arc::new(Self { core: Mutex::new(Core::new()), driver: Box::new(driver), observer: OnceLock::new() })
+        Arc::new(Self { core: Mutex::new(Core::new(channel())), driver: Box::new(driver), observer: OnceLock::new() })
     }
 
     pub(crate) fn with<R>(self: &Arc<Self>, work: impl FnOnce(&mut Core, Instant) -> R) -> R {
@@ -162,7 +170,8 @@ pub struct Acquire<'a, L> {
 
 impl<'a, L> Acquire<'a, L> {
     pub(crate) fn new<K: AsRef<[u8]>>(locks: &'a L, keys: impl IntoIterator<Item = K>) -> Self {
-        Self { locks, request: Request::new(keys.into_iter().map(|key| key.as_ref().to_vec()).collect()) }
+        let keys = keys.into_iter().map(|key| key.as_ref().to_vec()).collect();
+        Self { locks, request: Request::new(keys, Uuid::new_v4().to_string().into_bytes()) }
     }
 
     fn with(mut self, change: impl FnOnce(&mut Request)) -> Self {

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::Error;
 use super::NO_LEASE;
-use crate::Error;
-use crate::promise::Promise;
-use crate::request::Request;
+use super::promise::Promise;
+use super::request::Request;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum State {

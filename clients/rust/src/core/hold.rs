@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use redis::{RedisResult, Value};
 
+use super::Error;
 use super::entry::{Entry, Granted, Sent, State};
+use super::error::{explained, is_gone};
+use super::observer::Event;
+use super::promise::Promise;
+use super::request::at_least_a_millisecond;
 use super::{Core, Id, lease_of, numbers, same};
-use crate::Error;
-use crate::error::{explained, is_gone};
-use crate::observer::Event;
-use crate::promise::Promise;
-use crate::request::at_least_a_millisecond;
 
 const AGED: &str = "it has reached its maximum age (max_hold, or the server's lock.max-hold)";
 
@@ -231,6 +231,13 @@ impl Core {
             }
         };
         self.tell(promise, result);
+    }
+
+    /// What a holder relies on: its fences, and the end of its lease.
+    #[cfg(test)]
+    pub(crate) fn belief(&self, id: Id) -> Option<(&[u64], Option<Instant>)> {
+        let entry = self.entries.get(&id).filter(|entry| entry.state == State::Held)?;
+        Some((&entry.fences, entry.until))
     }
 
     /// Fails if the lock was lost. A process that stood still finds that out here.

@@ -1,11 +1,16 @@
 //! How locks are waited for, kept and given up, for tasks and threads alike. docs/protocol.md describes it in full.
 //!
 //! This code decides everything, and does nothing by itself: events and the time come in, commands and promises go out. Only one command
-//! for each lock is open at a time, so no answer can overtake another one.
+//! for each lock is open at a time, so no answer can overtake another one. This folder uses nothing else of the package, and nothing random,
+//! so that the world of `rules` can try it with every order of events.
 
 mod entry;
+pub(crate) mod error;
 mod hold;
+mod observer;
 mod part;
+pub(crate) mod promise;
+pub(crate) mod request;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -15,15 +20,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, RedisResult, Value};
-use uuid::Uuid;
 
 pub(crate) use entry::{Acquired, Granted};
 use entry::{Entry, Sent, State, Told};
-
-use crate::observer::Event;
-use crate::promise::Promise;
-use crate::request::Request;
-use crate::{Error, Observed};
+pub use error::Error;
+use observer::Event;
+pub use observer::{Observed, Observer};
+use promise::Promise;
+use request::Request;
 
 const ASK_AGAIN: Duration = Duration::from_secs(4); // less than lock.claim: a lost message costs seconds, never the lock
 pub(crate) const TRY_AGAIN: Duration = Duration::from_millis(100);
@@ -87,12 +91,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new() -> Self {
-        let odd = |char: char| !char.is_ascii_alphanumeric() && !"._-".contains(char);
-        let host = gethostname::gethostname().to_string_lossy().replace(odd, "_");
-        let (host, pid) = (host.get(..64).unwrap_or(&host), std::process::id());
-        // Operators are shown host and process.
-        Self { channel: format!("redislock:{host}:{pid}:{}", Uuid::new_v4()), ..Self::default() }
+    /// `channel` must be nobody else's.
+    pub(crate) fn new(channel: String) -> Self {
+        Self { channel, ..Self::default() }
     }
 
     fn insert(&mut self, entry: Entry) -> Id {

@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use redis::{RedisResult, Value};
 
+use super::Error;
 use super::entry::{Entry, Sent, State};
+use super::error::{explained, is_gone, passes};
+use super::observer::Event;
+use super::promise::Promise;
+use super::request::Request;
 use super::{Core, Id, NO_LEASE, TRY_AGAIN};
-use crate::Error;
-use crate::error::{explained, is_gone, passes};
-use crate::observer::Event;
-use crate::promise::Promise;
-use crate::request::Request;
 
 pub(super) fn abandoned() -> Error {
     Error::Invalid("the runtime of these locks has ended, so nothing would answer".to_string())

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use redis::{ErrorKind, RedisError, Value};
 
+use super::Error;
+use super::request::Request;
 use super::{Acquired, Core, Id, Lane};
-use crate::Error;
-use crate::request::Request;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -18,13 +18,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let (mut core, now) = (Core::new(), Instant::now());
+        let (mut core, now) = (Core::new("channel".to_string()), Instant::now());
         core.subscribed(now);
         Self { core, now }
     }
 
     fn wanted(owner: &str) -> Request {
-        let mut request = Request::new(vec![b"k".to_vec()]);
+        let mut request = Request::new(vec![b"k".to_vec()], b"new".to_vec());
         (request.owner, request.named, request.lease) = (owner.into(), true, Some(9 * SECOND));
         request
     }
@@ -75,7 +75,7 @@ fn not_held() -> RedisError {
 
 #[test]
 fn it_asks_only_once_there_is_a_subscription() {
-    let mut bench = Bench { core: Core::new(), now: Instant::now() };
+    let mut bench = Bench { core: Core::new("channel".to_string()), now: Instant::now() };
     let (id, _) = bench.acquire(Bench::wanted("a"));
     assert!(bench.sent().is_empty());
     bench.core.subscribed(bench.now);
@@ -89,7 +89,7 @@ fn it_asks_only_once_there_is_a_subscription() {
 fn without_any_subscription_one_that_asks_once_fails_after_two_tries_or_one_silence() {
     let silence = std::io::Error::from(std::io::ErrorKind::TimedOut).into();
     for (trouble, tries) in [(cut(), 2), (silence, 1)] {
-        let mut bench = Bench { core: Core::new(), now: Instant::now() };
+        let mut bench = Bench { core: Core::new("channel".to_string()), now: Instant::now() };
         let mut request = Bench::wanted("a");
         request.wait = Some(Duration::ZERO);
         let (_, acquired) = bench.acquire(request);

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use redis::{RedisError, RedisResult, Value};
 
+use super::Error;
 use super::entry::{Entry, Sent, State, Told};
+use super::error::{explained, passes};
+use super::observer::Event;
+use super::request::{Request, ms};
 use super::{ASK_AGAIN, Acquired, Core, Id, PARTING, TRY_AGAIN, lease_of, numbers};
-use crate::Error;
-use crate::error::{explained, passes};
-use crate::observer::Event;
-use crate::request::{Request, ms};
 
 impl Core {
     pub(crate) fn acquire(&mut self, request: Request, now: Instant) -> Result<(Id, Acquired), Error> {

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{Error, Observed};
 use redis::{Cmd, cmd};
-use uuid::Uuid;
-
-use crate::{Error, Observed};
 
 /// A request for one lock or several. Bad input is refused here, before anything is sent.
 #[derive(Clone, Default)]
@@ -44,8 +42,9 @@ pub(crate) fn at_least_a_millisecond(name: &str, time: Option<Duration>) -> Resu
 }
 
 impl Request {
-    pub(crate) fn new(keys: Vec<Vec<u8>>) -> Self {
-        Self { keys, owner: Uuid::new_v4().to_string().into_bytes(), kept: true, ..Self::default() }
+    /// `owner` must be nobody else's.
+    pub(crate) fn new(keys: Vec<Vec<u8>>, owner: Vec<u8>) -> Self {
+        Self { keys, owner, kept: true, ..Self::default() }
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::Error;
-use crate::request::Request;
+use super::Error;
+use super::request::Request;
 
 /// Is told what becomes of locks: give it to `Locks::observer`. Each `waiting` is followed by one `acquired` or `refused`, each `acquired`
 /// by one `released` or `lost`. Each guard counts, also one that re-enters a lock.
