@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Connection, RedisResult, Value};
 
-use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
 use crate::core::error::{ends_connection, of_one_server};
 use crate::core::promise::Promise;
+use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
 use crate::servers::Servers;
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
 use crate::{Error, Observer};

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use redis::{RedisResult, Value};
 use uuid::Uuid;
 
-use crate::core::{Acquired, Command, Core, Granted, Id};
 use crate::core::request::Request;
+use crate::core::{Acquired, Command, Core, Granted, Id};
 use crate::{Error, Observed, Observer};
 
 /// Sends commands, and has the clock look again. Tasks and threads implement it differently.
@@ -35,7 +35,11 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(driver: impl Driver) -> Arc<Self> {
-        Arc::new(Self { core: Mutex::new(Core::new(channel())), driver: Box::new(driver), observer: OnceLock::new() })
+        Arc::new(Self {
+            core: Mutex::new(Core::new(channel())),
+            driver: Box::new(driver),
+            observer: OnceLock::new(),
+        })
     }
 
     pub(crate) fn with<R>(self: &Arc<Self>, work: impl FnOnce(&mut Core, Instant) -> R) -> R {

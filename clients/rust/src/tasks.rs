@@ -19,8 +19,8 @@ use tokio::sync::{Mutex as Turn, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout, timeout_at};
 
-use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
 use crate::core::error::{ends_connection, of_one_server};
+use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
 use crate::servers::Servers;
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
 use crate::{Error, Observer};

@@ -96,8 +96,12 @@ impl Core {
     }
 
     pub(super) fn given_up(&mut self, id: Id, sent: &Sent, reply: RedisResult<Value>, now: Instant) {
+        let stays = !self.closed && !self.unused;
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let locks = entry.request.locks();
+        // The server renews a session's lease for as long as the connection is open.
+        let is_over = |entry: &Entry| entry.give_up.is_none_or(|end| end <= now);
+        let goes_on = entry.request.session && stays || !is_over(entry);
         match reply {
             // An owner that the caller named may hold the lock in another process.
             // If there was no place, the lock may have been granted, and the message may still be on its way.
@@ -114,7 +118,7 @@ impl Core {
                 self.over(id, Err(Error::Lost(why)), now);
             }
             Ok(_) => self.over(id, Ok(()), now),
-            Err(error) if passes(&error) && entry.give_up.is_some_and(|end| now < end) => {
+            Err(error) if passes(&error) && goes_on => {
                 entry.again = true;
                 entry.due = Some(now + TRY_AGAIN);
             }

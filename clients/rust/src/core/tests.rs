@@ -229,6 +229,21 @@ fn a_release_waits_for_the_answer_that_is_on_its_way() {
 }
 
 #[test]
+fn a_session_is_released_even_when_its_lease_would_be_over() {
+    let mut bench = Bench::new();
+    let (id, _) = bench.acquire(Request { session: true, ..Bench::wanted("a") });
+    bench.granted(id, 7, 9000);
+    assert_eq!(bench.core.belief(id), Some((&[7_u64][..], Some(bench.now + 9 * SECOND))));
+    let released = bench.core.release(id, bench.now);
+    bench.sent();
+    bench.pass(10 * SECOND);
+    bench.core.answered(id, Err(cut()), bench.now);
+    bench.pass(SECOND);
+    assert_eq!(bench.sent(), [(id, "LOCK.RELEASE k a FENCE 7".to_string())]);
+    assert!(released.wait(Some(Duration::ZERO)).is_none());
+}
+
+#[test]
 fn not_held_says_nothing_of_a_release_that_is_sent_again() {
     for again in [false, true] {
         let mut bench = Bench::new();
