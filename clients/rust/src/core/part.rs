@@ -69,9 +69,12 @@ impl Core {
         let mut entry = Entry::new(request, State::Lost);
         (entry.fences, entry.lease, entry.dropped) = (fences, NO_LEASE, true);
         let id = self.insert(entry); // who comes back waits for it
-        if self.partner(id, &[State::Waiting, State::Held]).is_some() {
+        if let Some(other) = self.partner(id, &[State::Waiting, State::Held]) {
             self.forget(id);
-            self.entries.remove(&id);
+            let left = self.entries.remove(&id).map(|entry| entry.fences).unwrap_or_default();
+            if let Some(other) = self.entries.get_mut(&other).filter(|other| other.fences.is_empty()) {
+                other.left = left; // if it gets no grant, it gives back this one
+            }
             return;
         }
         self.leave(id, now);

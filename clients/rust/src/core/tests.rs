@@ -244,6 +244,19 @@ fn a_session_is_released_even_when_its_lease_would_be_over() {
 }
 
 #[test]
+fn what_is_lost_while_another_one_waits_is_given_back_behind_its_wait() {
+    let mut bench = Bench::new();
+    bench.held("a", 7);
+    let (other, _) = bench.acquire(Bench::wanted("a"));
+    bench.pass(3 * SECOND);
+    bench.sent();
+    bench.pass(6 * SECOND);
+    bench.sent();
+    bench.core.answered(other, Ok(Value::Nil), bench.now);
+    assert!(bench.sent().iter().any(|(_, words)| words == "LOCK.RELEASE k a FENCE 7"));
+}
+
+#[test]
 fn not_held_says_nothing_of_a_release_that_is_sent_again() {
     for again in [false, true] {
         let mut bench = Bench::new();
