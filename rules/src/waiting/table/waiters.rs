@@ -160,7 +160,7 @@ impl<C: Copy> Waiters<C> {
     }
 
     /// Whether no waiter is left, not even one that has left its queues.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.by_request.is_empty()
     }
 

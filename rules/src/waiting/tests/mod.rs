@@ -7,6 +7,7 @@ mod memory;
 mod reference;
 mod scenes;
 mod server;
+mod sim;
 mod start;
 mod sync;
 mod together;

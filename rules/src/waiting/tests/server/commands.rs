@@ -72,8 +72,18 @@ impl Server {
         owner: &Owner<'_>,
         all: bool,
     ) -> Vec<Option<u32>> {
+        self.release_each(rules, now, locks, ReleaseRequest { owner, fence: None, all })
+    }
+
+    /// Runs `LOCK.MRELEASE` with any options.
+    pub(crate) fn release_each(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        locks: &[Lock],
+        given: ReleaseRequest<'_>,
+    ) -> Vec<Option<u32>> {
         let mut turns = self.turns(rules, now, locks);
-        let given = ReleaseRequest { owner, fence: None, all };
         waiting::release(&mut turns, given, || time(now)).into_iter().map(Result::ok).collect()
     }
 
@@ -87,15 +97,46 @@ impl Server {
         owner: &Owner<'_>,
         lease: Millis,
     ) -> Option<Deadline> {
-        let mut client = self.client(rules, 0);
         let longer = ExtendRequest { owner, fence: None, lease, confirm: None };
-        let mut turns = self.turns(rules, now, locks);
-        extended(waiting::extend(&mut turns, &mut client, &longer, time(now)))
+        extended(self.extend_each(rules, now, 0, locks, &longer))
     }
 
-    /// Runs `LOCK.LEAVE`. Returns whether the owner had anything to give up.
+    /// Runs `LOCK.MEXTEND`, or `LOCK.EXTEND` for one lock, with any options.
+    pub(crate) fn extend_each(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        locks: &[Lock],
+        longer: &ExtendRequest<'_>,
+    ) -> Reply {
+        let mut client = self.client(rules, conn);
+        let outcome = match locks {
+            [lock] => {
+                let mut turn = self.turn(rules, now);
+                turn.lock = *lock;
+                turn.expire();
+                waiting::extend(&mut turn, &mut client, longer, time(now))
+            }
+            locks => waiting::extend(&mut self.turns(rules, now, locks), &mut client, longer, time(now)),
+        };
+        self.note_blocked(&client);
+        match outcome {
+            Ok(Outcome::Granted(until)) => Reply::Extended(until),
+            Err(Refusal::NotHeld(..)) => Reply::NotHeld,
+            outcome => no_grant(outcome),
+        }
+    }
+
+    /// Runs `LOCK.LEAVE` for the first lock. Returns whether the owner had anything to give up.
     pub(crate) fn leave(&mut self, rules: Rules, now: Millis, owner: &Owner<'_>) -> bool {
+        self.leave_on(rules, now, 0, owner)
+    }
+
+    /// Runs `LOCK.LEAVE` for the given lock.
+    pub(crate) fn leave_on(&mut self, rules: Rules, now: Millis, lock: Lock, owner: &Owner<'_>) -> bool {
         let mut turn = self.turn(rules, now);
+        turn.lock = lock;
         turn.expire();
         let GivenUp { any, others } = waiting::leave(&mut turn, owner, time(now));
         let others: Vec<Lock> = others.iter().map(number).collect();
@@ -105,7 +146,7 @@ impl Server {
         any
     }
 
-    /// Runs `LOCK.RELEASE`. Returns how many holds are left; `None` if the owner does not hold the lock.
+    /// Runs `LOCK.RELEASE` for the first lock. Returns how many holds are left; `None` if the owner does not hold the lock.
     pub(crate) fn release(
         &mut self,
         rules: Rules,
@@ -114,9 +155,21 @@ impl Server {
         fence: Option<u64>,
         all: bool,
     ) -> Option<u32> {
+        self.release_on(rules, now, 0, ReleaseRequest { owner, fence, all })
+    }
+
+    /// Runs `LOCK.RELEASE` for the given lock.
+    pub(crate) fn release_on(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        lock: Lock,
+        given: ReleaseRequest<'_>,
+    ) -> Option<u32> {
         let mut turn = self.turn(rules, now);
+        turn.lock = lock;
         turn.expire();
-        waiting::release(&mut turn, ReleaseRequest { owner, fence, all }, || time(now)).ok()
+        waiting::release(&mut turn, given, || time(now)).ok()
     }
 
     /// Runs `LOCK.EXTEND`. Returns the new end of the lease; `None` if this owner does not hold the lock, or leases may not be extended
@@ -129,11 +182,8 @@ impl Server {
         fence: Option<u64>,
         lease: Millis,
     ) -> Option<Deadline> {
-        let mut client = self.client(rules, 0);
         let longer = ExtendRequest { owner, fence, lease, confirm: None };
-        let mut turn = self.turn(rules, now);
-        turn.expire();
-        extended(waiting::extend(&mut turn, &mut client, &longer, time(now)))
+        extended(self.extend_each(rules, now, 0, &[0], &longer))
     }
 
     /// Runs `LOCK.EXTEND` with `SYNC`. Returns whether the client waits for replicas.
@@ -144,12 +194,7 @@ impl Server {
         conn: Conn,
         longer: &ExtendRequest<'_>,
     ) -> bool {
-        let mut client = self.client(rules, conn);
-        let mut turn = self.turn(rules, now);
-        turn.expire();
-        let outcome = waiting::extend(&mut turn, &mut client, longer, time(now));
-        self.note_blocked(&client);
-        outcome == Ok(Outcome::Waits)
+        self.extend_each(rules, now, conn, &[0], longer) == Reply::Waits
     }
 
     fn client(&self, rules: Rules, conn: Conn) -> Client {
@@ -178,11 +223,8 @@ impl Server {
     }
 }
 
-fn extended(outcome: Result<Outcome<Deadline>, Refusal>) -> Option<Deadline> {
-    match outcome {
-        Ok(Outcome::Granted(until)) => Some(until),
-        _ => None,
-    }
+fn extended(reply: Reply) -> Option<Deadline> {
+    if let Reply::Extended(until) = reply { Some(until) } else { None }
 }
 
 fn no_grant<G>(outcome: Result<Outcome<G>, Refusal>) -> Reply {
@@ -191,7 +233,7 @@ fn no_grant<G>(outcome: Result<Outcome<G>, Refusal>) -> Reply {
         Ok(Outcome::Waits) => Reply::Waits,
         Ok(Outcome::Queued) => Reply::Queued,
         Ok(Outcome::Taken) => Reply::Null,
-        Err(Refusal::Grace(_)) => Reply::Grace,
+        Err(Refusal::Grace(_) | Refusal::GraceOfLeases(_)) => Reply::Grace,
         Err(Refusal::NoReentry(why)) => Reply::NoReentry(why),
         Err(Refusal::Deadlock) => Reply::Deadlock,
         Err(Refusal::Cycle(cycle)) => Reply::Cycle(cycle),

@@ -1,7 +1,8 @@
 //! Events of the small server and its keys, except the commands for locks.
 
 use super::clients::Connection;
-use super::{AT, Conn, Effect, Lock, Reply, Rules, Server, Writes, at};
+use super::{AT, Conn, Lock, Reply, Rules, Server, Writes, at};
+use crate::encoding::{self, Effect};
 use crate::lock::{Deadline, Grant, Millis, Owner, Value};
 use crate::waiting::grace::AWAY;
 
@@ -11,10 +12,32 @@ impl Server {
         self.grace.begin(self.moment(now));
     }
 
+    /// Another server, which has what this one's file has: a replica, or this one after a restart.
+    pub(crate) fn out_of_file(&self, conns: Conn, now: Millis) -> Self {
+        let mut server = Self::new(conns);
+        for (lock, before) in server.locks.iter_mut().zip(&self.locks) {
+            let Some((value, until)) = before else { continue };
+            let mut grants = encoding::save(value).collect::<Vec<_>>().into_iter();
+            let read = encoding::load(|| grants.next().ok_or_else(|| "too short".into()), now);
+            *lock = Some((read.unwrap(), *until));
+        }
+        self.fences.last().into_iter().for_each(|fence| server.fences.observe(fence));
+        server
+    }
+
+    pub(crate) fn beat(&mut self, now: Millis) {
+        self.grace.beat(self.moment(now));
+    }
+
     /// This server comes back after more than a second, in which it was busy or frozen.
     pub(crate) fn come_back(&mut self, busy: bool) {
         let away = if busy { &mut self.busy } else { &mut self.frozen };
         *away += AWAY + 1;
+    }
+
+    /// The process does not run for so many of the world's milliseconds.
+    pub(crate) fn freeze(&mut self, time: Millis) {
+        (self.busy, self.frozen) = (self.busy - time, self.frozen + time);
     }
 
     /// A connection closes, and another connection takes its place. The server reports the closed connection only later.
@@ -45,7 +68,7 @@ impl Server {
             self.locks[0].as_mut().filter(|(_, deadline)| *deadline > Deadline::At(end))
         {
             *deadline = Deadline::At(end);
-            self.effects.push(Effect::Lease(*deadline));
+            self.effects.push((0, Effect::Lease(*deadline)));
             self.table.locks.recheck_by(AT, 0);
         }
     }

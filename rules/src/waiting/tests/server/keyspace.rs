@@ -1,6 +1,7 @@
 //! Changes of a lock's key, on a primary and on a replica.
 
-use super::{Effect, Lock, Server};
+use super::{Lock, Server};
+use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, Grant, Millis, Value};
 
 impl Server {
@@ -34,24 +35,24 @@ impl Server {
     }
 
     /// Applies an effect, as a replica does.
-    pub(crate) fn apply(&mut self, effect: Effect) {
+    pub(crate) fn apply(&mut self, (lock, effect): (Lock, Effect)) {
         match effect {
             Effect::Alone(grant, until) => {
                 self.fences.observe(grant.fence());
-                self.locks[0] = Some((Value::One(grant), until));
+                self.locks[lock] = Some((Value::One(grant), until));
             }
             Effect::Among(grant, end) => {
                 self.fences.observe(grant.fence());
-                self.put(0, grant, end);
+                self.put(lock, grant, end);
             }
             Effect::Lease(until) => {
-                if let Some((_, old)) = &mut self.locks[0] {
+                if let Some((_, old)) = &mut self.locks[lock] {
                     *old = until;
                 }
             }
-            Effect::Ended(fence) => self.end(0, fence),
-            Effect::Lapsed(now) => _ = self.end_lapsed(0, now, usize::MAX),
-            Effect::Free => self.locks[0] = None,
+            Effect::Ended(fence) => self.end(lock, fence),
+            Effect::Lapsed(now) => _ = self.end_lapsed(lock, now, usize::MAX),
+            Effect::Free => self.locks[lock] = None,
         }
     }
 }

@@ -15,10 +15,11 @@ mod keyspace;
 mod turn;
 mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::encoding::Effect;
 use crate::lock::{
-    Deadline, Fence, FenceClock, Got, Grant, Millis, Now, Owner, ReentryError, Room, Slot, SlotRequest, Value,
+    Deadline, Fence, FenceClock, Got, Millis, Now, Owner, ReentryError, Room, Slot, SlotRequest, Value,
 };
 use crate::waiting::table::Offset;
 use crate::waiting::{Cycle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
@@ -126,17 +127,6 @@ pub(crate) struct QueuedRequest {
     pub(crate) slot: Option<SlotRequest>,
 }
 
-/// What replicas get: effects, and the server's own `PEXPIREAT`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Effect {
-    Alone(Grant, Deadline),
-    Among(Grant, Deadline),
-    Lease(Deadline),
-    Ended(Fence),
-    Lapsed(Millis),
-    Free,
-}
-
 /// What the server does with the commands that settle locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Writes {
@@ -164,12 +154,13 @@ pub(crate) struct Server {
     blocked: BTreeMap<RequestId, Blocked>,
     /// The id of the next connection.
     next_id: u64,
-    /// The effects that have not been sent to replicas yet.
-    pub(crate) effects: Vec<Effect>,
+    /// The effects that have not been sent to replicas yet, each with its lock. (The server's own `PEXPIREAT` counts as one, too.)
+    pub(crate) effects: Vec<(Lock, Effect)>,
     /// The answers that have been sent to waiters, until a test takes them.
     told: Vec<(Conn, Reply)>,
-    /// Whether no channel has a subscriber.
+    /// Whether no channel has a subscriber, and the channels that have none.
     pub(crate) deaf: bool,
+    pub(crate) unheard: BTreeSet<Vec<u8>>,
     /// The messages that have been published.
     pub(crate) messages: Vec<Message>,
     /// The number of effects that have been sent to replicas, and the number that the first replica has acknowledged.
@@ -194,6 +185,7 @@ impl Server {
             effects: Vec::new(),
             told: Vec::new(),
             deaf: false,
+            unheard: BTreeSet::new(),
             messages: Vec::new(),
             written: 1,
             acked: 1,

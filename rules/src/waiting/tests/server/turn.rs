@@ -1,6 +1,7 @@
 //! Implements the traits of `access` for the small server, as `serving` does for a real server.
 
-use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, time};
+use super::{Conn, KEYS, Lock, Rules, Server, Writes, at, time};
+use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, Grant, GrantChange, LONGEST_LEASE, Limits, Micros, Millis, Now, Value};
 use crate::waiting::table::Offset;
 use crate::waiting::{
@@ -104,12 +105,17 @@ impl Turn<'_> {
         is_there && (!is_over || table.has_successor(at(lock), fence))
     }
 
+    /// Notes an effect on the open lock.
+    fn effect(&mut self, effect: Effect) {
+        self.server.effects.push((self.lock, effect));
+    }
+
     /// Deletes the lock if all its leases have ended, as a server does when the key is used.
     pub(super) fn expire(&mut self) {
         if let Some((value, until)) =
             self.server.locks[self.lock].take_if(|(_, until)| *until < Deadline::At(self.now))
         {
-            self.server.effects.push(Effect::Free);
+            self.effect(Effect::Free);
             // A real server makes these calls when it removes an expired lock.
             self.server.table.locks.recheck_by(at(self.lock), self.now);
             for held in value.all(until) {
@@ -166,13 +172,13 @@ impl LockAccess for Turn<'_> {
 
     fn give(&mut self, grant: Grant, until: Deadline) {
         self.changed[self.lock] = true;
-        self.server.effects.push(Effect::Alone(grant.clone(), until));
+        self.effect(Effect::Alone(grant.clone(), until));
         self.server.locks[self.lock] = Some((Value::One(grant), until));
     }
 
     fn add(&mut self, grant: Grant, until: Deadline) {
         self.changed[self.lock] = true;
-        self.server.effects.push(Effect::Among(grant.clone(), until));
+        self.effect(Effect::Among(grant.clone(), until));
         self.server.put(self.lock, grant, until);
     }
 
@@ -186,12 +192,14 @@ impl LockAccess for Turn<'_> {
         *old = value.update(fence, change, until, *old);
         let changed = value.with_fence(fence, || *old).map(|held| held.grant.clone());
         let effect = if alone { Effect::Alone } else { Effect::Among };
-        self.server.effects.extend(changed.map(|grant| effect(grant, until)));
+        if let Some(grant) = changed {
+            self.effect(effect(grant, until));
+        }
     }
 
     fn end(&mut self, fence: Fence, _why: LockEvent) {
         self.changed[self.lock] = true;
-        self.server.effects.push(Effect::Ended(fence));
+        self.effect(Effect::Ended(fence));
         self.server.end(self.lock, fence);
     }
 
@@ -200,8 +208,8 @@ impl LockAccess for Turn<'_> {
         let lapsed = self.server.end_lapsed(self.lock, now, most);
         assert_eq!(lapsed.len(), most, "all that are to be ended are over");
         match self.value().is_some_and(|value| value.lapsed(self.deadline(), now).next().is_some()) {
-            true => self.server.effects.extend(lapsed.iter().map(|fence| Effect::Ended(*fence))),
-            false => self.server.effects.push(Effect::Lapsed(now)),
+            true => lapsed.iter().for_each(|fence| self.effect(Effect::Ended(*fence))),
+            false => self.effect(Effect::Lapsed(now)),
         }
         lapsed
     }
@@ -209,7 +217,7 @@ impl LockAccess for Turn<'_> {
     fn free(&mut self) {
         self.changed[self.lock] = true;
         self.server.locks[self.lock] = None;
-        self.server.effects.push(Effect::Free);
+        self.effect(Effect::Free);
     }
 
     fn note(&mut self, _note: LockEvent) {}
@@ -291,7 +299,7 @@ impl Host for Turn<'_> {
             assert!((0..KEYS.len()).any(|lock| self.goes_on(lock, fence)), "{message:?}");
         }
         self.server.messages.push(message.clone());
-        !self.server.deaf
+        !self.server.deaf && !self.server.unheard.contains(&*message.channel.address)
     }
 
     fn replicas(&mut self) -> Replicas {

@@ -84,6 +84,11 @@ impl Server {
         self.table.has_answered()
     }
 
+    /// Whether nothing is left in the table.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.locks.is_empty() && self.table.waiters.is_empty() && self.blocked.is_empty()
+    }
+
     /// Checks all indexes of the table against the data that they index.
     pub(crate) fn check(&self) {
         self.table.check();

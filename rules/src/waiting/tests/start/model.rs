@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use stateright::{Model, Property};
 
-use super::super::server::{Conn, Effect, Rules, Server, Writes};
+use super::super::server::{Conn, Lock, Rules, Server, Writes};
 use super::client::{Belief, Breach, Client, Mail, State, Wish, mail, owner};
+use crate::encoding::Effect;
 use crate::lock::{Fence, Held, Millis, Owner};
 
 pub(super) const ALONE: &str = "nobody works on what another has";
@@ -34,7 +35,7 @@ pub(super) struct World {
     now: Millis,
     primary: Server,
     replica: Option<Server>,
-    on_the_way: Vec<Effect>,
+    on_the_way: Vec<(Lock, Effect)>,
     clients: Vec<Client>,
     /// Messages on their way, each with its client and the number of the client's acquire.
     mail: BTreeSet<(Conn, u8, Mail)>,

@@ -12,7 +12,8 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::server::{Conn, Effect, Queued, Server};
+use super::server::{Conn, Lock, Queued, Server};
+use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, Millis, Owner, Room, Slot};
 use crate::waiting::table::Offset;
 
@@ -92,7 +93,7 @@ pub(super) struct World {
     /// Whether the old primary was away when it was replaced, and has not come back yet.
     away: bool,
     replica: Option<Server>,
-    on_the_way: Vec<Effect>,
+    on_the_way: Vec<(Lock, Effect)>,
     /// For each connection, the owner that waits on it, and its request.
     waiting: Vec<Option<(Who, Kind)>>,
     /// For each connection to the old primary, the owner that waits on it, and its request.

@@ -1,0 +1,233 @@
+//! What must hold at each step: what a process believes is within what the server grants, and the server's own promises.
+
+use std::collections::BTreeMap;
+
+use super::process::Task;
+use super::wire;
+use super::world::World;
+use crate::lock::{Deadline, Fence, Millis, Owner, Room};
+use crate::waiting::tests::server::{KEYS, Lock, QueuedRequest};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// A process believes that it holds a lock that the server has not granted, or for longer than the server has.
+    Believes {
+        lock: Lock,
+        fence: u64,
+        until: Millis,
+        granted: Option<Known>,
+    },
+    /// A lock has more holders than one of them allows; or more believe that they hold it.
+    TooMany(Lock),
+    TooManyBelieve(Lock),
+    FenceNotAbove(u64),
+    /// Somebody waits for a lock that is free.
+    FreeWithAQueue(Lock),
+    /// A grant went past somebody who had come before.
+    NotTheFirst(Lock),
+    /// When nothing is disturbed any more, something is left.
+    NeverEnds,
+}
+
+/// What the server did when a grant ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    Command,
+    Closed,
+    Operator,
+    Due,
+    Failover,
+}
+
+/// What the server has granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) until: Deadline,
+    pub(super) session: bool,
+    /// Whether another server has taken over since it was made: its holder may know of a longer lease than that server.
+    pub(super) failed_over: bool,
+    /// Whether an extension that its process had given up has arrived behind a later one, and may have made the lease shorter.
+    pub(super) shortened_late: bool,
+    pub(super) ended: Option<Why>,
+}
+
+impl World {
+    /// Compares what each task relies on with what the server has granted.
+    pub(super) fn check_beliefs(&mut self) {
+        let now = self.clock();
+        let mut inside: [BTreeMap<u64, Room>; KEYS.len()] = Default::default();
+        for process in self.processes.iter().filter(|process| !process.dead) {
+            for task in &process.tasks {
+                let Task::Holds { id, locks, room, synced, .. } = task else { continue };
+                let Some((fences, until)) = process.core.belief(*id) else { continue };
+                if until.is_some_and(|until| until <= process.clock(self.now)) {
+                    continue;
+                }
+                let until = until.map_or(Millis::MAX, |until| process.time(until));
+                // By so much a slow clock may be late at the end of the longest lease.
+                let slow = if process.drift < 0 { wire::DEFAULT_LEASE * -process.drift / 900_000 } else { 0 };
+                let slack = 1 + slow;
+                for (lock, fence) in locks.iter().zip(fences) {
+                    let known = Fence::new(*fence).and_then(|fence| self.grants.get(&(*lock, fence)));
+                    let no_longer = |known: &Known| Deadline::At(until - slack) <= known.until;
+                    let is_within = known.is_some_and(|known| match known.ended {
+                        // A failover may lose what replicas did not have to confirm.
+                        _ if known.failed_over && !synced || known.shortened_late => true,
+                        None | Some(Why::Operator) => no_longer(known),
+                        // The server saw the connection closed before the process did.
+                        Some(Why::Closed | Why::Due) if known.session => true,
+                        // It has lapsed, by the server's clock.
+                        Some(_) if known.until < Deadline::At(now) => no_longer(known),
+                        Some(_) => false,
+                    });
+                    if !is_within && self.fault.is_none() {
+                        let (lock, fence, granted) = (*lock, *fence, known.copied());
+                        self.fault = Some(Fault::Believes { lock, fence, until, granted });
+                    }
+                    // Whose grant an operator, a closed connection or a failover without a grace has ended does not know that yet.
+                    let counts = |known: &&Known| {
+                        let failed_over = known.failed_over && self.rules.grace == 0 || known.shortened_late;
+                        let ended = known.ended.is_some_and(|why| why != Why::Failover);
+                        !failed_over && !ended && known.until >= Deadline::At(now)
+                    };
+                    if known.filter(counts).is_some() {
+                        inside[*lock].insert(*fence, *room);
+                    }
+                }
+            }
+        }
+        for (lock, inside) in inside.iter().enumerate() {
+            if inside.values().any(|room| room.most().is_some_and(|most| inside.len() > most as usize)) {
+                self.fault = self.fault.or(Some(Fault::TooManyBelieve(lock)));
+            }
+        }
+    }
+
+    /// Notes which grants have begun, which have got another lease, and which have ended.
+    pub(super) fn watch(&mut self, why: Why) {
+        let (now, highest) = (self.clock(), self.highest);
+        for lock in 0..KEYS.len() {
+            let mut seen = BTreeMap::new();
+            for held in self.server.all_held_of(lock) {
+                seen.insert(held.grant.fence(), (held.deadline, held.grant.owner().into_owned()));
+            }
+            let queue = self.server.asks_of(lock);
+            let mut new = Vec::new();
+            for (fence, (until, owner)) in &seen {
+                let session = self.server.session_of(lock, *fence).is_some();
+                match self.grants.get_mut(&(lock, *fence)) {
+                    Some(known) => {
+                        (known.until, known.session) = (*until, known.session || session);
+                        // A failover may bring a grant back.
+                        known.ended = known.ended.filter(|_| why != Why::Failover);
+                        known.failed_over |= why == Why::Failover;
+                    }
+                    None => {
+                        if highest.is_some_and(|highest| *fence <= highest) {
+                            self.fault = Some(Fault::FenceNotAbove(fence.get()));
+                        }
+                        self.highest = self.highest.max(Some(*fence));
+                        self.grants.insert(
+                            (lock, *fence),
+                            Known {
+                                until: *until,
+                                session,
+                                failed_over: false,
+                                shortened_late: false,
+                                ended: None,
+                            },
+                        );
+                        new.push(owner.clone());
+                    }
+                }
+            }
+            if !self.in_order(lock, &queue, &new) {
+                self.fault = Some(Fault::NotTheFirst(lock));
+            }
+            self.queues[lock] = queue;
+            let its = (lock, Fence::MIN)..=(lock, Fence::MAX);
+            for ((_, fence), known) in self.grants.range_mut(its) {
+                if known.ended.is_none() && !seen.contains_key(fence) {
+                    known.ended = Some(why);
+                    known.failed_over |= why == Why::Failover;
+                }
+            }
+            let holders = self.server.holders_of(lock, now);
+            if holders
+                .iter()
+                .any(|held| held.grant.room().most().is_some_and(|most| holders.len() > most as usize))
+            {
+                self.fault = Some(Fault::TooMany(lock));
+            }
+        }
+        // What has ended long ago, nobody believes any more.
+        if self.grants.len() > 200 {
+            self.grants.retain(|_, known| known.ended.is_none() || known.until >= Deadline::At(now - 60_000));
+        }
+    }
+
+    /// Whether nobody who has just got this lock has passed somebody who came before, still waits for this lock alone, and would have
+    /// fitted as well.
+    fn in_order(&self, lock: Lock, queue: &[QueuedRequest], new: &[Owner<'static>]) -> bool {
+        let before = &self.queues[lock];
+        new.iter().all(|owner| {
+            let place = before.iter().position(|asked| asked.owner == *owner);
+            let ahead = &before[..place.unwrap_or(before.len())];
+            let room = self.server.holders_of(lock, self.clock()).into_iter();
+            let room = room
+                .map(|held| held.grant)
+                .find(|grant| grant.owner() == *owner)
+                .map_or(Room::ONE, |grant| grant.room());
+            ahead.iter().all(|other| {
+                let still = queue.iter().any(|asked| asked.by == other.by);
+                !still || other.room < room || other.slot.is_some() || self.is_several(lock, other)
+            })
+        })
+    }
+
+    /// Whether this waiter waits for other locks, too.
+    fn is_several(&self, lock: Lock, asked: &QueuedRequest) -> bool {
+        (0..KEYS.len())
+            .any(|other| other != lock && self.server.asks_of(other).iter().any(|it| it.by == asked.by))
+    }
+
+    /// Checks that nobody waits for a lock that is free, when the server has nothing to do.
+    pub(super) fn check_queues(&mut self) {
+        let (rules, now) = (self.rules, self.clock());
+        if self.server.grace_left(rules, now).grants > 0 {
+            return;
+        }
+        for lock in 0..KEYS.len() {
+            if self.server.holders_of(lock, now).is_empty()
+                && let Some(first) = self.server.asks_of(lock).first()
+                && !self.is_several(lock, first)
+            {
+                self.fault = Some(Fault::FreeWithAQueue(lock));
+            }
+        }
+    }
+
+    /// What has not come to its end yet.
+    pub(super) fn left(&mut self) -> Vec<String> {
+        let now = self.clock();
+        let mut left = Vec::new();
+        for (p, process) in self.processes.iter_mut().enumerate().filter(|(_, process)| !process.dead) {
+            process.core.unused = true;
+            if !process.tasks.iter().all(|task| matches!(task, Task::Idle)) {
+                left.push(format!("a task of p{p}"));
+            }
+            if !process.core.is_over() {
+                left.push(format!("what p{p} has to give back"));
+            }
+            process.core.unused = false;
+        }
+        left.extend(
+            (0..KEYS.len())
+                .flat_map(|lock| self.server.holders_of(lock, now))
+                .map(|held| format!("{held:?}")),
+        );
+        left.extend(self.server.next_due().map(|at| format!("due at {at}, now {now}")));
+        left.extend((!self.server.is_empty()).then(|| "something in the table".to_string()));
+        left
+    }
+}
