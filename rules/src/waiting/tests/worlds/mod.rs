@@ -96,9 +96,11 @@ fn places_and_claims() {
     holds("places, about to be closed", Size { kinds, happens, horizon: soak(3, 4), ..size });
     let size = Size { happens, conns: 2, grants: 2, horizon: soak(1, 2), ..size };
     let kinds = &[Kind::Wait, Kind::PlaceToStart];
-    holds("places and waiters, about to be closed", Size { kinds, breaks: true, ..size });
+    holds("places and waiters, about to be closed", Size { kinds, breaks: soak(false, true), ..size });
     let size = Size { kinds: &[Kind::Read, Kind::ReadWithSession, Kind::PlaceToStart], holds: 2, ..size };
-    holds("places for upgrades of sessions, about to be closed", size);
+    if soak(false, true) {
+        holds("places for upgrades of sessions, about to be closed", size);
+    }
 }
 
 #[test]
