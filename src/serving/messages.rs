@@ -1,5 +1,4 @@
-//! Makes and publishes messages such as `granted FENCE OWNER`. The owner comes last, because its name may have any bytes. Also reads from a
-//! channel's name which process listens there.
+//! Publishes messages, and reads from a channel's name which process listens there.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -8,8 +7,7 @@ use foldhash::fast::FixedState;
 
 use crate::server::{Ctx, ServerCell};
 use crate::stats;
-use rules::lock::Slot;
-use rules::waiting::{Message, MessageKind};
+use rules::waiting::Message;
 
 /// How many addresses `RECENT` keeps.
 const KEPT: usize = 1_024;
@@ -71,24 +69,10 @@ fn process(channel: &[u8]) -> Option<&[u8]> {
 pub(super) fn publish(ctx: &Ctx<'_>, message: &Message) -> bool {
     let (user, channel) = user_and_channel(&message.channel.address);
     let may = ctx.user_may_publish(user, channel);
-    let heard = may && (ctx.publish(channel, &text(message)) > 0 || ctx.is_cluster());
+    let heard = may && (ctx.publish(channel, &message.text()) > 0 || ctx.is_cluster());
     stats::MESSAGES.count();
     if !heard {
         stats::MESSAGES_UNHEARD.count();
     }
     heard
-}
-
-fn text(message: &Message) -> Vec<u8> {
-    let kind = match message.kind {
-        MessageKind::Granted(fence) => format!("granted {} ", fence.get()),
-        MessageKind::Start { fence, lease, slot, number } => {
-            format!("start {} {lease} {} {number} ", fence.get(), slot.map_or(0, Slot::get))
-        }
-        MessageKind::Lost(fence) => format!("lost {} ", fence.get()),
-        MessageKind::Wanted(fence) => format!("wanted {} ", fence.get()),
-        MessageKind::Timeout => "timeout ".to_string(),
-        MessageKind::Gone => "gone ".to_string(),
-    };
-    [kind.as_bytes(), message.owner.text().as_ref()].concat()
 }

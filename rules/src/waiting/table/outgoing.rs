@@ -34,6 +34,23 @@ pub struct Message {
     pub owner: Owner<'static>,
 }
 
+impl Message {
+    /// Returns the message as its channel has it, such as `granted FENCE OWNER`. The owner comes last, because its name may have any bytes.
+    pub fn text(&self) -> Vec<u8> {
+        let kind = match self.kind {
+            MessageKind::Granted(fence) => format!("granted {} ", fence.get()),
+            MessageKind::Start { fence, lease, slot, number } => {
+                format!("start {} {lease} {} {number} ", fence.get(), slot.map_or(0, Slot::get))
+            }
+            MessageKind::Lost(fence) => format!("lost {} ", fence.get()),
+            MessageKind::Wanted(fence) => format!("wanted {} ", fence.get()),
+            MessageKind::Timeout => "timeout ".to_string(),
+            MessageKind::Gone => "gone ".to_string(),
+        };
+        [kind.as_bytes(), self.owner.text().as_ref()].concat()
+    }
+}
+
 /// An entry in the list of waiters and holders that have to be told something.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]

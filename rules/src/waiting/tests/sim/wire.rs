@@ -6,7 +6,7 @@ use redis::{Arg, Cmd, RedisError, RedisResult, Value, make_extension_error};
 
 use super::super::server::{Conn, KEYS, Lock, Reply, Rules, Server};
 use crate::lock::{AcquireRequest, Deadline, Extras, Got, Millis, Owner, Room, Slot, SlotRequest};
-use crate::waiting::{Channel, Confirm, ExtendRequest, Message, MessageKind, ReleaseRequest, WaitOptions};
+use crate::waiting::{Channel, Confirm, ExtendRequest, ReleaseRequest, WaitOptions};
 
 /// The lease of a command that names none, in ms.
 pub(super) const DEFAULT_LEASE: Millis = 8_000;
@@ -195,19 +195,4 @@ pub(super) fn value(reply: &Reply, owner: &[u8], now: Millis) -> Option<RedisRes
         Reply::TooMany => return Some(Err(error("MAXWAITERS", "the queue is full"))),
         Reply::Unblocked => return Some(Err(error("UNBLOCKED", "client unblocked"))),
     }))
-}
-
-/// Returns a message as its channel has it.
-pub(super) fn text(message: &Message) -> Vec<u8> {
-    let kind = match message.kind {
-        MessageKind::Granted(fence) => format!("granted {} ", fence.get()),
-        MessageKind::Start { fence, lease, slot, number } => {
-            format!("start {} {lease} {} {number} ", fence.get(), slot.map_or(0, Slot::get))
-        }
-        MessageKind::Lost(fence) => format!("lost {} ", fence.get()),
-        MessageKind::Wanted(fence) => format!("wanted {} ", fence.get()),
-        MessageKind::Timeout => "timeout ".into(),
-        MessageKind::Gone => "gone ".into(),
-    };
-    [kind.as_bytes(), message.owner.text().as_ref()].concat()
 }

@@ -808,7 +808,7 @@ impl World {
             self.at(self.streamed, Event::Replica(self.primaries));
         }
         for message in std::mem::take(&mut self.server.messages) {
-            let text = wire::text(&message);
+            let text = message.text();
             for line in 0..self.lines.len() {
                 let Line { process, at_server, subscribed, .. } = self.lines[line];
                 let channel = self.processes[process].core.channel.as_bytes();
