@@ -79,8 +79,9 @@ class Passing(exceptions.ResponseError):
 
     @classmethod
     def of(cls, refusal: exceptions.ResponseError) -> exceptions.ResponseError:
-        """That error, or one of this class."""
-        return cls(str(refusal)) if str(refusal).startswith(PASSING_CODES) else refusal
+        """That error, or one of this class. redis-py's own errors for ASK and MOVED have lost the word."""
+        passes = isinstance(refusal, exceptions.AskError) or str(refusal).startswith(PASSING_CODES)
+        return cls(str(refusal)) if passes else refusal
 
 
 class TryOptions(TypedDict, total=False):
