@@ -233,10 +233,7 @@ class _Threads:
         except exceptions.ResponseError as refusal:
             raise Passing.of(refusal) from None
         except AttributeError as error:
-            if error.name != "redis_connection":
-                raise
-            # redis-py does not know the node to which ASK leads, since none of its slots was there when it read them.
-            raise exceptions.ConnectionError("redis-py does not know the new node yet") from error
+            raise Passing.of_unknown_node(error) from None
         finally:
             turns.release()
 

@@ -123,6 +123,8 @@ class _Tasks:
                 raise
             except exceptions.ResponseError as refusal:
                 raise Passing.of(refusal) from None
+            except AttributeError as error:
+                raise Passing.of_unknown_node(error) from None
 
     async def _send(self, words: list[Any]) -> Any:
         """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
