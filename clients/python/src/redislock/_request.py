@@ -79,9 +79,8 @@ class Passing(exceptions.ResponseError):
 
     @classmethod
     def of(cls, refusal: exceptions.ResponseError) -> exceptions.ResponseError:
-        """That error, or one of this class. redis-py's own errors for ASK and MOVED have lost the word."""
-        passes = isinstance(refusal, exceptions.AskError) or str(refusal).startswith(PASSING_CODES)
-        return cls(str(refusal)) if passes else refusal
+        """That error, or one of this class."""
+        return cls(str(refusal)) if str(refusal).startswith(PASSING_CODES) else refusal
 
     @classmethod
     def of_unknown_node(cls, error: AttributeError) -> Exception:
