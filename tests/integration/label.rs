@@ -48,7 +48,7 @@ fn a_holder_has_the_label_that_it_gave_last() {
 }
 
 #[test]
-fn those_who_wait_have_theirs_too() {
+fn waiters_have_labels_too() {
     let (server, mut client, mut mail) = heard("");
     client.acquire("k", "OWNER a LABEL first").unwrap();
     let mut blocked = Waiter::new(&server, "k", "OWNER b LABEL second SHARED");
@@ -94,7 +94,7 @@ fn labels_come_back_from_each_kind_of_file() {
 }
 
 #[test]
-fn replicas_and_payloads_have_them() {
+fn replicas_and_payloads_have_labels() {
     let primary = Server::start();
     let replica = primary.replica();
     let (mut client, mut there) = (primary.client(), replica.client());
@@ -129,7 +129,7 @@ fn payloads_that_no_server_of_ours_would_write() {
 
 /// A plain lock with a label is exclusive still, and nothing of it is left when the label is taken away.
 #[test]
-fn without_a_label_it_is_what_it_was() {
+fn a_label_taken_away_leaves_a_plain_lock() {
     let (_server, mut client) = Server::and_client();
     client.acquire("k", "EX 600").unwrap();
     let owner = client.holder("k").unwrap().owner;

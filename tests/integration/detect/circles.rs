@@ -29,7 +29,7 @@ fn is_told(client: &mut Client, line: &str, circle: &str) {
 }
 
 #[test]
-fn only_where_it_is_asked_for_and_would_wait() {
+fn a_circle_is_told_only_to_who_asks_and_would_wait() {
     let (server, mut client) = Server::and_client();
     hold(&mut client, "a b");
     let mut a = Waiter::new(&server, "bs", "OWNER a");
@@ -64,7 +64,7 @@ fn a_long_circle_is_told_in_part() {
 
 /// A waiter in front that waits for another lock too.
 #[test]
-fn through_those_who_came_before() {
+fn a_circle_through_those_who_came_before_is_told() {
     let (server, mut client) = Server::and_client();
     hold(&mut client, "a b");
     let words = "LOCK.MACQUIRE 2 as free OWNER c BLOCK 0";
@@ -85,7 +85,7 @@ fn through_those_who_came_before() {
 }
 
 #[test]
-fn places_of_notify_are_waits_too() {
+fn a_circle_through_places_of_notify_is_told() {
     let (server, mut client) = Server::and_client();
     let _listener = crate::support::Mailbox::of(&server, "box");
     hold(&mut client, "a b");
@@ -106,7 +106,7 @@ fn places_of_notify_are_waits_too() {
 
 /// A connection that is blocked gives nothing back, under whatever names it has taken it.
 #[test]
-fn a_session_waits_with_its_connection() {
+fn a_circle_through_all_sessions_of_a_connection_is_told() {
     let (server, mut client) = Server::and_client();
     client.acquire("one", "OWNER mine PX 600000 SESSION").unwrap();
     is_told(
@@ -132,7 +132,7 @@ fn a_session_waits_with_its_connection() {
 }
 
 #[test]
-fn through_other_databases_and_back() {
+fn a_circle_through_several_databases_is_told() {
     let (server, mut client) = Server::and_client();
     let mut other = server.client();
     other.ask::<()>("SELECT 3");
@@ -153,7 +153,7 @@ fn through_other_databases_and_back() {
 
 /// An error is one line.
 #[test]
-fn names_can_hold_any_byte() {
+fn a_circle_names_locks_and_owners_of_any_bytes() {
     let (server, mut client) = Server::and_client();
     let (key, long) = (&b"line\r\nbreak \"\xff"[..], vec![b'x'; 100]);
     client.ask_words::<Value, _>([&b"LOCK.ACQUIRE"[..], key, b"OWNER", b"a"]);

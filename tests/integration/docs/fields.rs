@@ -100,7 +100,7 @@ impl Jam {
 }
 
 #[test]
-fn those_of_a_lock_are_those_of_the_page() {
+fn the_fields_of_a_lock_are_those_of_its_page() {
     let mut shown = Shown::default();
     let mut jam = Jam::new();
     for line in ["LOCK.INFO k", "LOCK.INFO k FULL", "LOCK.INFO l", "LOCK.INFO l FULL"] {
@@ -115,7 +115,7 @@ fn those_of_a_lock_are_those_of_the_page() {
 }
 
 #[test]
-fn those_of_waiters_and_of_busy_locks_are_those_of_the_page() {
+fn the_fields_of_waiters_and_busy_locks_are_those_of_their_pages() {
     let mut jam = Jam::new();
     let (mut waiters, mut busy) = (Shown::default(), Shown::default());
     waiters.add_page(&mut jam.client, "LOCK.WAITS");

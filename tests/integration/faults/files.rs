@@ -46,7 +46,7 @@ fn a_payload_that_can_not_be_read_is_refused() {
 
 /// A primary's data set that can't be read is asked for again.
 #[test]
-fn a_replica_syncs_anew() {
+fn a_replica_that_can_not_read_its_primary_s_data_syncs_anew() {
     let (primary, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     if client.version() < (7, 2) {
@@ -91,7 +91,7 @@ fn a_child_that_writes_a_file_says_so_and_the_server_goes_on() {
 }
 
 #[test]
-fn measuring_comparing_and_freeing() {
+fn measuring_comparing_and_freeing_survive_a_panic() {
     let (server, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000 MAXHOLD 900000").unwrap();
     let (bytes, digest): (i64, String) = (client.ask("MEMORY USAGE k"), client.ask("DEBUG DIGEST"));

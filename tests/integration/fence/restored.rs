@@ -125,7 +125,7 @@ fn a_fence_that_the_server_has_seen_may_come_back() {
 
 /// The lock moves, or stays where it was.
 #[test]
-fn a_migrated_lock() {
+fn a_migrated_lock_keeps_its_fence() {
     let (from, to) = (Server::start(), Server::start());
     let (mut here, mut there) = (from.client(), to.client());
     let sample = Payload::lock(&mut here, b"x", 1, 1);
@@ -145,7 +145,7 @@ fn a_migrated_lock() {
 
 /// What a file or a primary tells of is taken, and counts.
 #[test]
-fn files_and_primaries_are_believed() {
+fn fences_of_files_and_primaries_are_believed() {
     for aof in ["no", "yes"] {
         let setup = || Setup::new().set("appendonly", aof).set("appendfsync", "always");
         let mut server = setup().start();

@@ -107,7 +107,7 @@ fn granted_at_its_end(server: &Server) {
 }
 
 #[test]
-fn off_by_default() {
+fn without_the_setting_there_is_no_grace() {
     let (server, clock) = past_its_start(Setup::new());
     let mut client = server.client();
     assert_eq!(client.ask::<Vec<String>>("CONFIG GET lock.failover-grace")[1], "0");
@@ -117,7 +117,7 @@ fn off_by_default() {
 }
 
 #[test]
-fn after_a_start() {
+fn a_start_begins_a_grace() {
     let server = with_grace(4000).start();
     let left = left(&mut server.client());
     assert!(left > 0 && left <= 4000, "{left}");
@@ -125,7 +125,7 @@ fn after_a_start() {
 }
 
 #[test]
-fn after_a_start_with_data_holders_go_on() {
+fn holders_go_on_in_the_grace_after_a_start() {
     let server = with_grace(60_000).with_file("dump.rdb", file_with_locks()).start();
     let left = left(&mut server.client());
     assert!(left > 50_000 && left <= 60_000, "{left}");
@@ -133,7 +133,7 @@ fn after_a_start_with_data_holders_go_on() {
 }
 
 #[test]
-fn after_a_promotion() {
+fn a_promotion_begins_a_grace() {
     let primary = Setup::new().with_file("dump.rdb", file_with_locks()).start();
     let replica = primary.replica_with(with_grace(60_000));
     let mut client = replica.client();
@@ -150,7 +150,7 @@ fn after_a_promotion() {
 }
 
 #[test]
-fn after_an_awakening() {
+fn an_awakening_begins_a_grace() {
     let (server, clock) = past_its_start(with_grace(3000));
     while_stopped(&server, || clock.pass(FREEZE));
     granted_at_its_end(&server);

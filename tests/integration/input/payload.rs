@@ -39,7 +39,7 @@ fn a_lock_is_dumped_in_the_documented_encoding_and_comes_back() {
 }
 
 #[test]
-fn the_ends_of_each_range_are_taken() {
+fn a_payload_at_the_end_of_each_range_is_taken() {
     let (_server, mut client) = Server::and_client();
     let any = Payload::lock(&mut client, b"x", 1, 1);
     for (owner, fence, holds) in [
@@ -72,7 +72,7 @@ fn a_payload_with_another_number_of_grants_is_refused() {
 }
 
 #[test]
-fn parts_of_another_kind_too_few_or_too_many() {
+fn a_payload_with_parts_of_another_kind_is_refused() {
     let (_server, mut client) = Server::and_client();
     let one = Payload::lock(&mut client, b"alice", 5, 1);
     let two = one.with_slots(0, &[reader(b"alice", 5), reader(b"bob", 6)]);
@@ -112,7 +112,7 @@ fn none_is_taken(client: &mut Client, any: &Payload, what: &str, parts: &[Part<'
 }
 
 #[test]
-fn grants_out_of_range() {
+fn a_payload_with_grants_out_of_range_is_refused() {
     let (_server, mut client) = Server::and_client();
     let any = Payload::lock(&mut client, b"x", 1, 1);
     let (plain, most) = (Part { room: 1, ..reader(b"alice", 5) }, [b'x'; 129]);

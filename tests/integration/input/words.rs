@@ -26,7 +26,7 @@ fn each_is_refused<L: AsRef<str>, E: Into<String>>(cases: impl IntoIterator<Item
 }
 
 #[test]
-fn an_unknown_word() {
+fn an_unknown_word_is_refused() {
     let cases = [
         ("LOCK.ACQUIRE free NX", "NX"),
         ("LOCK.ACQUIRE free ''", ""),
@@ -80,7 +80,7 @@ fn an_option_without_its_value_twice_or_beside_one_that_it_excludes() {
 }
 
 #[test]
-fn a_value_out_of_range() {
+fn a_value_out_of_range_is_refused() {
     const NO_TIMEOUT: &str = "ERR timeout is not an integer or out of range";
     const START: &str = "START must be between 1 and 9223372036854775807";
     const MAXHOLD: &str = "MAXHOLD must be between 1 and 9007199254740991";
@@ -153,7 +153,7 @@ const NO_NUMBERS: [&str; 15] = [
 ];
 
 #[test]
-fn a_time_that_is_no_number() {
+fn a_time_that_is_no_number_is_refused() {
     each_is_refused(NO_NUMBERS.iter().flat_map(|time| {
         ["LOCK.ACQUIRE held OWNER alice", "LOCK.EXTEND held alice"].iter().flat_map(move |command| {
             [
@@ -166,7 +166,7 @@ fn a_time_that_is_no_number() {
 }
 
 #[test]
-fn a_time_that_is_zero_negative_or_too_long() {
+fn a_time_that_is_zero_negative_or_too_long_is_refused() {
     let times = [
         "PX 0",
         "EX 0",
@@ -206,7 +206,7 @@ fn a_fence_that_is_no_number_or_not_positive() {
 }
 
 #[test]
-fn an_owner_that_is_empty_or_above_128_bytes() {
+fn an_owner_that_is_empty_or_above_128_bytes_is_refused() {
     let long = "x".repeat(129);
     // 65 characters, 130 bytes.
     let wide = "\u{fc}".repeat(65);

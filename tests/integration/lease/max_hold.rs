@@ -123,19 +123,19 @@ fn no_effort_keeps_it(options: &str, effort: &str) {
 }
 
 #[test]
-fn no_extension_keeps_a_grant_beyond_it() {
+fn no_extension_keeps_a_grant_beyond_max_hold() {
     no_effort_keeps_it("PX 600000", "LOCK.EXTEND KEY alice PX 600000");
     no_effort_keeps_it("PX 1400", "LOCK.EXTEND KEY alice PX 1400");
 }
 
 #[test]
-fn no_session_keeps_a_grant_beyond_it() {
+fn no_session_keeps_a_grant_beyond_max_hold() {
     no_effort_keeps_it("PX 600000 SESSION", "");
     no_effort_keeps_it("PX 450 SESSION", "");
 }
 
 #[test]
-fn the_first_lease_is_cut_to_it() {
+fn the_first_lease_is_cut_to_max_hold() {
     let (_server, mut client) = Server::and_client();
     for (greatest, options, lease) in [
         (0, "PX 60000 MAXHOLD 5000", 5000),
@@ -154,7 +154,7 @@ fn the_first_lease_is_cut_to_it() {
 }
 
 #[test]
-fn an_extension_answers_what_is_left() {
+fn an_extension_is_cut_to_what_is_left_of_max_hold() {
     let (_server, mut client) = Server::and_client();
     let made = take(&mut client, "PX 10000 MAXHOLD 20000");
     are_extended_to(LONG, &mut client, &made);
@@ -165,7 +165,7 @@ fn an_extension_answers_what_is_left() {
 }
 
 #[test]
-fn the_age_is_shown() {
+fn info_shows_the_age_of_a_grant() {
     let (_server, mut client) = Server::and_client();
     let made = take(&mut client, "");
     show_their_age(&mut client, &made);
@@ -197,7 +197,7 @@ fn are_kept(server: &Server, made: [Made; 2]) {
 const KEPT: &str = "PX 10000 MAXHOLD 20000";
 
 #[test]
-fn a_replica_that_was_told_of_the_grant_keeps_it() {
+fn a_promoted_replica_keeps_to_max_hold() {
     let primary = Server::start();
     let replica = primary.replica();
     let made = take(&mut primary.client(), "PX 600000 MAXHOLD 4000");
@@ -211,12 +211,12 @@ fn a_replica_that_was_told_of_the_grant_keeps_it() {
 }
 
 #[test]
-fn files_keep_it() {
+fn files_keep_the_longest_hold_of_a_grant() {
     in_each_kind_of_file(|client| take(client, KEPT), are_kept);
 }
 
 #[test]
-fn a_payload_keeps_it() {
+fn a_payload_keeps_the_longest_hold_of_a_grant() {
     let (server, mut client) = Server::and_client();
     let made = take(&mut client, KEPT);
     for key in KEYS {

@@ -22,7 +22,7 @@ fn a_circle_is_told_to_nobody() {
 
 /// It has no connection that anything could hang on, nor an address for the log.
 #[test]
-fn there_is_no_connection() {
+fn a_session_is_refused_where_there_is_no_connection() {
     let (server, mut client) = setup().start_and_client();
     for (line, told) in [
         ("LOCK.ACQUIRE k OWNER a SESSION", "-ERR SESSION is not allowed in scripts"),

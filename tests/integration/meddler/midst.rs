@@ -100,7 +100,7 @@ fn an_open_lock_that_goes_as_a_waiter_is_granted_others() {
 
 /// While two are given a lock that has room for both, another module deletes something else: the second gets it a moment later.
 #[test]
-fn what_was_left_is_done_soon() {
+fn waiters_left_in_the_midst_are_served_soon() {
     let (server, mut client) = server();
     client.acquire("z", "PX 600000").unwrap();
     client.acquire("k", "OWNER alice PX 600000").unwrap();

@@ -173,7 +173,7 @@ fn keys_begin(file: &[u8], client: &mut Client) -> usize {
 }
 
 #[test]
-fn an_rdb_file() {
+fn an_altered_rdb_file_is_refused_or_loads() {
     let (server, mut client) = Server::and_client();
     fill(&mut client);
     client.ask::<()>("SAVE");
@@ -208,7 +208,7 @@ fn with_aof() -> Setup {
 }
 
 #[test]
-fn an_append_only_file() {
+fn an_altered_append_only_file_is_refused_or_loads() {
     let server = with_aof().start();
     fill(&mut server.client());
     let folder = Folder::of(server, with_aof(), ".incr.aof");

@@ -32,14 +32,14 @@ fn finds(server: &Server, code: i32, id: &str, severity: &str) {
 }
 
 #[test]
-fn a_right_server() {
+fn doctor_finds_nothing_on_a_right_server() {
     let server = right().start();
     assert_eq!(looked_at(&server), (Some(0), Vec::new()));
     assert!(redislock(&server, &["doctor"]).out.contains("nothing endangers locks here"));
 }
 
 #[test]
-fn six_servers_that_are_wrong() {
+fn doctor_finds_what_is_wrong_with_six_servers() {
     finds(&right().without_module().start(), 2, "no-module", "danger");
     finds(
         &right().set("maxmemory", "100mb").set("maxmemory-policy", "allkeys-lru").start(),
@@ -85,7 +85,7 @@ fn what_may_not_be_asked_is_not_fine() {
 }
 
 #[test]
-fn a_server_that_accepts_no_writes() {
+fn doctor_says_why_a_server_accepts_no_writes() {
     finds(&right().set("min-replicas-to-write", "1").start(), 2, "no-replicas", "danger");
 }
 

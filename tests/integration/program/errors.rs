@@ -17,7 +17,7 @@ const ALL: [&[&str]; 6] =
     [&["run", "k", "--", "true"], &["ls"], &["show", "k"], &["break", "k", "--yes"], &["doctor"], &["bench"]];
 
 #[test]
-fn a_server_that_is_not_there() {
+fn a_server_that_is_not_there_is_an_error_of_its_own() {
     let mut server = Server::start();
     let gone = url(&server);
     server.kill();
@@ -27,7 +27,7 @@ fn a_server_that_is_not_there() {
 }
 
 #[test]
-fn a_server_without_the_module() {
+fn a_server_without_the_module_is_told_as_such() {
     let server = Setup::new().without_module().start();
     for words in
         [&["run", "k", "--", "true"] as &[_], &["ls"], &["show", "k"], &["break", "k", "--yes"], &["bench"]]
@@ -58,7 +58,7 @@ fn rights_that_are_missing_and_wrong_passwords() {
 }
 
 #[test]
-fn a_key_that_is_no_lock() {
+fn a_key_that_is_no_lock_is_refused() {
     let (server, mut client) = super::with_client();
     client.ask::<()>("SET k x");
     for words in [&["run", "k", "--", "true"] as &[_], &["show", "k"], &["break", "k", "--yes"]] {
@@ -67,7 +67,7 @@ fn a_key_that_is_no_lock() {
 }
 
 #[test]
-fn a_replica() {
+fn a_replica_is_refused_with_a_hint_at_sentinel() {
     let server = Server::start();
     server.client().ask::<()>("LOCK.ACQUIRE k PX 600000");
     let replica = server.replica();
@@ -77,7 +77,7 @@ fn a_replica() {
 }
 
 #[test]
-fn options_that_are_wrong() {
+fn wrong_options_are_refused_with_a_hint() {
     let server = Server::start();
     for words in [
         &[] as &[_],
@@ -133,7 +133,7 @@ fn no_tip_that_can_not_work() {
 
 /// The log of a job may be on a disk that is full.
 #[test]
-fn what_can_not_be_said_changes_no_code() {
+fn output_that_can_not_be_written_changes_no_exit_code() {
     let (server, _client) = Server::held();
     let codes = [
         (&["run", "k", "--no-wait", "--", "true"] as &[_], 75),
@@ -148,7 +148,7 @@ fn what_can_not_be_said_changes_no_code() {
 }
 
 #[test]
-fn a_server_that_stands_still() {
+fn a_server_that_stands_still_is_given_up() {
     let server = Server::start();
     freeze(&server);
     for words in [&["run", "k", "--no-wait", "--", "true"] as &[_], &["show", "k"]] {
@@ -160,7 +160,7 @@ fn a_server_that_stands_still() {
 }
 
 #[test]
-fn a_server_that_runs_a_script() {
+fn a_server_that_runs_a_script_is_busy_not_broken() {
     let (server, mut client) = super::with_client();
     // Before 7.0's name for it, and since.
     client.ask::<()>("CONFIG SET lua-time-limit 1");

@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::support::{Port, Setup, wait_for};
 
 #[test]
-fn a_cluster_of_three() {
+fn a_command_finds_its_lock_in_a_cluster() {
     let cluster = Cluster::start(Setup::new(), false);
     let nodes: Vec<String> =
         cluster.nodes.iter().map(|node| format!("redis://127.0.0.1:{}", node.port())).collect();
@@ -82,7 +82,7 @@ fn a_cluster_that_moves_slots_and_loses_a_primary() {
 }
 
 #[test]
-fn a_socket() {
+fn a_command_locks_through_a_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
     let server = Setup::new().set("unixsocket", socket.to_str().unwrap()).start();
@@ -158,7 +158,7 @@ fn tls_with_certificates_on_both_sides() {
 }
 
 #[test]
-fn another_database() {
+fn ls_lists_the_locks_of_the_chosen_database() {
     let (server, mut client) = super::with_client();
     client.ask::<()>("SELECT 3");
     client.ask::<()>("LOCK.ACQUIRE k OWNER alice");

@@ -50,34 +50,34 @@ fn each_right_is_needed(subcommand: &str, words: &[&str]) {
 }
 
 #[test]
-fn of_run() {
+fn run_needs_the_rights_of_its_page() {
     each_right_is_needed("run", &["run", "free", "--", "true"]);
 }
 
 #[test]
-fn of_run_with_several_locks() {
+fn run_with_several_locks_needs_the_rights_of_its_page() {
     each_right_is_needed("run --all", &["run", "free", "--all", "other", "--", "true"]);
 }
 
 #[test]
-fn of_run_once_in_a_period() {
+fn run_once_in_a_period_needs_the_rights_of_its_page() {
     each_right_is_needed("run --once-per", &["run", "free", "--once-per", "1h", "--", "true"]);
 }
 
 #[test]
-fn of_ls_show_and_break() {
+fn ls_show_and_break_need_the_rights_of_their_page() {
     each_right_is_needed("ls", &["ls"]);
     each_right_is_needed("show", &["show", "k"]);
     each_right_is_needed("break", &["break", "k", "--yes"]);
 }
 
 #[test]
-fn of_bench() {
+fn bench_needs_the_rights_of_its_page() {
     each_right_is_needed("bench", &["bench", "--time", "20ms", "--clients", "2"]);
 }
 
 #[test]
-fn of_doctor() {
+fn doctor_needs_the_rights_of_its_page() {
     let setup = || Setup::new().set("appendonly", "yes").set("appendfsync", "always");
     let (primary, mut client) = setup().start_and_client();
     let replica = primary.replica_with(setup());
@@ -96,7 +96,7 @@ fn of_doctor() {
 }
 
 #[test]
-fn of_top() {
+fn top_needs_the_rights_of_its_page() {
     let all = rights("top");
     for missing in [None].into_iter().chain(all.iter().map(Some)) {
         let others: Vec<_> = all.iter().filter(|right| Some(*right) != missing).cloned().collect();

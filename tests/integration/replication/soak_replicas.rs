@@ -108,7 +108,7 @@ const WITHOUT_EFFECT: [&str; 19] = [
 ];
 
 #[test]
-fn a_random_mix() {
+fn a_replica_has_what_its_primary_has_after_random_commands() {
     let (rounds, steps) = size((1, 2_000), (10, 30_000));
     let (mut total, mut granted, mut told) = (0, 0, 0);
     for _ in 0..rounds {

@@ -64,20 +64,20 @@ fn alike(client: &mut Client, mut ask: impl FnMut(&str) -> Vec<Result<Value, Str
 }
 
 #[test]
-fn without_rights_on_the_key() {
+fn a_user_without_rights_on_the_key_is_refused() {
     let (_server, mut client, mut guest) = scene("+@all ~mine:*");
     alike(&mut client, |key| lines(key).iter().map(|line| guest.send(line)).collect());
     assert!(guest.acquire("mine:k", "").is_some());
 }
 
 #[test]
-fn without_rights_on_the_commands() {
+fn a_user_without_rights_on_the_commands_is_refused() {
     let (_server, mut client, mut guest) = scene(NO_COMMANDS);
     alike(&mut client, |key| lines(key).iter().map(|line| guest.send(line)).collect());
 }
 
 #[test]
-fn in_a_transaction() {
+fn rights_are_checked_in_a_transaction() {
     let (_server, mut client, mut guest) = scene("+@all ~mine:*");
     alike(&mut client, |key| {
         let mut replies = Vec::new();
@@ -92,7 +92,7 @@ fn in_a_transaction() {
 
 /// A script runs with the rights of who calls it, whether it names its keys or not.
 #[test]
-fn in_a_script_and_a_function() {
+fn rights_are_checked_in_a_script_and_a_function() {
     for rights in ["+@all ~mine:*", NO_COMMANDS] {
         let (_server, mut client, mut guest) = scene(rights);
         let library = "#!lua name=library
@@ -176,7 +176,7 @@ fn a_waiter_whose_rights_are_revoked_is_granted_what_it_asked_for() {
 
 /// What a transaction was allowed when it was queued, it must be allowed when it runs.
 #[test]
-fn rights_revoked_between_multi_and_exec() {
+fn rights_revoked_between_multi_and_exec_are_checked_at_exec_as_the_server_does() {
     // What comes of a command of ours and of one of the server's own, where rights are revoked in between.
     let refused = |rules: &str| {
         let (_server, mut client, mut guest) = scene("+@all ~*");

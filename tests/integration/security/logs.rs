@@ -17,7 +17,7 @@ fn lines(server: &Server, what: &str) -> Vec<String> {
 
 /// By a user of any name.
 #[test]
-fn a_broken_lock() {
+fn the_log_escapes_the_names_of_a_broken_lock() {
     let (server, mut client) = Server::and_client();
     client.ask_words::<(), _>(["ACL", "SETUSER", "%s%n\u{fc}", "on", "nopass", "+@all", "~*"]);
     client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY]);
@@ -30,7 +30,7 @@ fn a_broken_lock() {
 }
 
 #[test]
-fn a_lapse() {
+fn the_log_escapes_the_names_of_a_lapse() {
     let (server, mut client) = Setup::new().set("loglevel", "verbose").start_and_client();
     client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY, b"PX", b"1"]);
     wait_for("a lapse", || client.send_words([b"LOCK.INFO", NASTY]) == Ok(redis::Value::Nil));
@@ -44,7 +44,7 @@ fn a_lapse() {
 
 /// A key longer than a line of the log: cut off, and nothing beyond.
 #[test]
-fn a_key_that_is_longer_than_a_line() {
+fn the_log_cuts_a_long_key() {
     let (server, mut client) = Server::and_client();
     let key = [b"%s%n".repeat(50_000), b"end".to_vec()].concat();
     client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", &key[..], b"OWNER", b"alice"]);

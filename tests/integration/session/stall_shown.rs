@@ -27,7 +27,7 @@ fn text(look: &HashMap<String, Value>, field: &str) -> String {
 }
 
 #[test]
-fn the_only_holder() {
+fn waits_shows_a_holder_whose_session_outlives_a_stall() {
     for how in STALLS {
         let server = server();
         let (mut alice, mut client) = (server.client(), server.client());

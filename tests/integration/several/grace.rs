@@ -7,7 +7,7 @@ const GRACE: &str = "GRACE new grants resume in ";
 
 /// After a start with the locks of a file, and after a promotion.
 #[test]
-fn after_a_start_and_a_failover() {
+fn several_locks_wait_for_the_grace_after_a_start_and_a_failover() {
     let setup = || Setup::new().module_args("failover-grace 600000");
     let mut server = setup().start();
     let mut client = server.client();

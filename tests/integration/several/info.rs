@@ -44,7 +44,7 @@ fn a_reserved_lock_is_told_as_such() {
 
 /// How long a wait for several takes goes into the same buckets, once.
 #[test]
-fn the_counters_are_plausible() {
+fn a_wait_for_several_locks_counts_once() {
     let (server, mut client) = Server::and_client();
     holds(&mut client, "a b", "alice", "");
     let mut waiter = waits(&server, "a b c", "bob", "");

@@ -23,7 +23,7 @@ fn start() -> (Server, Client) {
 }
 
 #[test]
-fn the_number_of_keys() {
+fn a_wrong_number_of_keys_is_refused() {
     let (_server, mut client) = start();
     for (tail, error) in [
         ("0 a alice", NUM_KEYS),
@@ -46,7 +46,7 @@ fn the_number_of_keys() {
 }
 
 #[test]
-fn too_few_words() {
+fn too_few_words_are_refused() {
     let (_server, mut client) = start();
     for (command, words) in [
         ("lock.macquire", &["", " 1"][..]),
@@ -67,7 +67,7 @@ fn too_few_words() {
 }
 
 #[test]
-fn wrong_options() {
+fn wrong_options_of_several_are_refused() {
     let (_server, mut client) = start();
     let fence = "FENCE must be between 1 and 9223372036854775807";
     let expire = |command: &str| format!("ERR invalid expire time in 'lock.{command}' command");

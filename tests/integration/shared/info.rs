@@ -103,7 +103,7 @@ fn what_is_said_of_the_oldest_is_what_is_said_of_it_in_full() {
 }
 
 #[test]
-fn the_counters() {
+fn the_counters_count_each_shared_grant() {
     let (server, mut client) = Server::and_client();
     let expect = |client: &mut Client, grants, shared, upgrades| {
         let counts = ["lock_grants", "lock_grants_shared", "lock_upgrades"].map(|name| count(client, name));

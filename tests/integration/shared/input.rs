@@ -13,7 +13,7 @@ fn are_refused(client: &mut Client, cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_limit_out_of_range() {
+fn a_limit_out_of_range_is_refused() {
     let (_server, mut client) = Server::and_client();
     readers(&mut client, ["a"]);
     let range = "LIMIT must be between 1 and 1000 (lock.max-holders)";

@@ -45,7 +45,7 @@ fn readers_and_plain_locks_are_told_no_number() {
 }
 
 #[test]
-fn words_that_are_refused() {
+fn words_that_make_no_sense_with_slots_are_refused() {
     let (_server, mut client) = Server::and_client();
     slot(&mut client, "a", "LIMIT 3");
     let before = client.snapshot();

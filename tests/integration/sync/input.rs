@@ -4,7 +4,7 @@ use super::pair;
 use crate::support::{Server, no_integer, not_positive, syntax_at, transaction};
 
 #[test]
-fn it_takes_two_numbers_among_other_options_in_any_case() {
+fn sync_takes_two_numbers_among_other_options_in_any_case() {
     let (_primary, _replica, mut client, _) = pair();
     let told = client.acquire("k", "sync 1 10000 PX 9000 OWNER a").unwrap();
     assert_eq!((told.owner.as_str(), told.holds), ("a", 1));
@@ -13,7 +13,7 @@ fn it_takes_two_numbers_among_other_options_in_any_case() {
 }
 
 #[test]
-fn what_it_does_not_take() {
+fn sync_refuses_what_it_does_not_take() {
     let (_server, mut client) = Server::and_client();
     client.acquire("held", "OWNER a").unwrap();
     let syntax = &syntax_at("SYNC");
@@ -44,7 +44,7 @@ fn what_it_does_not_take() {
 }
 
 #[test]
-fn not_where_the_client_can_not_be_told_later() {
+fn sync_is_refused_where_the_client_can_not_be_told_later() {
     let (_primary, _replica, mut client, _) = pair();
     client.acquire("held", "OWNER a").unwrap();
     for command in

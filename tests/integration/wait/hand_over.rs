@@ -28,7 +28,7 @@ fn hands_over(lines: &[&str]) {
 }
 
 #[test]
-fn whatever_ends_a_grant() {
+fn whatever_ends_a_grant_serves_the_next() {
     let ends: [&[&str]; 24] = [
         &["LOCK.RELEASE k alice"],
         &["LOCK.ACQUIRE k OWNER alice", "LOCK.RELEASE k alice", "LOCK.RELEASE k alice"],
@@ -60,7 +60,7 @@ fn whatever_ends_a_grant() {
 
 /// The key goes when memory is short, and the lock goes to the next one, not astray.
 #[test]
-fn an_eviction() {
+fn an_eviction_serves_the_next() {
     for policy in ["volatile-ttl", "allkeys-random", "volatile-lru"] {
         let (server, mut client) = Server::and_client();
         client.ask::<()>(&format!("CONFIG SET maxmemory-policy {policy}"));

@@ -99,7 +99,7 @@ fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
 
 /// So far away that its distance in microseconds overflows the server's timers: nobody else's is stopped by it.
 #[test]
-fn a_deadline_beyond_the_reach_of_timers() {
+fn a_lease_beyond_the_reach_of_timers_is_waited_for() {
     // 2^64 microseconds; the greatest there is.
     for deadline in ["18446744073709552", "9223372036854775807"] {
         let (server, mut client) = Server::and_client();

@@ -65,7 +65,7 @@ fn a_demoted_server_sends_them_all_away_and_a_promoted_one_begins_anew() {
 
 /// A server that is told to stop does so, whoever waits, and whoever holds a session.
 #[test]
-fn a_shutdown_ends_them_all() {
+fn a_shutdown_ends_all_waits() {
     let mut server = Server::start();
     let mut client = server.client();
     client.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();

@@ -10,7 +10,7 @@ fn offset(client: &mut Client) -> i64 {
 }
 
 #[test]
-fn in_a_pause_of_everything_too() {
+fn nothing_is_handed_on_in_a_pause_of_everything() {
     let (_server, mut client, mut bob) = Server::waited_for();
     let (watch, paused) = (Stopwatch::start(), server_time(&mut client));
     transaction(&mut client, &["LOCK.EXTEND k alice PX 200", "CLIENT PAUSE 600 ALL"]);
@@ -24,7 +24,7 @@ fn in_a_pause_of_everything_too() {
 
 /// A connection that closes does not release its session's grant in the pause either.
 #[test]
-fn in_a_pause_nothing_is_replicated() {
+fn nothing_is_handed_on_in_a_pause_of_writes() {
     let primary = Setup::new().set("repl-ping-replica-period", "3600").start();
     let replica = primary.replica();
     let mut client = primary.client();

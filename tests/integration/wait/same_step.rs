@@ -40,7 +40,7 @@ fn carol_has_it(mut queue: Queue, what: &str) {
 /// As above, where an invalidation fills the output buffer of a client that caches while it waits. (A message of a channel would do on
 /// Redis, but Valkey blocks no client that is subscribed.)
 #[test]
-fn its_output_buffer_is_full_when_it_gets_the_lock() {
+fn a_waiter_whose_output_buffer_is_full_does_not_keep_the_lock() {
     for full_first in [false, true] {
         let setup = Setup::new().set("client-output-buffer-limit", "normal 100kb 0 0");
         let (server, mut client) = setup.start_and_client();
@@ -72,7 +72,7 @@ fn carol_has(client: &mut Client, what: &str) {
 
 /// The release has come and bob's connection has closed, in either order, when the server looks.
 #[test]
-fn closed_in_the_same_moment() {
+fn a_waiter_closed_as_it_gets_the_lock_does_not_keep_it() {
     for options in OPTIONS {
         for closed_first in [false, true] {
             let Queue { server, mut client, bob, mut carol } = queue_of(options);
@@ -136,7 +136,7 @@ fn sent_away_as_if_its_time_were_up_when_it_got_the_lock_it_is_told_once() {
 /// A grant of which nobody has been told goes to another name and comes back, all in one step: its waiter is told that it is over, and the
 /// next one gets the lock. `SWAPDB` of a database and itself moves nothing.
 #[test]
-fn its_lock_moves_there_and_back() {
+fn a_waiter_whose_lock_moves_there_and_back_holds_nothing() {
     for options in ["", "SESSION"] {
         for there_and_back in [["RENAME k r", "RENAME r k"], ["SWAPDB 0 1", "SWAPDB 0 1"]] {
             let mut queue = queue_of(options);
@@ -154,7 +154,7 @@ fn its_lock_moves_there_and_back() {
 
 /// A lease that is shortened before its waiter is told of it, and looked at by a timer first: the waiter is told of the shorter one.
 #[test]
-fn it_is_told_that_its_lease_is_shorter() {
+fn a_waiter_is_told_that_its_lease_was_shortened() {
     for options in ["", "SESSION"] {
         let mut queue = queue_of(options);
         let ask = "LOCK.ACQUIRE k OWNER dave";

@@ -80,7 +80,7 @@ fn a_wait_that_ends_meanwhile_gets_what_is_free() {
 
 /// The wall clock is set back while the server is at it. Its timers go by that clock.
 #[test]
-fn a_clock_that_is_set_back_meanwhile() {
+fn a_clock_that_is_set_back_between_turns_delays_nobody() {
     let clock = WallClock::new();
     let server = clock.of(Setup::new()).start();
     let (mut client, mut other) = (server.client(), server.client());

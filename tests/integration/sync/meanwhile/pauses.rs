@@ -35,7 +35,7 @@ fn a_handover_before_it_is_confirmed_after_it() {
 
 /// The replica has been asked before the pause.
 #[test]
-fn nobody_is_left_waiting_by_it() {
+fn nobody_is_left_waiting_by_a_pause() {
     for pause in PAUSES {
         let pair = Pair::stopped();
         let mut client = pair.primary.client();

@@ -4,7 +4,7 @@ use super::{NO_REPLICAS, Pair, becomes_free, in_step, told, unconfirmed};
 use crate::support::{Proxy, Server, Setup, Waiter, freeze, server_time, wait_for, wait_until, wake};
 
 #[test]
-fn one_that_is_killed_confirms_nothing() {
+fn a_killed_replica_confirms_nothing() {
     let mut pair = Pair::stopped();
     let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 1000");
     let mut bob = Waiter::new(&pair.primary, "k", "OWNER bob");
@@ -14,7 +14,7 @@ fn one_that_is_killed_confirms_nothing() {
 }
 
 #[test]
-fn one_that_was_killed_confirms_when_it_is_back() {
+fn a_killed_replica_confirms_when_it_is_back() {
     let mut pair = Pair::stopped();
     let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000");
     pair.replica.kill_and_restart();
@@ -23,7 +23,7 @@ fn one_that_was_killed_confirms_when_it_is_back() {
 }
 
 #[test]
-fn one_whose_link_breaks_confirms_by_the_next_one() {
+fn a_replica_whose_link_breaks_confirms_by_the_next_link() {
     let pair = Pair::stopped();
     let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000");
     let mut client = pair.primary.client();
@@ -34,7 +34,7 @@ fn one_whose_link_breaks_confirms_by_the_next_one() {
 }
 
 #[test]
-fn one_that_comes_anew_confirms_what_it_is_sent_first() {
+fn a_new_replica_confirms_what_it_is_sent_first() {
     let primary = Server::start();
     let mut alice = unconfirmed(&primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000");
     let replica = primary.replica();
@@ -43,7 +43,7 @@ fn one_that_comes_anew_confirms_what_it_is_sent_first() {
 }
 
 #[test]
-fn one_alone_does_not_confirm_for_two() {
+fn one_replica_does_not_confirm_for_two() {
     let pair = Pair::start();
     let second = pair.primary.replica();
     in_step(&pair.primary, 2);
@@ -57,7 +57,7 @@ fn one_alone_does_not_confirm_for_two() {
 
 /// Its primary has not heard yet that the old link is of no use.
 #[test]
-fn one_with_two_links_counts_once() {
+fn a_replica_with_two_links_counts_once() {
     let primary = Server::start();
     let relay = Proxy::to(primary.port());
     let replica = Setup::new().set("replicaof", &format!("127.0.0.1 {}", relay.port())).start();

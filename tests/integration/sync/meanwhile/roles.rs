@@ -20,7 +20,7 @@ fn waiting() -> (Pair, Vec<Waiter>) {
 }
 
 #[test]
-fn a_demotion_sends_them_away() {
+fn a_demotion_sends_waiters_for_replicas_away() {
     let (pair, waiters) = waiting();
     let other = Setup::new().start();
     let mut client = pair.primary.client();
