@@ -25,7 +25,7 @@ module Redislock
     #   released(keys:, mode:, held:)
     #   lost(keys:, mode:, held:, reason:)                  why, in words
     def initialize(client, observer: nil)
-      @client, @connect, @starting, @observer = client, Connection.like(client), Mutex.new, observer
+      @client, @servers, @starting, @observer = client, Connection.like(client), Mutex.new, observer
     end
 
     # Runs the block under the lock, or under several of which all or none are held, and returns what it returns.
@@ -79,7 +79,7 @@ module Redislock
     def core
       return @core if @core&.current?
 
-      @starting.synchronize { Ending.watch(@core = Core.new(@connect), @client) unless @core&.current? }
+      @starting.synchronize { Ending.watch(@core = Core.new(@servers), @client) unless @core&.current? }
       @core
     end
   end

@@ -73,8 +73,8 @@ class InterruptsTest < Test
 
   # A thread that is about to hear may be held up until its time is over.
   def test_who_has_no_time_left_hears_only_what_is_there
-    connection = Redislock::Connection.like(@redis).call
-    connection.subscribe("ch")
+    connection = Redislock::Connection.like(@redis).connect
+    connection.subscribe("ch", false)
     assert_equal :up, wait_for("the subscription") { connection.hear(60) }
     assert start { [0, -1].map { |seconds| connection.hear(seconds) } }.join(60), "it waits for ever"
   ensure

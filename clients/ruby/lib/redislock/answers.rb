@@ -10,14 +10,15 @@ module Redislock
     def ask(entry)
       # Before the subscription is confirmed, nobody would hear the grant. And a release of the same owner that is on its way could
       # end the grant that this one would enter. Either looks at this entry again.
-      return if !@up || partner(entry, :leaving)
+      channel = listen(entry).channel
+      return if channel.nil? || partner(entry, :leaving)
 
       request = entry.request
       block = request.wait&.zero? ? nil : entry.until == Entry::NEVER ? 0 : [entry.until - now, 0.001].max
       entry.tries += 1
       entry.asked, entry.told = now, nil
       start = entry.tries if @start && request.starts?
-      transmit(entry, request.acquire(@channel, block, request.lease, start), session: request.session) do |reply, error, began|
+      transmit(entry, request.acquire(channel, block, request.lease, start), session: request.session) do |reply, error, began|
         if start && error && error.message.include?("syntax error") # an older server
           @start = false
           entry.due = 0
@@ -121,17 +122,17 @@ module Redislock
     def sharers(entry) = @entries.fetch(entry.request.name, []).select { |other| other.equal?(entry) || other.shares?(entry) }
 
     def renew(entry)
-      request, extension = entry.request, entry.extension
-      if extension || !entry.doubted
+      request, extension, kept = entry.request, entry.extension, entry.request.kept? || entry.unclaimed
+      if entry.doubted && !extension && (channel = listen(entry).channel)
+        # The server shall know this channel and this connection again; the fence tells whether the grant is still the old one.
+        # To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.
+        words = request.acquire(channel, nil, kept ? request.lease : 0.001)
+        entry.doubted = false
+        transmit(entry, words, session: request.session) { |*answer| checked(entry, *answer) }
+      elsif extension || kept
         lease = request.lease || entry.lease
         shorten(entry, lease, now) # even if the answer does not come
         transmit(entry, request.extend(entry.fences), lease: lease) { |*answer| extended(entry, extension, *answer) }
-      else
-        # The server shall know this channel and this connection again; the fence tells whether the grant is still the old one.
-        # To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.
-        words = request.acquire(@channel, nil, request.kept? || entry.unclaimed ? request.lease : 0.001)
-        entry.doubted = false
-        transmit(entry, words, session: request.session) { |*answer| checked(entry, *answer) }
       end
     end
 
@@ -146,7 +147,7 @@ module Redislock
           again = entry.request.kept? || entry.doubted || entry.unclaimed
           entry.due = now + [1, entry.lease / 10, (entry.until - now) / 3].min if again
         end
-        entry.due = 0 if entry.doubted && error.nil?
+        entry.due = 0 if entry.doubted && error.nil? && listen(entry).channel # else it is looked at once it has subscribed
       end
       entry.due = 0 if entry.extension != extension # that came meanwhile
       return unless extension

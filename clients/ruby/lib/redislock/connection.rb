@@ -1,51 +1,79 @@
 # frozen_string_literal: true
 
+require_relative "cluster"
 require_relative "errors"
 
 module Redislock
   # Connections of our own, with the settings of the user's client: that may have one connection, or a pool that is busy. They send
-  # each command once, where the client lets itself be told so: the protocol itself sends again what was lost.
+  # each command once: the protocol itself sends again what was lost.
   module Connection
-    # A function that makes one.
+    # The server or the cluster of that client.
     def self.like(client)
       one = client.respond_to?(:with) ? client.with(&:itself) : client # of a pool
       if defined?(::Redis) && one.is_a?(::Redis)
-        ::Redis::VERSION.to_i < 5 ? like4(one) : -> { Redis5.new(one.dup) }
+        ::Redis::VERSION.to_i < 5 ? like4(one) : like5(one._client, -> { Redis5.new(one.dup) }) { |settings| Redis5.new(::Redis.new(settings)) }
       elsif one.respond_to?(:call_once_v) && one.respond_to?(:config)
-        -> { Plain.new(one.config.new_client) }
+        like5(one, -> { Plain.new(one.config.new_client) }) { |settings| Plain.new(::RedisClient.config(**settings).new_client) }
       else
         raise ArgumentError, "the client must be a Redis, a RedisClient, or a pool of them: #{client.class}"
       end
     end
 
-    # A copy does not know of a `select`.
     def self.like4(one)
-      database = one._client.db if one._client.is_a?(::Redis::Client)
-      -> { Redis4.new(one.dup.tap { |copy| copy._client.db = database if database }) }
+      return cluster4(one.instance_variable_get(:@options)) if cluster?(one._client)
+
+      database = one._client.db # a copy does not know of a `select`
+      Server.new { Redis4.new(one.dup.tap { |copy| copy._client.db = database }) }
     end
-    private_class_method :like4
+
+    def self.cluster4(settings)
+      Cluster.new(::Redis::Cluster::Option.new(settings).per_node_key.keys) do |node|
+        host, _, port = node.rpartition(":")
+        option = ::Redis::Cluster::Option.new(settings)
+        option.update_node([{ host: host, port: port.to_i }])
+        Redis4.new(::Redis.new(option.per_node_key.values[0]))
+      end
+    end
+
+    # redis-client, and redis-rb since it is based on that. `alone` connects to the one server, the block to a node of a cluster.
+    def self.like5(client, alone)
+      return Server.new(&alone) unless cluster?(client)
+
+      config = client.config
+      Cluster.new(config.startup_nodes.keys) { |node| yield config.client_config_for_node(node).except(:command_builder) }
+    end
+
+    def self.cluster?(client) = client.class.ancestors.any? { |kind| kind.name&.end_with?("::Cluster") }
+    private_class_method :like4, :cluster4, :like5, :cluster?
 
     # redis-client.
     class Plain
       LEAST = 0.001 # s; to redis-rb, no time at all means for ever
+
+      attr_reader :channel
 
       def initialize(client)
         @client = client
       end
 
       # All bytes are sent as they are, whatever their encodings.
-      def call(words) = refused { once(words.map { |word| word.to_s.b }) }
+      def call(words) = once(words.map { |word| word.to_s.b })
 
-      def subscribe(channel)
-        @pubsub = pubsub
-        @pubsub.call_v(["SUBSCRIBE", channel])
+      # Whether the connection can't be used after that error.
+      def ended_by?(error) = Refusal.ends_connection?(error)
+
+      # In a shard of a cluster, its messages come alone. What other nodes send to all comes, too: as the one does to which a slot is on
+      # its way.
+      def subscribe(channel, sharded)
+        @channel, @sharded = channel, sharded
+        listen([["SUBSCRIBE", channel], *([["SSUBSCRIBE", channel]] if sharded)])
       end
 
-      # :up once it has subscribed, a message, or :pong, the answer to a ping. Nil: nothing has come for so many seconds.
+      # :up once it has subscribed, a message, or :alive. Nil: nothing has come for so many seconds.
       def hear(seconds) = heard(@pubsub.next_event([seconds, LEAST].max))
 
       # The answer shows that the subscription is alive. For another thread than the one that hears.
-      def ping = @pubsub&.call_v(["PING"])
+      def ping = @pubsub.call_v(["PING"])
 
       def close
         @pubsub&.close
@@ -54,26 +82,24 @@ module Redislock
 
       private
 
-      def refused
-        yield
-      rescue StandardError => error
-        raise if Refusal.code(error) != "MOVED" || cluster?
-
-        raise Error, "this server is one node of a cluster: the locks need a client of the whole cluster (#{error.message})"
-      end
-
       # Anything else is the rest of what was given up in the middle, since it came too slowly.
       def heard(reply)
         case reply
-        in ["message", _, message] then message
+        in ["message" | "smessage", _, message] then message
         in nil then nil
-        in ["subscribe", *] then :up
-        in "PONG" | ["pong", *] then :pong
+        in ["subscribe", *] then @sharded ? :alive : :up
+        in ["ssubscribe", *] then :up
+        in ["sunsubscribe", *] then raise IOError, "the slot of the channel has moved"
+        in "PONG" | ["pong", *] then :alive
         in Exception then raise reply
         end
       end
 
-      def cluster? = @client.class.name.end_with?("::Cluster")
+      def listen(commands)
+        @pubsub = pubsub
+        commands.each { |words| @pubsub.call_v(words) }
+      end
+
       def once(words) = @client.call_once_v(words)
       def pubsub = @client.pubsub
     end
@@ -82,37 +108,27 @@ module Redislock
     class Redis5 < Plain
       private
 
-      def once(words)
-        cluster? ? @client.call(*words) : @client.without_reconnect { @client.call(*words) }
-      end
-
+      def once(words) = @client.without_reconnect { @client.call(*words) }
       def pubsub = @client._client.pubsub
     end
 
     # redis-rb before that.
     class Redis4 < Plain
       # It sees to encodings itself. Each connection is one thread's at a time, so the lock around its client is not needed.
-      def call(words) = refused { @client._client.with_reconnect(false) { @client._client.call(words) } }
-
-      def subscribe(channel)
-        @listening = cluster? ? @client._client.send(:assign_node, [:subscribe, channel]) : @client._client
-        @up = @listening.with_reconnect(false) { @listening.call([:subscribe, channel]) }
-      end
+      def call(words) = @client._client.with_reconnect(false) { @client._client.call(words) }
 
       def hear(seconds)
-        return (@up = nil) || :up if @up
-
-        @listening.connection.timeout = [seconds, LEAST].max
-        heard(@listening.read)
+        @client._client.connection.timeout = [seconds, LEAST].max
+        heard(@client._client.read)
       rescue ::Redis::TimeoutError
         nil
       end
 
-      def ping = @listening&.write([:ping])
+      def ping = @client._client.write([:ping])
 
       private
 
-      def cluster? = @client._client.class.name.end_with?("::Cluster")
+      def listen(commands) = @client._client.with_reconnect(false) { @client._client.process(commands) }
     end
   end
 end

@@ -24,13 +24,13 @@ module Redislock
     # Neither of a parent, before a fork, nor of a client that was closed since.
     def current? = @pid == Process.pid && !@client_closed
 
-    def initialize(connect)
+    def initialize(servers)
       @pid = Process.pid
       host = Socket.gethostname.scrub("_").gsub(/[^A-Za-z0-9._-]/, "_")[0, 64]
-      @channel = "redislock:#{host}:#{@pid}:#{SecureRandom.uuid}" # operators are shown host and process
+      @name = "redislock:#{host}:#{@pid}:#{SecureRandom.uuid}" # operators are shown host and process
       @mutex, @tick = Mutex.new, ConditionVariable.new
       @entries, @waiting, @next_look = {}, 0, NEVER
-      @connect, @wires = connect, Wires.new(connect)
+      @servers, @wires, @shards = servers, {}, {} # by the node; a single server is nil
       @up = @closed = @client_closed = @done = false
       @start = true # the server knows START, as far as we know
     end
@@ -61,7 +61,7 @@ module Redislock
         @waiting += 1
         entry.until = now + entry.request.wait if entry.request.wait&.positive?
         add(entry)
-        start unless @clock
+        @clock ||= Wires.thread { clock }
         look(entry)
       end
       if entry.watch
@@ -93,7 +93,7 @@ module Redislock
         exclusively do
           pause(entry, waited ? CANCELLING : NEVER) { entry.state == :over || entry.again } unless Wires.ending?
         end
-        @wires.work_off if Wires.ending?
+        @wires.each_value(&:work_off) if Wires.ending?
       ensure
         entry.watch&.left(entry.error)
       end
@@ -139,8 +139,8 @@ module Redislock
       end
       told.each { |entry| entry.watch.left(entry.state == :over ? entry.error : entry.ended) }
       @clock&.join
-      @subscription&.close
-      @wires.close
+      limit = now + Wires::SILENCE
+      (@shards.values + @wires.values).each { |each| each.close(limit) }
     end
 
     def client_closed
@@ -176,7 +176,7 @@ module Redislock
           @mine = nil
         end
       ensure
-        jobs.each { |words, answer| @wires.send_now(words, answer) }
+        jobs.each { |wires, words, answer| wires.send_now(words, answer) }
       end
     end
 
@@ -193,14 +193,35 @@ module Redislock
     end
 
     def wait(entry, &over)
-      @subscription.lead(entry.until, &over)
+      entry.shard&.lead(entry.until, &over)
       pause(entry, &over)
     end
 
-    def start
-      @clock = Wires.thread { clock }
-      @subscription = Subscription.new(@connect, @channel, @mutex, -> { @waiting.positive? }) { |what| hear(what) }
+    # The subscription that has its messages, which is made when it is first needed.
+    def listen(entry)
+      node = @servers.node(entry.request.keys[0])
+      shard = @shards[node] ||= Subscription.new(@servers, @name, node, @mutex, -> { @waiting.positive? }) { |*told| hear(*told) }
+      shard.used = now
+      entry.shard = shard
     end
+
+    # Its slot may have another node by now.
+    def follow(entry)
+      before = entry.shard or return
+      return unless %i[waiting held].include?(entry.state)
+
+      doubt(entry) if listen(entry).channel && entry.shard != before
+    end
+
+    # Then nobody gets that subscription any more.
+    def unused?(shard)
+      return false if !@servers.shards? || now < shard.used + Wires::SILENCE || of(shard).any?
+
+      @shards.delete_if { |_, each| each.equal?(shard) }
+      true
+    end
+
+    def of(shard) = all.select { |entry| entry.shard.equal?(shard) && %i[waiting held].include?(entry.state) }
 
     # One timer for all.
     def clock
@@ -278,20 +299,28 @@ module Redislock
         exclusively do
           entry.flight = nil
           yield reply, error, began
+          follow(entry)
           look(entry)
         end
       end
-      @mine && !session ? @mine << [words, answer] : @wires.send(words, session, &answer)
+      wires = @wires[@servers.node(entry.request.keys[0])] ||= Wires.new(@servers)
+      @mine && !session ? @mine << [wires, words, answer] : wires.send(words, session, &answer)
     end
 
     # The owner comes last in a message, because it may contain anything.
-    def hear(what)
+    def hear(shard, what)
       case what
       when :up
         @up = @start = true
-        all.each { |entry| doubt(entry) }
+        of(shard).each { |entry| doubt(entry) }
+      when :moved
+        of(shard).each { |entry| follow(entry) }
+        unused?(shard)
+      when :quiet then unused?(shard)
       when Exception
-        all.each { |entry| fail_wait(entry, what) if entry.state == :waiting } unless @up
+        return if shard.channel || (@up && Refusal.passes?(what))
+
+        of(shard).each { |entry| fail_wait(entry, what) if entry.state == :waiting }
       else
         word, owner = what.b.split(" ", 2)
         if word == "start"

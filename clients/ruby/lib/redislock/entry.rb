@@ -9,6 +9,7 @@ module Redislock
     attr_reader :request, :changed, :heard_lost, :listeners, :watch
     attr_accessor :state # :waiting, :held, :lost, :leaving, :over
     attr_accessor :fences, :slots, :lease
+    attr_accessor :shard # the subscription that has its messages
     attr_accessor :left # the grant of one that released it while this one waited
     attr_accessor :given, :aged # by the last extension; it came out shorter than asked for, or than the one before
     attr_accessor :until, :due # when the wait or the lease is over, and when there is something to send

@@ -3,17 +3,22 @@
 require_relative "wires"
 
 module Redislock
-  # The subscription, and who hears it: for a moment a thread that waits for a lock, since to be woken by another one costs more than all
-  # the rest of a wait; else a thread that is there for it. With the mutex of the core, which is free while one hears.
+  # The subscription at a server, or at the primary of a shard, and who hears it: for a moment a thread that waits for a lock, since to be
+  # woken by another one costs more than all the rest of a wait; else a thread that is there for it. With the mutex of the core, which is
+  # free while one hears.
   class Subscription
     MOMENT = 0.05 # so long a thread that waits hears, and nothing interrupts it
     REST = 0.01 # so long nobody hears when a wait has ended: who has just been woken may soon wait again
 
-    # Calls `tell` with :up whenever it has subscribed, with messages, and with errors. `waited` says whether somebody waits.
-    def initialize(connect, channel, mutex, waited, &tell)
-      @connect, @channel, @mutex, @waited, @tell = connect, channel, mutex, waited, tell
+    attr_reader :channel # once it has subscribed
+    attr_accessor :used # when it was last looked for
+
+    # Calls `tell` with :up whenever it has subscribed, with messages, and with errors. The subscription ends where `tell` says yes to
+    # :moved, when it has to be made anew, or to :quiet. `waited` says whether somebody waits.
+    def initialize(servers, name, node, mutex, waited, &tell)
+      @servers, @name, @node, @mutex, @waited, @tell = servers, name, node, mutex, waited, tell
       @free, @hearing, @pause = ConditionVariable.new, false, 0
-      @threads = [Wires.thread { Thread.handle_interrupt(Object => :never) { subscribe } }, Wires.thread { ping }]
+      @thread = Wires.thread { Thread.handle_interrupt(Object => :never) { subscribe } }
     end
 
     # Hears for a moment, or until then, or until the block is true. Not if another thread does.
@@ -23,25 +28,32 @@ module Redislock
       @free.signal if @waited.call
     end
 
-    def close
-      @threads.each(&:kill)
-      limit = Wires.now + Wires::SILENCE
-      @threads.each { |thread| thread.join([0, limit - Wires.now].max) }
+    def close(limit)
+      @thread.kill
+      @thread.join([0, limit - Wires.now].max)
     end
 
     private
 
     def subscribe
+      known = @node # else it is the only server, or the slots of the cluster are not known yet
       loop do
         connection = nil
         begin
+          unless known
+            interruptible { @servers.refresh(@node) }
+            break if over?(:moved)
+          end
+          known = nil
           interruptible do
-            connection = @connect.call
-            connection.subscribe(@channel)
+            channel = @servers.channel(@name, @node)
+            connection = @servers.connect(@node)
+            connection.subscribe(channel, @servers.shards?)
           end
           @mutex.synchronize { attend(connection) }
+          break
         rescue StandardError => error
-          @mutex.synchronize { @tell.call(error) }
+          over?(error)
         ensure
           Wires.close_quietly(connection)
         end
@@ -50,14 +62,24 @@ module Redislock
       end
     end
 
-    # Sees to it that somebody hears, until the connection has failed.
-    def attend(connection)
-      @connection, @failed, @heard = connection, nil, Wires.now
-      until @failed
-        dead = @heard + 2 * Wires::SILENCE - Wires.now
-        raise IOError, "the subscription is dead" if dead <= 0
+    def over?(what) = @mutex.synchronize { @tell.call(self, what) }
 
-        hear(dead, :immediate) unless @hearing
+    # Sees to it that somebody hears, until the connection has failed, or nobody needs it.
+    def attend(connection)
+      @connection, @failed, @heard, pinged = connection, nil, Wires.now, false
+      until @failed
+        quiet = Wires.now - @heard
+        raise IOError, "the subscription is dead" if quiet >= 2 * Wires::SILENCE
+
+        if quiet < Wires::SILENCE
+          pinged = false
+        elsif !pinged
+          return if @tell.call(self, :quiet)
+
+          pinged = true
+          connection.ping
+        end
+        hear((pinged ? 2 : 1) * Wires::SILENCE - quiet, :immediate) unless @hearing
         interruptible { @free.wait(@mutex, REST) } if @hearing || !@waited.call
       end
       raise @failed
@@ -82,15 +104,8 @@ module Redislock
         @free.signal
       elsif what
         @heard, @pause = Wires.now, 0
-        @tell.call(what) unless what == :pong
-      end
-    end
-
-    def ping
-      loop do
-        sleep Wires::SILENCE
-        @connection&.ping
-      rescue StandardError # who hears finds out as well
+        @channel = connection.channel if what == :up
+        @tell.call(self, what) unless what == :alive
       end
     end
 

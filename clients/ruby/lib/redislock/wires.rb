@@ -3,12 +3,12 @@
 require_relative "errors"
 
 module Redislock
-  # The connections, and the threads that speak with the server where no thread of the user does. A connection with an answer on its way
+  # The connections to a node, and the threads that speak with the server where no thread of the user does. A connection with an answer on its way
   # must not die with a thread that is killed, and with it the places of others: so nothing interrupts a thread before it has the answer.
   class Wires
-    COMMANDS = 8 # connections for commands; 1,000 threads share them
+    COMMANDS = 8 # connections for commands; 1,000 threads share them. In a cluster, a node that is silent keeps no others waiting
     PATIENCE = 0.05 # so long a thread waits for a connection itself, before it leaves its command to others
-    SILENCE = 4.0 # after it the subscription is pinged, and after twice as long made anew
+    SILENCE = 4.0 # after it the subscription is pinged, or closed if nobody needs it, and after twice as long made anew
 
     def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
@@ -30,8 +30,8 @@ module Redislock
     # At its end, a process kills all its threads. Those that hold a lock release it then, without the help of others.
     def self.ending? = !Thread.main.alive?
 
-    def initialize(connect)
-      @connect = connect
+    def initialize(servers)
+      @servers = servers
       @idle, @mutex, @given = [nil] * COMMANDS, Mutex.new, ConditionVariable.new # nil: one that can be made
       @threads = { commands: [], sessions: [] }
       @jobs = { commands: Queue.new, sessions: Queue.new }
@@ -63,9 +63,8 @@ module Redislock
       @jobs[:commands] << nil && work(@jobs[:commands], :never) until @jobs[:commands].empty?
     end
 
-    def close
+    def close(limit)
       @threads.each { |kind, threads| threads.size.times { @jobs[kind] << nil } }
-      limit = Wires.now + SILENCE
       @threads.values.flatten.each { |thread| thread.join([0, limit - Wires.now].max) }
       @mutex.synchronize { @idle.each { |connection| Wires.close_quietly(connection) } }
     end
@@ -98,7 +97,7 @@ module Redislock
     # The connection, if it can be used again, and what the answer is called with.
     def call(connection, words)
       began = Wires.now
-      connection ||= @connect.call
+      connection ||= @servers.connect
       reply = connection.call(words)
       @answered = Wires.now
       [connection, reply, nil, began]
@@ -106,6 +105,8 @@ module Redislock
       return [connection, nil, error, began] unless Refusal.ends_connection?(error)
 
       @error, @unanswered = error, Wires.now if Wires.now > began + PATIENCE # a connection that is broken says so at once
+      return [connection, nil, error, began] unless connection.nil? || connection.ended_by?(error)
+
       Wires.close_quietly(connection)
       [nil, nil, error, began]
     end

@@ -1,0 +1,137 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+
+module Redislock
+  # The one server of a client.
+  class Server
+    # A connection that leads nowhere else.
+    module Alone
+      def call(words)
+        super
+      rescue StandardError => error
+        raise if Refusal.code(error) != "MOVED"
+
+        raise Error, "this server is one node of a cluster: the locks need a client of the whole cluster (#{error.message})"
+      end
+    end
+
+    def initialize(&connect)
+      @connect = connect
+    end
+
+    def connect(_node = nil) = @connect.call.extend(Alone)
+    def shards? = false
+    def node(_key) = nil
+    def channel(name, _node) = name
+    def refresh(_suspect) = nil
+  end
+
+  # The nodes of a cluster, and which slots each has, for all threads. The client libraries keep that to themselves, and some read it anew
+  # only after seconds. Nodes are "host:port".
+  class Cluster
+    TAGS = 1 << 17 # a slot has 8 of them on average
+    CRC = Array.new(256) { |byte| 8.times.inject(byte << 8) { |crc, _| (crc << 1) ^ (crc[15] * 0x11021) } }.freeze
+
+    def self.slot(key)
+      crc = 0
+      (key.b[/\A[^{]*\{([^}]+)\}/n, 1] || key).each_byte { |byte| crc = ((crc << 8) & 0xffff) ^ CRC[(crc >> 8) ^ byte] }
+      crc % 16_384
+    end
+
+    # The first nodes to ask. The block connects to one.
+    def initialize(nodes, &connect)
+      @nodes, @slots, @read, @mutex, @connect_to = nodes, [], 0, Mutex.new, connect
+    end
+
+    # To that node alone, or one that finds the node of each command.
+    def connect(node = nil) = node ? @connect_to.call(node) : Everywhere.new(self)
+
+    def shards? = true
+
+    # Nil where it is not known.
+    def node(key) = @slots[Cluster.slot(key)]
+
+    # That for the messages of this node's shard.
+    def channel(name, node)
+      tag = (0...TAGS).find { |each| node && self.node(each.to_s) == node } or raise IOError, "no node has these slots"
+      "#{name}:{#{tag}}"
+    end
+
+    # MOVED or ASK. The node that it names.
+    def redirected(error)
+      word, slot, node = error.message.split
+      @slots[slot.to_i] = node if word == "MOVED"
+      node
+    end
+
+    # Asks for the slots; last of all the node that may not answer.
+    def refresh(suspect)
+      begun = Wires.now
+      @mutex.synchronize do
+        return if @read > begun # by another thread
+
+        known = (@slots.compact | @nodes).shuffle
+        known << known.delete(suspect) if known.include?(suspect)
+        begin
+          read(node = known.shift)
+        rescue StandardError
+          known.empty? ? raise : retry
+        end
+        @read = Wires.now
+      end
+    end
+
+    private
+
+    def read(node)
+      connection, slots = connect(node), []
+      connection.call(%w[CLUSTER SLOTS]).each do |first, last, (host, port)|
+        host = node[/.*(?=:)/] if host.nil? || host.empty? # it does not know its own
+        slots[first..last] = ["#{host}:#{port}"] * (last - first + 1)
+      end
+      @slots = slots
+    ensure
+      Wires.close_quietly(connection)
+    end
+  end
+
+  # A connection to each node of a cluster that is needed.
+  class Everywhere
+    REDIRECTS = 5
+
+    def initialize(cluster)
+      @cluster, @connections = cluster, {}
+    end
+
+    def call(words)
+      node, redirects, asking = @cluster.node(words[0].start_with?("LOCK.M") ? words[2] : words[1]), 0, false
+      begin
+        connection = @connections[node] ||= @cluster.connect(node)
+        connection.call(["ASKING"]) if asking
+        connection.call(words)
+      rescue StandardError => error
+        code = Refusal.code(error)
+        if %w[ASK MOVED].include?(code) && (redirects += 1) <= REDIRECTS
+          node, asking = @cluster.redirected(error), code == "ASK"
+          retry
+        end
+        doubt(node, error) if Refusal.passes?(error)
+        raise
+      end
+    end
+
+    # What it was of is closed already.
+    def ended_by?(_error) = false
+
+    def close = @connections.each_value { |connection| Wires.close_quietly(connection) }
+
+    private
+
+    def doubt(node, error)
+      Wires.close_quietly(@connections.delete(node)) if Refusal.ends_connection?(error)
+      @cluster.refresh(node)
+    rescue StandardError # nobody answers: the error itself tells more
+    end
+  end
+end
