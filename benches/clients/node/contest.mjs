@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Redis } from "ioredis";
+import { Cluster, Redis } from "ioredis";
 import { Locks } from "redislock-client";
 import { Mutex } from "redis-semaphore";
 
@@ -17,8 +17,8 @@ const LEASE_MS = 30_000;
 const WARM_UP = 5;
 const RETRY_MS = 10; // redis-semaphore's default
 const [mode, address, who, last, keep] = process.argv.slice(2);
-const [host, port] = address.split(":");
-const client = new Redis(Number(port), host);
+const nodes = address.split(",").map((node) => `redis://${node}`);
+const client = nodes.length > 1 ? new Cluster(nodes) : new Redis(nodes[0]);
 
 function redislock(key, ...words) {
   let owner, fence;

@@ -13,12 +13,14 @@ from random import random
 from uuid import uuid4
 
 from redis import Redis
+from redis.cluster import ClusterNode, RedisCluster
 from redislock import Locks
 
 LEASE = 30
 mode, address, who, last, *keep = sys.argv[1:]
-host, port = address.split(":")
-client = Redis(host, int(port), socket_timeout=None)
+(host, port), *others = nodes = [node.split(":") for node in address.split(",")]
+# Several are those of a cluster.
+client = RedisCluster(startup_nodes=[ClusterNode(*node) for node in nodes]) if others else Redis(host, int(port), socket_timeout=None)
 
 
 class Redislock:

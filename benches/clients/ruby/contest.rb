@@ -9,9 +9,9 @@ require "securerandom"
 
 LEASE = 30
 _mode, address, who, seconds, keep = ARGV
-host, port = address.split(":")
+nodes = address.split(",").map { |node| "redis://#{node}" } # several are those of a cluster
 # A wait has no end.
-client = Redis.new(host: host, port: port.to_i, read_timeout: 600)
+client = Redis.new(**(nodes.one? ? { url: nodes[0] } : { cluster: nodes }), read_timeout: 600)
 
 class Raw
   def initialize(client, key)

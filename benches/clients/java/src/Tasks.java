@@ -1,7 +1,10 @@
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.SimpleLock;
 import net.javacrumbs.shedlock.provider.redis.spring.RedisLockProvider;
@@ -18,7 +21,8 @@ interface Tasks {
     static Function<String, Locks> open(String who, String address) {
         return switch (who) {
             case "package" -> {
-                var ours = new redislock.Locks(RedisClient.create("redis://" + address));
+                var nodes = Stream.of(address.split(",")).map(node -> RedisURI.create("redis://" + node)).toList(); // several: of a cluster
+                var ours = new redislock.Locks(nodes.size() > 1 ? RedisClusterClient.create(nodes) : RedisClient.create(nodes.get(0)));
                 yield key -> new OfPackage(ours, key);
             }
             case "rlock" -> {
