@@ -139,20 +139,26 @@ impl Shards {
         todo
     }
 
-    /// Handles the end of a subscription, or a failure to subscribe. What waits or is held there is asked for again.
-    pub(crate) fn ended(&self, node: &Node, shared: &Arc<Shared>) -> Todo {
-        let (mut todo, mut state) = (Todo::default(), self.state());
-        (state.fresh, state.changed) = (None, true);
-        let feed = state.feeds.remove(node);
-        if let Some(Feed::Opening(_, kept)) = feed {
-            state.feeds.insert(node.clone(), Feed::Failed(Instant::now()));
-            kept.into_iter().for_each(|command| state.send_plain(command, &mut todo));
-            return todo;
+    /// Handles the end of a subscription, or a failure to subscribe. What waits or is held there is asked for again. The slots are those that
+    /// the node knows if it no longer serves that of the channel: others may not have heard of it yet.
+    pub(crate) fn ended(&self, node: &Node, slots: Option<Slots>, shared: &Arc<Shared>) -> Todo {
+        let (mut todo, mut state, now) = (Todo::default(), self.state(), Instant::now());
+        (state.fresh, state.changed) = (slots.is_some().then_some(now + LONGEST_PAUSE), true);
+        let (before, moved) = (state.slots.clone(), slots.is_some());
+        state.slots = slots.map(Arc::new).or(before.clone());
+        let after = state.slots.clone();
+        if let Some(Feed::Opening(_, kept)) = state.feeds.remove(node) {
+            if !moved {
+                state.feeds.insert(node.clone(), Feed::Failed(now));
+                kept.into_iter().for_each(|command| state.send_plain(command, &mut todo));
+                return todo;
+            }
+            kept.into_iter().for_each(|command| state.place(command, now, &mut todo));
         }
-        let slots = state.slots.clone();
         drop(state);
-        if let Some(slots) = slots {
-            shared.with(|core, now| core.doubt_those(|key| slots.of(key) == Some(node), now));
+        if let (Some(before), Some(after)) = (before, after) {
+            let those = |key: &[u8]| before.of(key) == Some(node) || before.of(key) != after.of(key);
+            shared.with(|core, now| core.doubt_those(those, now));
         }
         todo
     }
@@ -253,7 +259,6 @@ fn named(mut command: Command, base: &str, channel: &str) -> Command {
 }
 
 /// The payload of a message.
-#[cfg(feature = "cluster-async")]
 pub(crate) fn payload(push: &[Value]) -> &[u8] {
     if let Some(Value::BulkString(payload)) = push.last() { payload } else { &[] }
 }

@@ -1,14 +1,12 @@
 //! The subscriptions of a cluster's shards, as threads.
 
 use std::sync::Arc;
-use std::sync::mpsc::channel as pushes;
-use std::time::Duration;
 
-use redis::{PubSub, PushKind, RedisResult, Value, cmd};
+use redis::{Client, PushKind, RedisResult, Value, cmd};
 
 use super::{Threads, listen, spawn};
 use crate::core::{LONGEST_PAUSE, SILENCE};
-use crate::shards::{Job, Node, Shards, Slots, Todo, client_of};
+use crate::shards::{Job, Node, Shards, Slots, Todo, client_of, payload};
 use crate::shared::Shared;
 
 impl Threads {
@@ -18,11 +16,17 @@ impl Threads {
             spawn(move || {
                 let Some(shards) = &threads.shards else { return };
                 match job {
-                    Job::Read => threads.work(&shared, shards.learned(threads.slots(), &shared)),
+                    Job::Read => {
+                        let slots = threads.client().and_then(slots);
+                        threads.work(&shared, shards.learned(slots, &shared));
+                    }
                     Job::Follow(node, channel) => {
-                        if !threads.follow(&shared, shards, &node, &channel).unwrap_or_default() {
-                            threads.work(&shared, shards.ended(&node, &shared));
-                        }
+                        let slots = match threads.follow(&shared, shards, &node, &channel) {
+                            Ok(true) => return,
+                            Ok(false) => threads.client().and_then(|one| slots(client_of(&one, &node)?)).ok(),
+                            Err(_) => None,
+                        };
+                        threads.work(&shared, shards.ended(&node, slots, &shared));
                     }
                     Job::Listen => listen(&shared, &threads),
                 }
@@ -31,14 +35,7 @@ impl Threads {
         todo.send.into_iter().for_each(|command| self.forward(shared, command));
     }
 
-    fn slots(&self) -> RedisResult<Slots> {
-        let client = self.client()?;
-        let mut connection = client.get_connection_with_timeout(LONGEST_PAUSE)?;
-        connection.set_read_timeout(Some(LONGEST_PAUSE))?;
-        Slots::read(cmd("CLUSTER").arg("SLOTS").query(&mut connection)?, &client)
-    }
-
-    /// Is true when nobody needs the subscription any more.
+    /// Is true when nobody needs the subscription any more, and false when the slot of its channel is elsewhere.
     fn follow(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -49,28 +46,42 @@ impl Threads {
         let mut connection = client_of(&self.client()?, node)?.get_connection_with_timeout(SILENCE)?;
         connection.set_read_timeout(Some(SILENCE))?;
         connection.set_write_timeout(Some(SILENCE))?;
-        let (pushes, pushed) = pushes();
-        connection.set_push_sender(pushes);
-        connection.send_packed_command(&cmd("SSUBSCRIBE").arg(channel).get_packed_command())?;
-        let mut messages = connection.as_pubsub();
-        let hear = |messages: &mut PubSub<'_>| {
-            messages.ping::<Value>()?; // the answer is that to SSUBSCRIBE
-            messages.subscribe(channel)?;
-            self.work(shared, shards.opened(node));
-            loop {
-                match messages.get_message() {
-                    Ok(message) => shards.heard(message.get_payload_bytes(), shared),
-                    Err(error) if !error.is_timeout() => return Err(error),
-                    Err(_) if shards.unused(node, shared) => return Ok(true),
-                    Err(_) => drop(messages.ping::<Value>()?),
+        for word in ["SSUBSCRIBE", "SUBSCRIBE"] {
+            connection.send_packed_command(&cmd(word).arg(channel).get_packed_command())?;
+        }
+        let (mut missing, mut asked) = (2, false);
+        loop {
+            match connection.recv_response() {
+                Ok(Value::Push { kind: PushKind::SSubscribe | PushKind::Subscribe, .. }) => {
+                    missing -= 1;
+                    if missing == 0 {
+                        self.work(shared, shards.opened(node));
+                    }
                 }
-                if pushed.try_iter().any(|push| push.kind == PushKind::SUnsubscribe) {
-                    return Ok(false);
+                Ok(Value::Push { kind: PushKind::Message | PushKind::SMessage, data }) => {
+                    shards.heard(payload(&data), shared);
+                }
+                Ok(Value::Push { .. }) => return Ok(false),
+                Ok(Value::ServerError(error)) if error.code() == "MOVED" => return Ok(false),
+                Ok(reply) => drop(reply.extract_error()?),
+                Err(error) if asked || missing > 0 || !error.is_timeout() => return Err(error),
+                Err(_) if shards.unused(node, shared) => return Ok(true),
+                Err(_) => {
+                    // After a time-out, redis-rs drops an answer.
+                    for _ in 0..2 {
+                        connection.send_packed_command(&cmd("PING").get_packed_command())?;
+                    }
+                    asked = true;
+                    continue;
                 }
             }
-        };
-        let ended = hear(&mut messages);
-        messages.set_read_timeout(Some(Duration::from_millis(1)))?; // to end it waits for an answer
-        ended
+            asked = false;
+        }
     }
+}
+
+fn slots(client: Client) -> RedisResult<Slots> {
+    let mut connection = client.get_connection_with_timeout(LONGEST_PAUSE)?;
+    connection.set_read_timeout(Some(LONGEST_PAUSE))?;
+    Slots::read(cmd("CLUSTER").arg("SLOTS").query(&mut connection)?, &client)
 }

@@ -1,8 +1,9 @@
 //! The subscriptions of a cluster's shards, as tasks.
 
+use std::io;
 use std::sync::Arc;
 
-use redis::{AsyncConnectionConfig, PushKind, RedisResult, cmd};
+use redis::{AsyncConnectionConfig, Client, PushKind, RedisResult, cmd};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 
@@ -18,17 +19,22 @@ impl Tasks {
             let (tasks, shared) = (self.clone(), shared.clone());
             match job {
                 Job::Read => self.spawn(runtime, async move {
-                    let slots = in_time(LONGEST_PAUSE, tasks.slots()).await;
+                    let slots = in_time(LONGEST_PAUSE, async { slots(tasks.client().await?).await }).await;
                     if let Some(shards) = &tasks.shards {
                         tasks.work(&shared, shards.learned(slots, &shared));
                     }
                 }),
                 Job::Follow(node, channel) => self.spawn(runtime, async move {
-                    if let Some(shards) = &tasks.shards
-                        && !tasks.follow(&shared, shards, &node, &channel).await.unwrap_or_default()
-                    {
-                        tasks.work(&shared, shards.ended(&node, &shared));
-                    }
+                    let Some(shards) = &tasks.shards else { return };
+                    let slots = match tasks.follow(&shared, shards, &node, &channel).await {
+                        Ok(true) => return,
+                        Ok(false) => {
+                            let slots = async { slots(client_of(&tasks.client().await?, &node)?).await };
+                            in_time(LONGEST_PAUSE, slots).await.ok()
+                        }
+                        Err(_) => None,
+                    };
+                    tasks.work(&shared, shards.ended(&node, slots, &shared));
                 }),
                 Job::Listen => self.spawn(runtime, listen(shared, tasks)),
             }
@@ -36,13 +42,11 @@ impl Tasks {
         todo.send.into_iter().for_each(|command| self.forward(shared, command));
     }
 
-    async fn slots(&self) -> RedisResult<Slots> {
-        let client = self.servers.lock().await.client()?;
-        let mut connection = client.get_multiplexed_async_connection().await?;
-        Slots::read(cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await?, &client)
+    async fn client(&self) -> RedisResult<Client> {
+        self.servers.lock().await.client()
     }
 
-    /// Is true when nobody needs the subscription any more.
+    /// Is true when nobody needs the subscription any more, and false when the slot of its channel is elsewhere.
     async fn follow(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -50,28 +54,39 @@ impl Tasks {
         node: &Node,
         channel: &str,
     ) -> RedisResult<bool> {
-        let client = client_of(&self.servers.lock().await.client()?, node)?;
+        let client = client_of(&self.client().await?, node)?;
         let (pushes, mut pushed) = unbounded_channel();
         let config = AsyncConnectionConfig::new().set_push_sender(pushes).set_response_timeout(None);
-        let mut connection = in_time(SILENCE, async {
+        let subscribed = in_time(SILENCE, async {
             let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
             for word in ["SSUBSCRIBE", "SUBSCRIBE"] {
                 cmd(word).arg(channel).exec_async(&mut connection).await?;
             }
             Ok(connection)
-        })
-        .await?;
+        });
+        let mut connection = match subscribed.await {
+            Err(error) if error.code() == Some("MOVED") => return Ok(false),
+            connection => connection?,
+        };
         self.work(shared, shards.opened(node));
         loop {
             match timeout(SILENCE, pushed.recv()).await {
-                Ok(Some(push)) if matches!(push.kind, PushKind::Message | PushKind::SMessage) => {
-                    shards.heard(payload(&push.data), shared);
-                }
-                Ok(Some(push)) if matches!(push.kind, PushKind::SSubscribe | PushKind::Subscribe) => {}
-                Ok(_) => return Ok(false),
+                Ok(push) => match push.map(|push| (push.kind, push.data)) {
+                    Some((PushKind::Message | PushKind::SMessage, data)) => {
+                        shards.heard(payload(&data), shared);
+                    }
+                    Some((PushKind::SSubscribe | PushKind::Subscribe, _)) => {}
+                    Some((PushKind::SUnsubscribe, _)) => return Ok(false),
+                    _ => return Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
+                },
                 Err(_) if shards.unused(node, shared) => return Ok(true),
                 Err(_) => in_time(SILENCE, cmd("PING").exec_async(&mut connection)).await?,
             }
         }
     }
+}
+
+async fn slots(client: Client) -> RedisResult<Slots> {
+    let mut connection = client.get_multiplexed_async_connection().await?;
+    Slots::read(cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await?, &client)
 }

@@ -94,8 +94,17 @@ fn cluster(command: &Value) -> ClusterClient {
     ClusterClient::new(texts(command, "urls")).unwrap()
 }
 
+fn sentinel(command: &Value) -> SentinelClient {
+    let service = text(command, "service").to_string();
+    SentinelClient::build(texts(command, "urls"), service, None, SentinelServerType::Master).unwrap()
+}
+
+/// A client of the server of now.
 fn client(command: &Value) -> Client {
-    Client::open(texts(command, "urls").remove(0)).unwrap()
+    match text(command, "kind") {
+        "sentinel" => sentinel(command).get_client().unwrap(),
+        _ => Client::open(texts(command, "urls").remove(0)).unwrap(),
+    }
 }
 
 fn servers(command: &Value) -> Servers {
@@ -104,10 +113,7 @@ fn servers(command: &Value) -> Servers {
         "cluster" => {
             Servers::cluster(cluster(command), urls.into_iter().map(|url| Client::open(url).unwrap()))
         }
-        "sentinel" => {
-            let service = text(command, "service").to_string();
-            SentinelClient::build(urls, service, None, SentinelServerType::Master).unwrap().into()
-        }
+        "sentinel" => sentinel(command).into(),
         _ => client(command).into(),
     }
 }

@@ -22,16 +22,14 @@ enum Connection {
 }
 
 impl Connection {
-    async fn open(command: &Value) -> Option<Self> {
+    async fn open(command: &Value) -> Self {
         let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
         match text(command, "kind") {
-            "single" => client(command)
-                .get_multiplexed_async_connection_with_config(&config)
-                .await
-                .ok()
-                .map(Self::Single),
-            "cluster" => cluster(command).get_async_connection().await.ok().map(Self::Cluster),
-            _ => None,
+            "cluster" => Self::Cluster(cluster(command).get_async_connection().await.unwrap()),
+            _ => {
+                let opened = client(command).get_multiplexed_async_connection_with_config(&config).await;
+                Self::Single(opened.unwrap())
+            }
         }
     }
 
@@ -143,20 +141,21 @@ async fn crowd(locks: Locks, connection: Connection, command: Value) {
 
 pub fn main() {
     let runtime = Runtime::new().unwrap();
-    let (mut locks, mut connection, mut tasks) = (None, None, HashMap::new());
+    let (mut locks, mut opened, mut tasks) = (None, None, HashMap::new());
     for command in commands() {
         let name = text(&command, "task").to_string();
         match text(&command, "do") {
             "open" => {
                 locks = Some(Locks::new(servers(&command)));
-                connection = runtime.block_on(Connection::open(&command));
+                opened = Some(command);
                 say("opened", "", json!({}));
             }
             "acquire" => {
                 tasks.insert(name, Task::start(&runtime, locks.clone().unwrap(), command));
             }
             "crowd" => {
-                runtime.spawn(crowd(locks.clone().unwrap(), connection.clone().unwrap(), command));
+                let connection = runtime.block_on(Connection::open(opened.as_ref().unwrap()));
+                runtime.spawn(crowd(locks.clone().unwrap(), connection, command));
             }
             "release" => drop(tasks[&name].orders.send(Order::Release)),
             "extend" => {
