@@ -281,10 +281,7 @@ impl Target {
     pub(crate) fn servers(&self) -> Result<redislock::Servers, Failure> {
         if self.cluster {
             let nodes: RedisResult<Vec<Client>> = self.infos()?.into_iter().map(Self::client).collect();
-            return Ok(redislock::Servers::cluster(
-                self.cluster()?,
-                nodes.map_err(|error| self.failed(&error))?,
-            ));
+            return Ok(redislock::Servers::cluster(nodes.map_err(|error| self.failed(&error))?));
         }
         match &self.sentinel {
             Some(name) => Ok(self.sentinels(name)?.into()),

@@ -13,24 +13,22 @@
 //! # }
 //! ```
 
-#[cfg(feature = "cluster")]
 mod shards;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "cluster")]
-use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
-use redis::{Connection, RedisResult, Value};
+use redis::{Connection, RedisResult, Value, cmd};
 
 use crate::core::error::{ends_connection, of_one_server};
 use crate::core::promise::Promise;
-use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
+use crate::core::{Command, Core, LONGEST_PAUSE, SILENCE, TRY_AGAIN};
 use crate::servers::Servers;
+use crate::shards::{Node, REDIRECTS, Route, Shards, client_of};
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
 use crate::{Error, Observer};
 
@@ -69,8 +67,7 @@ impl Locks {
     pub fn new(servers: impl Into<Servers>) -> Self {
         let servers = servers.into();
         let threads = Arc::new(Threads {
-            #[cfg(feature = "cluster")]
-            shards: servers.of_cluster().is_some().then(crate::shards::Shards::default),
+            shards: servers.is_cluster().then(Shards::default),
             servers: Mutex::new(servers),
             lanes: Mutex::default(),
             clock: OnceLock::new(),
@@ -110,11 +107,7 @@ impl Locks {
     fn start(&self) {
         self.threads.clock.get_or_init(|| {
             let (shared, threads) = (self.shared.0.clone(), self.threads.clone());
-            #[cfg(feature = "cluster")]
-            let alone = threads.shards.is_none();
-            #[cfg(not(feature = "cluster"))]
-            let alone = true;
-            if alone {
+            if threads.shards.is_none() {
                 spawn(move || listen(&shared, &threads));
             } else {
                 shared.with(Core::subscribed); // each command waits for the subscription of its shard
@@ -165,21 +158,26 @@ impl Held {
     }
 }
 
+/// A command on its way.
+struct Wanted {
+    command: Command,
+    asking: bool,
+    redirects: u32,
+}
+
 struct Threads {
     servers: Mutex<Servers>,
-    #[cfg(feature = "cluster")]
-    shards: Option<crate::shards::Shards>,
-    lanes: Mutex<HashMap<Lane, Sender<Command>>>,
+    shards: Option<Shards>,
+    lanes: Mutex<HashMap<Route, Sender<Wanted>>>,
     clock: OnceLock<Thread>,
 }
 
 impl Driver for Arc<Threads> {
     fn send(&self, shared: &Arc<Shared>, command: Command) {
-        #[cfg(feature = "cluster")]
-        if let Some(shards) = &self.shards {
-            return self.work(shared, shards.place(command, shared));
+        match &self.shards {
+            Some(shards) => self.work(shared, shards.place(command, shared)),
+            None => self.forward(shared, None, Wanted { command, asking: false, redirects: 0 }),
         }
-        self.forward(shared, command);
     }
 
     fn sooner(&self) {
@@ -194,14 +192,39 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Thread {
 }
 
 impl Threads {
-    fn forward(self: &Arc<Self>, shared: &Arc<Shared>, command: Command) {
+    fn forward(self: &Arc<Self>, shared: &Arc<Shared>, node: Option<Node>, wanted: Wanted) {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let lane = lanes.entry(command.lane).or_insert_with(|| {
-            let ((jobs, wanted), shared, threads) = (channel(), shared.clone(), self.clone());
-            spawn(move || work(&shared, &threads, &wanted));
+        let lane = lanes.entry((wanted.command.lane, node.clone())).or_insert_with(|| {
+            let ((jobs, jobs_here), shared, threads) = (channel(), shared.clone(), self.clone());
+            spawn(move || work(&shared, &threads, node.as_ref(), &jobs_here));
             jobs
         });
-        let _ = lane.send(command); // its thread ends only with this end
+        let _ = lane.send(wanted); // its thread ends only with this end
+    }
+
+    fn answered(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        node: Option<&Node>,
+        wanted: Wanted,
+        reply: RedisResult<Value>,
+    ) {
+        if let (Some(shards), Err(error)) = (&self.shards, &reply) {
+            match shards.redirected(error, node, shared) {
+                Some((there, asking)) if wanted.redirects < REDIRECTS => {
+                    let redirects = wanted.redirects + 1;
+                    return self.forward(shared, Some(there), Wanted { asking, redirects, ..wanted });
+                }
+                _ => self.work(shared, shards.failed(error)),
+            }
+        }
+        shared.answered(
+            wanted.command.id,
+            reply.map_err(|error| match &self.shards {
+                Some(_) => error,
+                None => of_one_server(error),
+            }),
+        );
     }
 
     fn servers(&self) -> MutexGuard<'_, Servers> {
@@ -212,36 +235,34 @@ impl Threads {
         self.servers().client()
     }
 
-    fn connect(&self) -> RedisResult<Line> {
-        #[cfg(feature = "cluster")]
-        if let Some(client) = self.servers().of_cluster() {
-            return client.get_connection().map(|connection| Line::Cluster(Box::new(connection)));
-        }
-        self.client()?.get_connection_with_timeout(SILENCE).map(Line::Single)
+    fn connect(&self, node: Option<&Node>) -> RedisResult<Connection> {
+        let client = match node {
+            Some(node) => client_of(&self.client()?, node)?,
+            None => self.client()?,
+        };
+        client.get_connection_with_timeout(SILENCE)
     }
 }
 
-enum Line {
-    Single(Connection),
-    #[cfg(feature = "cluster")]
-    Cluster(Box<redis::cluster::ClusterConnection>),
-}
-
 /// Sends all commands that have come meanwhile together, so that one connection serves any number of threads.
-fn work(shared: &Arc<Shared>, threads: &Threads, wanted: &Receiver<Command>) {
+fn work(shared: &Arc<Shared>, threads: &Arc<Threads>, node: Option<&Node>, wanted: &Receiver<Wanted>) {
     const MOST: usize = 100;
     let mut line = None;
     while let Ok(first) = wanted.recv() {
-        let mut batch: Vec<Command> = std::iter::once(first).chain(wanted.try_iter().take(MOST)).collect();
-        let mut answered = 0;
-        let done = exchange(&mut line, threads, &batch, |id, reply| {
-            answered += 1;
-            shared.answered(id, reply);
-        });
+        let mut batch: VecDeque<Wanted> =
+            std::iter::once(first).chain(wanted.try_iter().take(MOST)).collect();
+        let done = exchange(
+            &mut line,
+            || threads.connect(node),
+            &mut batch,
+            |wanted, reply| {
+                threads.answered(shared, node, wanted, reply);
+            },
+        );
         if let Err(error) = done {
             line = None;
-            for command in batch.drain(answered..) {
-                shared.answered(command.id, Err(error.clone()));
+            for wanted in batch {
+                threads.answered(shared, node, wanted, Err(error.clone()));
             }
         }
     }
@@ -249,51 +270,41 @@ fn work(shared: &Arc<Shared>, threads: &Threads, wanted: &Receiver<Command>) {
 
 /// Sends the commands and reads the replies. After an error, some commands may not have been answered.
 fn exchange(
-    line: &mut Option<Line>,
-    threads: &Threads,
-    batch: &[Command],
-    mut answered: impl FnMut(u64, RedisResult<Value>),
+    line: &mut Option<Connection>,
+    connect: impl FnOnce() -> RedisResult<Connection>,
+    batch: &mut VecDeque<Wanted>,
+    mut answered: impl FnMut(Wanted, RedisResult<Value>),
 ) -> RedisResult<()> {
-    let line = match line {
-        Some(line) => line,
-        None => line.insert(threads.connect()?),
+    let connection = match line {
+        Some(connection) => connection,
+        None => line.insert(connect()?),
     };
-    let patience = batch.iter().map(|command| command.patience).max();
-    match line {
-        Line::Single(connection) => {
-            connection.set_read_timeout(patience)?;
-            connection.set_write_timeout(patience)?;
-            let packed: Vec<u8> =
-                batch.iter().flat_map(|command| command.words.get_packed_command()).collect();
-            connection.send_packed_command(&packed)?;
-            for command in batch {
-                let reply = loop {
-                    match connection.recv_response()? {
-                        Value::Push { .. } => {}
-                        reply => break reply.extract_error().map_err(of_one_server),
-                    }
-                };
-                let ended = reply.as_ref().err().filter(|error| ends_connection(error)).cloned();
-                answered(command.id, reply);
-                if let Some(error) = ended {
-                    return Err(error);
-                }
-            }
+    let patience = batch.iter().map(|wanted| wanted.command.patience).max();
+    connection.set_read_timeout(patience)?;
+    connection.set_write_timeout(patience)?;
+    let mut packed = Vec::new();
+    for Wanted { command, asking, .. } in &*batch {
+        if *asking {
+            packed.extend(cmd("ASKING").get_packed_command());
         }
-        #[cfg(feature = "cluster")]
-        Line::Cluster(connection) => {
-            connection.set_read_timeout(patience)?;
-            for command in batch {
-                let mut reply = redis::ConnectionLike::req_command(&mut **connection, &command.words);
-                if reply.as_ref().is_err_and(ends_connection) {
-                    // redis-rs reads the slots again only if another node redirects it.
-                    reply = connection.route_command(
-                        &command.words,
-                        RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random),
-                    );
-                }
-                answered(command.id, reply.and_then(Value::extract_error));
+        packed.extend(command.words.get_packed_command());
+    }
+    connection.send_packed_command(&packed)?;
+    while let Some(first) = batch.front() {
+        let mut replies = 1 + usize::from(first.asking);
+        let reply = loop {
+            match connection.recv_response()? {
+                Value::Push { .. } => {}
+                reply if replies == 1 => break reply.extract_error(),
+                _ => replies -= 1,
             }
+        };
+        let ended = reply.as_ref().err().filter(|error| ends_connection(error)).cloned();
+        if let Some(wanted) = batch.pop_front() {
+            answered(wanted, reply);
+        }
+        if let Some(error) = ended {
+            return Err(error);
         }
     }
     Ok(())

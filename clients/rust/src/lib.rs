@@ -8,7 +8,6 @@ mod core;
 #[cfg(feature = "opentelemetry")]
 mod opentelemetry;
 mod servers;
-#[cfg(feature = "cluster")]
 mod shards;
 mod shared;
 #[cfg(feature = "tokio")]

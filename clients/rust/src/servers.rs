@@ -1,22 +1,23 @@
-//! The user's own client, which makes the connections.
+//! The user's own clients, whose settings the connections have.
 
-use redis::{Client, RedisResult};
+use std::collections::VecDeque;
 
-/// The servers for lock commands, made from a [`Client`], a `SentinelClient` (feature `sentinel`), or by `Servers::cluster` (feature
-/// `cluster`). The client gives addresses, passwords and TLS; the locks use connections of their own.
+use redis::{Client, ErrorKind, RedisResult};
+
+/// The servers for lock commands, made from a [`Client`], a `SentinelClient` (feature `sentinel`), or by [`Servers::cluster`]. The clients
+/// give addresses, passwords and TLS; the locks use connections of their own.
 pub struct Servers(Kind);
 
 enum Kind {
-    Single(Client),
+    Single(Box<Client>),
     #[cfg(feature = "sentinel")]
     Sentinel(Box<redis::sentinel::SentinelClient>),
-    #[cfg(feature = "cluster")]
-    Cluster(Box<redis::cluster::ClusterClient>, std::collections::VecDeque<Client>),
+    Cluster(VecDeque<Client>),
 }
 
 impl From<Client> for Servers {
     fn from(client: Client) -> Self {
-        Self(Kind::Single(client))
+        Self(Kind::Single(Box::new(client)))
     }
 }
 
@@ -28,28 +29,36 @@ impl From<redis::sentinel::SentinelClient> for Servers {
     }
 }
 
-#[cfg(feature = "cluster")]
 impl Servers {
-    /// Sends commands through the cluster's client. The nodes are asked who serves which slot. Messages come from each primary where locks
-    /// wait or are held, by connections with the settings of these clients.
-    pub fn cluster(client: redis::cluster::ClusterClient, nodes: impl IntoIterator<Item = Client>) -> Self {
-        Self(Kind::Cluster(Box::new(client), nodes.into_iter().collect()))
+    /// A cluster, and clients of some of its nodes: these are asked who serves which slot. Each primary where locks wait or are held has
+    /// connections with the settings of these clients.
+    pub fn cluster(nodes: impl IntoIterator<Item = Client>) -> Self {
+        Self(Kind::Cluster(nodes.into_iter().collect()))
     }
 
-    pub(crate) fn of_cluster(&self) -> Option<redis::cluster::ClusterClient> {
-        if let Kind::Cluster(client, _) = &self.0 { Some((**client).clone()) } else { None }
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.0, Kind::Cluster(_))
     }
-}
 
-impl Servers {
-    /// The server for commands and messages; in a cluster, the next node for messages.
+    /// The nodes that the user named, the one first that was asked longest ago.
+    pub(crate) fn nodes(&mut self) -> Vec<Client> {
+        let Kind::Cluster(nodes) = &mut self.0 else { return Vec::new() };
+        nodes.rotate_left(usize::from(nodes.len() > 1));
+        nodes.iter().cloned().collect()
+    }
+
+    /// The server; in a cluster, the next node.
     pub(crate) fn client(&mut self) -> RedisResult<Client> {
         match &mut self.0 {
-            Kind::Single(client) => Ok(client.clone()),
+            Kind::Single(client) => Ok(Client::clone(client)),
             #[cfg(feature = "sentinel")]
             Kind::Sentinel(client) => client.get_client(),
-            #[cfg(feature = "cluster")]
-            Kind::Cluster(_, nodes) => next_node(nodes),
+            Kind::Cluster(_) => {
+                let next = self.nodes().into_iter().next();
+                next.ok_or_else(|| {
+                    (ErrorKind::InvalidClientConfig, "a cluster needs a client of a node").into()
+                })
+            }
         }
     }
 
@@ -61,13 +70,4 @@ impl Servers {
             _ => self.client(),
         }
     }
-}
-
-#[cfg(feature = "cluster")]
-fn next_node(nodes: &mut std::collections::VecDeque<Client>) -> RedisResult<Client> {
-    nodes.rotate_left(usize::from(nodes.len() > 1));
-    nodes
-        .front()
-        .cloned()
-        .ok_or_else(|| (redis::ErrorKind::InvalidClientConfig, "a cluster needs a node for messages").into())
 }

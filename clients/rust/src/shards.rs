@@ -1,15 +1,20 @@
-//! In a cluster: the subscriptions at the primaries of the shards in which this process waits or holds. `SSUBSCRIBE` keeps messages in the
-//! shard. Each also says `SUBSCRIBE`, for what a node sends to all others, as the one does to which the slot of a lock is on its way. If a
-//! subscription can't be had, the one for all shards takes its place.
+//! In a cluster: who serves which slot, and the subscriptions at the primaries of the shards in which this process waits or holds.
+//! `SSUBSCRIBE` keeps messages in the shard. Each also says `SUBSCRIBE`, for what a node sends to all others, as the one does to which the
+//! slot of a lock is on its way. If a subscription can't be had, the one for all shards takes its place.
+//!
+//! Commands go to the nodes by connections of our own: those of redis-rs for a cluster wait for a node that is silent, whatever is asked
+//! of the others.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::cluster_routing::Slot;
-use redis::{Arg, Client, Cmd, ConnectionAddr, ProtocolVersion, RedisResult, Value, from_redis_value};
+use redis::{
+    Arg, Client, Cmd, ConnectionAddr, ProtocolVersion, RedisError, RedisResult, Value, from_redis_value,
+};
 
-use crate::core::{Command, LONGEST_PAUSE};
+use crate::core::error::passes;
+use crate::core::{Command, LONGEST_PAUSE, Lane};
 use crate::shared::Shared;
 
 /// After this time, the slots are read again when a lock is asked for.
@@ -18,8 +23,17 @@ const STALE: Duration = Duration::from_secs(60);
 /// The host and the port of a primary.
 pub(crate) type Node = Arc<(String, u16)>;
 
+/// What a connection is for: commands of this kind; in a cluster, to this node, or to any if it is not known.
+pub(crate) type Route = (Lane, Option<Node>);
+
+const SLOTS: u16 = 1 << 14;
+
+/// So often is a command sent to another node, because a node says so.
+pub(crate) const REDIRECTS: u32 = 5;
+
 /// The primary of each slot.
-pub(crate) struct Slots(HashMap<Slot, Node>);
+#[derive(Clone)]
+pub(crate) struct Slots(Vec<Option<Node>>);
 
 impl Slots {
     /// Reads the answer to `CLUSTER SLOTS`. A node that does not know its own host is where it was asked.
@@ -28,7 +42,7 @@ impl Slots {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
             _ => "",
         };
-        let mut slots = HashMap::new();
+        let mut slots = vec![None; usize::from(SLOTS)];
         for range in from_redis_value::<Vec<Vec<Value>>>(reply)? {
             let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = range.as_slice() else {
                 continue;
@@ -39,14 +53,15 @@ impl Slots {
                 _ => asked.into(),
             };
             let node = Arc::new((host.into_owned(), u16::try_from(*port).unwrap_or_default()));
-            let all = (*first..=*last).filter_map(|slot| Slot::new(u16::try_from(slot).ok()?));
-            slots.extend(all.map(|slot| (slot, node.clone())));
+            let range =
+                usize::try_from(*first).unwrap_or_default()..=usize::try_from(*last).unwrap_or_default();
+            slots.get_mut(range).unwrap_or_default().fill(Some(node));
         }
         Ok(Self(slots))
     }
 
     fn of(&self, key: &[u8]) -> Option<&Node> {
-        self.0.get(&Slot::for_key(key))
+        self.0.get(usize::from(slot(key)))?.as_ref()
     }
 
     fn tag(&self, node: &Node) -> Option<u32> {
@@ -54,15 +69,25 @@ impl Slots {
     }
 }
 
+/// The slot of a key: that of what stands between its first braces, if there is anything.
+fn slot(key: &[u8]) -> u16 {
+    let (_, behind) = key.split_at(key.iter().position(|byte| *byte == b'{').map_or(key.len(), |at| at + 1));
+    let tag = behind.iter().position(|byte| *byte == b'}').and_then(|end| behind.get(..end));
+    let bit = |sum: u16, _| if sum & 0x8000 == 0 { sum << 1 } else { sum << 1 ^ 0x1021 };
+    let named = tag.filter(|tag| !tag.is_empty()).unwrap_or(key);
+    named.iter().fold(0, |sum, byte| (0..8).fold(sum ^ u16::from(*byte) << 8, bit)) % SLOTS
+}
+
 /// What is to be done without the mutex.
 #[derive(Default)]
 pub(crate) struct Todo {
-    pub(crate) send: Vec<Command>,
+    /// Commands, and the node to ask. Without one, any.
+    pub(crate) send: Vec<(Command, Option<Node>)>,
     pub(crate) jobs: Vec<Job>,
 }
 
 pub(crate) enum Job {
-    /// To ask a node for the slots.
+    /// To ask one node after the other for the slots.
     Read,
     /// To subscribe to this channel there.
     Follow(Node, String),
@@ -100,6 +125,45 @@ impl Shards {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The primaries, as far as known.
+    pub(crate) fn nodes(&self) -> BTreeSet<Node> {
+        self.state().slots.iter().flat_map(|slots| slots.0.iter().flatten()).cloned().collect()
+    }
+
+    /// Where to send a command again that a node has refused, and whether to say `ASKING`.
+    pub(crate) fn redirected(
+        &self,
+        error: &RedisError,
+        asked: Option<&Node>,
+        shared: &Arc<Shared>,
+    ) -> Option<(Node, bool)> {
+        let (address, slot) = error.redirect_node()?;
+        let (host, port) = address.rsplit_once(':')?;
+        let host = if host.is_empty() { &asked?.0 } else { host };
+        let (node, asking) = (Arc::new((host.to_string(), port.parse().ok()?)), error.code() == Some("ASK"));
+        let mut state = self.state();
+        if !asking
+            && let Some(slots) = &mut state.slots
+            && let Some(owner) = Arc::make_mut(slots).0.get_mut(usize::from(slot))
+        {
+            *owner = Some(node.clone());
+            drop(state);
+            shared.with(|core, now| core.doubt_those(|key| self::slot(key) == slot, now));
+        }
+        Some((node, asking))
+    }
+
+    /// Handles an error: another node may be the one to ask.
+    pub(crate) fn failed(&self, error: &RedisError) -> Todo {
+        let (mut todo, mut state, now) = (Todo::default(), self.state(), Instant::now());
+        let just_read = state.fresh.is_some_and(|until| now < until && until <= now + LONGEST_PAUSE);
+        if passes(error) && !state.reading && !just_read {
+            (state.reading, state.changed) = (true, true);
+            todo.jobs.push(Job::Read);
+        }
+        todo
+    }
+
     /// Puts its channel into a command that asks for a lock, as soon as that listens.
     pub(crate) fn place(&self, command: Command, shared: &Arc<Shared>) -> Todo {
         let (mut todo, mut state) = (Todo::default(), self.state());
@@ -111,12 +175,12 @@ impl Shards {
     }
 
     /// Handles the slots that were read, or could not be. Locks whose slots have moved are asked for again.
-    pub(crate) fn learned(&self, slots: RedisResult<Slots>, shared: &Arc<Shared>) -> Todo {
+    pub(crate) fn learned(&self, slots: Option<Slots>, shared: &Arc<Shared>) -> Todo {
         let (mut todo, mut state, now) = (Todo::default(), self.state(), Instant::now());
         state.reading = false;
-        let changed = std::mem::take(&mut state.changed) || slots.is_err();
+        let changed = std::mem::take(&mut state.changed) || slots.is_none();
         state.fresh = Some(now + if changed { LONGEST_PAUSE } else { STALE });
-        let (before, after) = (state.slots.clone(), slots.ok().map(Arc::new));
+        let (before, after) = (state.slots.clone(), slots.map(Arc::new));
         if after.is_some() {
             state.slots.clone_from(&after);
         }
@@ -133,7 +197,8 @@ impl Shards {
     pub(crate) fn opened(&self, node: &Node) -> Todo {
         let (mut todo, mut state) = (Todo::default(), self.state());
         if let Some(Feed::Opening(channel, kept)) = state.feeds.remove(node) {
-            todo.send = kept.into_iter().map(|command| named(command, &state.base, &channel)).collect();
+            let placed = |command| (named(command, &state.base, &channel), Some(node.clone()));
+            todo.send = kept.into_iter().map(placed).collect();
             state.feeds.insert(node.clone(), Feed::Open(channel));
         }
         todo
@@ -186,8 +251,15 @@ impl Shards {
 }
 
 impl State {
+    fn node(&self, command: &Command) -> Option<Node> {
+        self.slots.as_ref()?.of(key(&command.words)?).cloned()
+    }
+
     fn place(&mut self, command: Command, now: Instant, todo: &mut Todo) {
-        let Some(key) = key(&command.words) else { return todo.send.push(command) };
+        if !asks(&command.words) {
+            let node = self.node(&command);
+            return todo.send.push((command, node));
+        }
         if !self.reading && self.fresh.is_none_or(|until| until < now) {
             self.reading = true;
             todo.jobs.push(Job::Read);
@@ -195,18 +267,20 @@ impl State {
         if self.fresh.is_none() {
             return self.kept.push(command);
         }
-        let Some((slots, node)) = self.slots.as_ref().and_then(|slots| Some((slots, slots.of(&key)?))) else {
+        let (Some(node), Some(slots)) = (self.node(&command), &self.slots) else {
             return self.send_plain(command, todo);
         };
-        match self.feeds.get_mut(node) {
+        match self.feeds.get_mut(&node) {
             Some(Feed::Opening(_, kept)) => kept.push(command),
-            Some(Feed::Open(channel)) => todo.send.push(named(command, &self.base, channel)),
+            Some(Feed::Open(channel)) => {
+                todo.send.push((named(command, &self.base, channel), Some(node)));
+            }
             Some(Feed::Failed(at)) if now < *at + LONGEST_PAUSE => self.send_plain(command, todo),
             _ => {
-                let Some(tag) = slots.tag(node) else { return self.send_plain(command, todo) };
+                let Some(tag) = slots.tag(&node) else { return self.send_plain(command, todo) };
                 let channel = format!("{}:{{{tag}}}", self.base);
                 todo.jobs.push(Job::Follow(node.clone(), channel.clone()));
-                self.feeds.insert(node.clone(), Feed::Opening(channel, vec![command]));
+                self.feeds.insert(node, Feed::Opening(channel, vec![command]));
             }
         }
     }
@@ -216,34 +290,44 @@ impl State {
             self.listening = true;
             todo.jobs.push(Job::Listen);
         }
-        todo.send.push(command);
+        let node = self.node(&command);
+        todo.send.push((command, node));
     }
 }
 
-/// A client of the server that is the node. Shards' messages come by RESP3 alone.
+/// A client of the server that is the node.
 pub(crate) fn client_of(one: &Client, node: &Node) -> RedisResult<Client> {
     let info = one.get_connection_info();
     let (host, port) = (node.0.clone(), node.1);
-    let address = match info.addr().clone() {
+    Client::open(info.clone().set_addr(match info.addr().clone() {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
             ConnectionAddr::TcpTls { host, port, insecure, tls_params }
         }
         _ => ConnectionAddr::Tcp(host, port),
-    };
-    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    Client::open(info.clone().set_addr(address).set_redis_settings(settings))
+    }))
 }
 
-/// The first key of a command that asks for a lock.
-fn key(words: &Cmd) -> Option<Vec<u8>> {
-    let mut words =
-        words.args_iter().filter_map(|word| if let Arg::Simple(word) = word { Some(word) } else { None });
-    match words.next()? {
-        b"LOCK.ACQUIRE" => words.next(),
-        b"LOCK.MACQUIRE" => words.nth(1),
+/// Shards' messages come by RESP3 alone.
+pub(crate) fn for_messages(client: &Client) -> RedisResult<Client> {
+    let info = client.get_connection_info();
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    Client::open(info.clone().set_redis_settings(settings))
+}
+
+fn word(words: &Cmd, at: usize) -> Option<&[u8]> {
+    match words.args_iter().nth(at)? {
+        Arg::Simple(word) => Some(word),
         _ => None,
     }
-    .map(<[u8]>::to_vec)
+}
+
+fn asks(words: &Cmd) -> bool {
+    word(words, 0).is_some_and(|verb| verb.ends_with(b"ACQUIRE"))
+}
+
+/// The first key; before it, a command for several locks has their number.
+fn key(words: &Cmd) -> Option<&[u8]> {
+    word(words, if word(words, 0)?.starts_with(b"LOCK.M") { 2 } else { 1 })
 }
 
 /// The command, with this channel instead of that for all shards.
@@ -261,4 +345,18 @@ fn named(mut command: Command, base: &str, channel: &str) -> Command {
 /// The payload of a message.
 pub(crate) fn payload(push: &[Value]) -> &[u8] {
     if let Some(Value::BulkString(payload)) = push.last() { payload } else { &[] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slot;
+
+    #[test]
+    fn slots_are_those_of_the_servers() {
+        let keys: [(&[u8], u16); 5] =
+            [(b"foo", 12182), (b"a{foo}b", 12182), (b"{}foo", 9500), (b"{foo", 13308), (b"", 0)];
+        for (key, expected) in keys {
+            assert_eq!(slot(key), expected, "{}", String::from_utf8_lossy(key));
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! Locks for tasks of tokio.
 
-#[cfg(feature = "cluster-async")]
 mod shards;
 
 use std::collections::HashMap;
@@ -13,15 +12,16 @@ use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Cmd, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex as Turn, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use crate::core::error::{ends_connection, of_one_server};
-use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
+use crate::core::{Command, Core, LONGEST_PAUSE, SILENCE, TRY_AGAIN};
 use crate::servers::Servers;
+use crate::shards::{Node, REDIRECTS, Route, Shards, client_of};
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
 use crate::{Error, Observer};
 
@@ -49,8 +49,7 @@ impl Locks {
     pub fn new(servers: impl Into<Servers>) -> Self {
         let servers = servers.into();
         let tasks = Arc::new(Tasks {
-            #[cfg(feature = "cluster-async")]
-            shards: servers.of_cluster().is_some().then(crate::shards::Shards::default),
+            shards: servers.is_cluster().then(Shards::default),
             servers: Turn::new(servers),
             lanes: Mutex::default(),
             runtime: OnceLock::new(),
@@ -93,11 +92,7 @@ impl Locks {
     fn start(&self) {
         self.tasks.runtime.get_or_init(|| {
             let (runtime, shared, tasks) = (Handle::current(), self.shared.0.clone(), self.tasks.clone());
-            #[cfg(feature = "cluster-async")]
-            let alone = tasks.shards.is_none();
-            #[cfg(not(feature = "cluster-async"))]
-            let alone = true;
-            if alone {
+            if tasks.shards.is_none() {
                 tasks.spawn(&runtime, listen(shared.clone(), tasks.clone()));
             } else {
                 shared.with(Core::subscribed); // each command waits for the subscription of its shard
@@ -141,9 +136,8 @@ impl Held {
 
 struct Tasks {
     servers: Turn<Servers>,
-    #[cfg(feature = "cluster-async")]
-    shards: Option<crate::shards::Shards>,
-    lanes: Mutex<HashMap<Lane, Arc<Turn<Line>>>>,
+    shards: Option<Shards>,
+    lanes: Mutex<HashMap<Route, Arc<Turn<Line>>>>,
     /// The runtime of the first acquire.
     runtime: OnceLock<Handle>,
     /// What ends with the locks.
@@ -154,25 +148,17 @@ struct Tasks {
 /// A connection that the commands of all tasks share.
 #[derive(Default)]
 struct Line {
-    connection: Option<(Connection, Arc<()>)>,
+    connection: Option<(MultiplexedConnection, Arc<()>)>,
     /// The last failure to connect. Commands that waited meanwhile share it.
     failed: Option<(Instant, RedisError)>,
 }
 
-#[derive(Clone)]
-enum Connection {
-    Single(MultiplexedConnection),
-    #[cfg(feature = "cluster-async")]
-    Cluster(redis::cluster_async::ClusterConnection),
-}
-
 impl Driver for Arc<Tasks> {
     fn send(&self, shared: &Arc<Shared>, command: Command) {
-        #[cfg(feature = "cluster-async")]
-        if let Some(shards) = &self.shards {
-            return self.work(shared, shards.place(command, shared));
+        match &self.shards {
+            Some(shards) => self.work(shared, shards.place(command, shared)),
+            None => self.forward(shared, command, None),
         }
-        self.forward(shared, command);
     }
 
     fn sooner(&self) {
@@ -187,29 +173,55 @@ impl Tasks {
         background.push(runtime.spawn(work).abort_handle());
     }
 
-    fn forward(self: &Arc<Self>, shared: &Arc<Shared>, command: Command) {
+    fn forward(self: &Arc<Self>, shared: &Arc<Shared>, command: Command, node: Option<Node>) {
         let (tasks, shared) = (self.clone(), shared.clone());
         if let Some(runtime) = self.runtime.get() {
             runtime.spawn(async move {
-                let reply = tasks.reply(&command).await;
+                let reply = match &tasks.shards {
+                    Some(shards) => tasks.reply_of_cluster(&shared, shards, &command, node).await,
+                    None => tasks.reply(&command, None, false).await.map_err(of_one_server),
+                };
                 shared.answered(command.id, reply);
             });
         }
     }
 
-    fn lanes(&self) -> MutexGuard<'_, HashMap<Lane, Arc<Turn<Line>>>> {
+    async fn reply_of_cluster(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        shards: &Shards,
+        command: &Command,
+        mut node: Option<Node>,
+    ) -> RedisResult<Value> {
+        let (mut asking, mut redirects) = (false, 0);
+        loop {
+            let reply = self.reply(command, node.clone(), asking).await;
+            let Err(error) = &reply else { return reply };
+            redirects += 1;
+            match shards.redirected(error, node.as_ref(), shared) {
+                Some((there, asks)) if redirects <= REDIRECTS => (node, asking) = (Some(there), asks),
+                _ => {
+                    self.work(shared, shards.failed(error));
+                    return reply;
+                }
+            }
+        }
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, HashMap<Route, Arc<Turn<Line>>>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn reply(&self, command: &Command) -> RedisResult<Value> {
-        let (lane, began) = (self.lanes().entry(command.lane).or_default().clone(), Instant::now());
+    async fn reply(&self, command: &Command, node: Option<Node>, asking: bool) -> RedisResult<Value> {
+        let key = (command.lane, node);
+        let (lane, began) = (self.lanes().entry(key.clone()).or_default().clone(), Instant::now());
         let (mut connection, mark) = {
             let mut line = lane.lock().await;
             match (&line.connection, &line.failed) {
                 (Some(connected), _) => connected.clone(),
                 (None, Some((at, error))) if *at >= began => return Err(error.clone()),
                 // Boxed, since connecting is rare and its future is large: otherwise, each command's task would have room for it.
-                _ => match in_time(command.patience, Box::pin(self.connect())).await {
+                _ => match in_time(command.patience, Box::pin(self.connect(key.1))).await {
                     Ok(connection) => line.connection.insert((connection, Arc::default())).clone(),
                     Err(error) => {
                         line.failed = Some((Instant::now(), error.clone()));
@@ -218,9 +230,17 @@ impl Tasks {
                 },
             }
         };
-        let reply = in_time(command.patience, connection.send(&command.words)).await;
-        // The client of a cluster replaces broken connections itself.
-        if let (Err(error), Connection::Single(_)) = (&reply, &connection)
+        let reply = in_time(command.patience, async {
+            if asking {
+                let mut both = redis::pipe();
+                both.cmd("ASKING").add_command(command.words.clone());
+                let mut replies = Box::pin(connection.send_packed_commands(&both, 0, 2)).await?;
+                return replies.pop().unwrap_or(Value::Nil).extract_error();
+            }
+            connection.send_packed_command(&command.words).await?.extract_error()
+        });
+        let reply = reply.await;
+        if let Err(error) = &reply
             && ends_connection(error)
         {
             let mut line = lane.lock().await;
@@ -229,46 +249,23 @@ impl Tasks {
         reply
     }
 
-    async fn connect(&self) -> RedisResult<Connection> {
-        #[cfg(feature = "cluster")]
-        let cluster = self.servers.lock().await.of_cluster();
-        #[cfg(feature = "cluster-async")]
-        if let Some(client) = cluster {
-            // Each command has a time limit of its own.
-            let config = redis::cluster::ClusterConfig::new().set_response_timeout(Duration::from_secs(3600));
-            return client.get_async_connection_with_config(config).await.map(Connection::Cluster);
-        }
-        #[cfg(all(feature = "cluster", not(feature = "cluster-async")))]
-        if cluster.is_some() {
-            return Err(
-                (redis::ErrorKind::InvalidClientConfig, "tasks need the feature `cluster-async`").into()
-            );
-        }
-        let client = self.servers.lock().await.async_client().await?;
+    async fn connect(&self, node: Option<Node>) -> RedisResult<MultiplexedConnection> {
+        let client = match node {
+            Some(node) => client_of(&self.client().await?, &node)?,
+            None => self.client().await?,
+        };
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Single)
+        client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    async fn client(&self) -> RedisResult<Client> {
+        self.servers.lock().await.async_client().await
     }
 
     async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
-        let client = self.servers.lock().await.async_client().await?;
-        let mut messages = client.get_async_pubsub().await?;
+        let mut messages = self.client().await?.get_async_pubsub().await?;
         messages.subscribe(channel).await?;
         Ok(messages)
-    }
-}
-
-impl Connection {
-    async fn send(&mut self, words: &Cmd) -> RedisResult<Value> {
-        match self {
-            Self::Single(connection) => {
-                let reply = connection.send_packed_command(words).await.and_then(Value::extract_error);
-                reply.map_err(of_one_server)
-            }
-            #[cfg(feature = "cluster-async")]
-            Self::Cluster(connection) => {
-                redis::aio::ConnectionLike::req_packed_command(connection, words).await?.extract_error()
-            }
-        }
     }
 }
 

@@ -8,7 +8,6 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::cluster::ClusterClient;
 use redis::{AsyncConnectionConfig, Client, Value};
 use redislock::{Held, Locks, Servers};
 use rustix::time::{ClockId, clock_gettime};
@@ -36,7 +35,7 @@ impl Lock {
         if urls.len() > 1 {
             let nodes =
                 urls.iter().map(|url| Client::open(&url[..])).collect::<redis::RedisResult<Vec<_>>>()?;
-            return Ok(Self::Package(Locks::new(Servers::cluster(ClusterClient::new(urls)?, nodes))));
+            return Ok(Self::Package(Locks::new(Servers::cluster(nodes))));
         }
         let client = Client::open(&urls[0][..])?;
         if who == "package" {

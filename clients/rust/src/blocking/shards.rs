@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use redis::{Client, PushKind, RedisResult, Value, cmd};
 
-use super::{Threads, listen, spawn};
+use super::{Threads, Wanted, listen, spawn};
 use crate::core::{LONGEST_PAUSE, SILENCE};
-use crate::shards::{Job, Node, Shards, Slots, Todo, client_of, payload};
+use crate::shards::{Job, Node, Shards, Slots, Todo, client_of, for_messages, payload};
 use crate::shared::Shared;
 
 impl Threads {
@@ -17,8 +17,12 @@ impl Threads {
                 let Some(shards) = &threads.shards else { return };
                 match job {
                     Job::Read => {
-                        let slots = threads.client().and_then(slots);
-                        threads.work(&shared, shards.learned(slots, &shared));
+                        let mut nodes = threads.servers().nodes();
+                        if let Some(one) = nodes.first().cloned() {
+                            nodes.extend(shards.nodes().iter().flat_map(|node| client_of(&one, node)));
+                        }
+                        let read = nodes.into_iter().find_map(|node| slots(node).ok());
+                        threads.work(&shared, shards.learned(read, &shared));
                     }
                     Job::Follow(node, channel) => {
                         let slots = match threads.follow(&shared, shards, &node, &channel) {
@@ -32,7 +36,9 @@ impl Threads {
                 }
             });
         }
-        todo.send.into_iter().for_each(|command| self.forward(shared, command));
+        for (command, node) in todo.send {
+            self.forward(shared, node, Wanted { command, asking: false, redirects: 0 });
+        }
     }
 
     /// Is true when nobody needs the subscription any more, and false when the slot of its channel is elsewhere.
@@ -43,7 +49,8 @@ impl Threads {
         node: &Node,
         channel: &str,
     ) -> RedisResult<bool> {
-        let mut connection = client_of(&self.client()?, node)?.get_connection_with_timeout(SILENCE)?;
+        let mut connection =
+            for_messages(&client_of(&self.client()?, node)?)?.get_connection_with_timeout(SILENCE)?;
         connection.set_read_timeout(Some(SILENCE))?;
         connection.set_write_timeout(Some(SILENCE))?;
         for word in ["SSUBSCRIBE", "SUBSCRIBE"] {

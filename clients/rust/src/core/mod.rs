@@ -267,7 +267,6 @@ impl Core {
     }
 
     /// Whether anything waits or is held whose first key is one of those.
-    #[cfg(feature = "cluster")]
     pub(crate) fn needs(&self, those: impl Fn(&[u8]) -> bool) -> bool {
         let live = |entry: &&Entry| matches!(entry.state, State::Waiting | State::Held);
         let mut live = self.entries.values().filter(live);

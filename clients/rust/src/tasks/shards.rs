@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{Tasks, in_time, listen};
 use crate::core::{LONGEST_PAUSE, SILENCE};
-use crate::shards::{Job, Node, Shards, Slots, Todo, client_of, payload};
+use crate::shards::{Job, Node, Shards, Slots, Todo, client_of, for_messages, payload};
 use crate::shared::Shared;
 
 impl Tasks {
@@ -19,10 +19,19 @@ impl Tasks {
             let (tasks, shared) = (self.clone(), shared.clone());
             match job {
                 Job::Read => self.spawn(runtime, async move {
-                    let slots = in_time(LONGEST_PAUSE, async { slots(tasks.client().await?).await }).await;
-                    if let Some(shards) = &tasks.shards {
-                        tasks.work(&shared, shards.learned(slots, &shared));
+                    let Some(shards) = &tasks.shards else { return };
+                    let mut nodes = tasks.servers.lock().await.nodes();
+                    if let Some(one) = nodes.first().cloned() {
+                        nodes.extend(shards.nodes().iter().flat_map(|node| client_of(&one, node)));
                     }
+                    let mut read = None;
+                    for node in nodes {
+                        read = in_time(LONGEST_PAUSE, slots(node)).await.ok();
+                        if read.is_some() {
+                            break;
+                        }
+                    }
+                    tasks.work(&shared, shards.learned(read, &shared));
                 }),
                 Job::Follow(node, channel) => self.spawn(runtime, async move {
                     let Some(shards) = &tasks.shards else { return };
@@ -39,11 +48,7 @@ impl Tasks {
                 Job::Listen => self.spawn(runtime, listen(shared, tasks)),
             }
         }
-        todo.send.into_iter().for_each(|command| self.forward(shared, command));
-    }
-
-    async fn client(&self) -> RedisResult<Client> {
-        self.servers.lock().await.client()
+        todo.send.into_iter().for_each(|(command, node)| self.forward(shared, command, node));
     }
 
     /// Is true when nobody needs the subscription any more, and false when the slot of its channel is elsewhere.
@@ -54,7 +59,7 @@ impl Tasks {
         node: &Node,
         channel: &str,
     ) -> RedisResult<bool> {
-        let client = client_of(&self.client().await?, node)?;
+        let client = for_messages(&client_of(&self.client().await?, node)?)?;
         let (pushes, mut pushed) = unbounded_channel();
         let config = AsyncConnectionConfig::new().set_push_sender(pushes).set_response_timeout(None);
         let subscribed = in_time(SILENCE, async {

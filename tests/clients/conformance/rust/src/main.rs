@@ -110,9 +110,7 @@ fn client(command: &Value) -> Client {
 fn servers(command: &Value) -> Servers {
     let urls = texts(command, "urls");
     match text(command, "kind") {
-        "cluster" => {
-            Servers::cluster(cluster(command), urls.into_iter().map(|url| Client::open(url).unwrap()))
-        }
+        "cluster" => Servers::cluster(urls.into_iter().map(|url| Client::open(url).unwrap())),
         "sentinel" => sentinel(command).into(),
         _ => client(command).into(),
     }
