@@ -168,10 +168,14 @@ func (h *Held) Release(ctx context.Context) error {
 		return err
 	}
 	l.leave(h)
+	left := time.Until(h.until)
 	l.mutex.Unlock()
 	defer h.cancel(nil)
 	ended := h.observation.ending(h)
-	if ctx.Done() == nil {
+	var over <-chan time.Time
+	if h.request.session { // it may be sent for longer
+		over = time.After(left)
+	} else if ctx.Done() == nil {
 		return ended(l.part(h, nil))
 	}
 	done := make(chan error, 1)
@@ -179,6 +183,8 @@ func (h *Held) Release(ctx context.Context) error {
 	select {
 	case err := <-done:
 		return err
+	case <-over:
+		return nil
 	case <-ctx.Done():
 	}
 	select {

@@ -38,7 +38,13 @@ func (l *Locks) gone(h *Held, why error) {
 // giveBack releases a grant that nobody wants. To be called with the mutex.
 func (l *Locks) giveBack(r *request, fences []int64) {
 	other := &Held{locks: l, request: r, fences: fences, state: leaving, lease: noLease, over: make(chan struct{})}
-	if len(fences) == 0 || l.partner(other, waiting, held) != nil {
+	if len(fences) == 0 {
+		return
+	}
+	if heir := l.partner(other, waiting, held); heir != nil {
+		if heir.fences == nil { // without a grant of its own, it gives back this one
+			heir.left = fences
+		}
 		return
 	}
 	other.until = time.Now().Add(noLease)
@@ -59,7 +65,7 @@ func (l *Locks) leave(h *Held) {
 	}
 }
 
-// part gives up the grant or the place. What can't be sent now is sent again until the lease would be over anyway.
+// part gives up the grant or the place. What can't be sent now is sent again until the lease would be over anyway: never in a session.
 func (l *Locks) part(h *Held, coming <-chan answer) error {
 	defer func() {
 		l.mutex.Lock()
@@ -102,8 +108,11 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 			err = nil
 		}
 		missing, _ := reply.([]any)
+		l.mutex.Lock()
+		goesOn := r.session && l.closed == nil || time.Now().Before(until)
+		l.mutex.Unlock()
 		switch {
-		case passes(err) && time.Now().Before(until):
+		case passes(err) && goesOn:
 			time.Sleep(tryAgain)
 			continue
 		case passes(err): // the lease is over

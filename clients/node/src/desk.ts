@@ -87,11 +87,6 @@ export class Desk {
     else this.#entries.delete(owner);
   }
 
-  /** Whether another one has the same grant, or will have it. */
-  hasPartner(entry: Entry) {
-    return this.#partner(entry) !== undefined;
-  }
-
   #partner(entry: Entry) {
     const isOne = (other: Entry) => other !== entry && !other.parting && other.request.id === entry.request.id;
     return this.ofOwner(entry.request.owner).find(isOne);
@@ -119,13 +114,14 @@ export class Desk {
     return this.#connection.send(request.names[0]!, words, request.options.sync?.[1] ?? 0);
   }
 
-  /** Sends it until it is answered, as long as that is worth it. */
+  /** Sends it until it is answered, as long as that is worth it. A session's lease is renewed while its connection is open. */
   async deliver(request: Request, words: string[], until: number) {
     for (;;) {
       try {
         return await this.send(request, words);
       } catch (error) {
-        if (!this.passes(error) || now() > until) throw error;
+        const goesOn = now() <= until || (request.options.session && !this.closed);
+        if (!this.passes(error) || !goesOn) throw error;
         this.upsets += 1;
         await sleep(TRY_AGAIN);
       }

@@ -316,7 +316,7 @@ export class Held {
   }
 
   private giveBack(fences: readonly number[]) {
-    if (this.desk.hasPartner(this)) return;
+    if (this.desk.leaveTo(this, fences)) return; // who waits, and gets no grant of its own, gives back this one
     this.desk.deliver(this.request, this.request.release(fences), now() + this.whole).catch(() => {});
   }
 }

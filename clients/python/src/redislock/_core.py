@@ -621,6 +621,8 @@ class Core:
             if heir is not None and fences:
                 heir._left = fences
             handle._state, handle._due = "parting", math.inf
+            if request.session:  # the server renews it as long as its connection is open
+                handle._until = math.inf
         try:
             if heir is not None:
                 pass
@@ -633,7 +635,7 @@ class Core:
                 if not left and (handle._unsure or request.starts) and request.owner is None:
                     await self.io.send(request.release([]), False)
         except PASSING:
-            if not again:
+            if not again and not request.session:
                 handle._until = monotonic() + handle._lease
             self._plan(handle, monotonic() + TRY_AGAIN, "parting")
             return None

@@ -215,7 +215,7 @@ module Redislock
 
     # Then nobody gets that subscription any more.
     def unused?(shard)
-      return false if !@servers.shards? || now < shard.used + Wires::SILENCE || of(shard).any?
+      return false if !@servers.shards? || of(shard).any?
 
       @shards.delete_if { |_, each| each.equal?(shard) }
       true
@@ -282,8 +282,12 @@ module Redislock
       when :waiting then fail_wait(entry, not_acquired(entry))
       when :held then lose(entry, "its lease is over, and no renewal came through")
       when :leaving
-        entry.error ||= entry.ended
-        finish(entry)
+        unless entry.request.session && !@closed
+          entry.error ||= entry.ended
+          return finish(entry)
+        end
+        entry.until, entry.again = NEVER, true # the server renews it while the connection is open; nobody waits for it any longer
+        entry.changed.broadcast
       end
     end
 
@@ -316,7 +320,7 @@ module Redislock
       when :moved
         of(shard).each { |entry| follow(entry) }
         unused?(shard)
-      when :quiet then unused?(shard)
+      when :quiet then now >= shard.used + Wires::SILENCE && unused?(shard)
       when Exception
         return if shard.channel || (@up && Refusal.passes?(what))
 
@@ -406,8 +410,12 @@ module Redislock
     def give_back(request, fences, unsure: false)
       other = Entry.new(request)
       other.fences, other.state, other.again, other.unsure = fences, :leaving, true, unsure
-      return if fences.empty? || partner(other, :waiting, :held)
+      return if fences.empty?
 
+      if (heir = partner(other, :waiting, :held))
+        heir.left = fences if heir.fences.empty? # without a grant of its own, it gives back this one
+        return
+      end
       other.until = now + Entry::NO_LEASE
       other.due = 0
       add(other)

@@ -25,7 +25,7 @@ class Pair:
 class Proxy:
     def __init__(self, port):
         self.target, self.pairs, self.refuses, self.ended, self.slow, self.delays = port, [], False, False, {}, 0
-        self.rewritten, self.held, self.refusals = {}, [], []
+        self.rewritten, self.held, self.refusals, self.lost = {}, [], [], None
         self.mode, self.changed = dict.fromkeys(KINDS, "pass"), threading.Condition()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -51,6 +51,17 @@ class Proxy:
         """As a network can: nothing more comes through the connections that there are, and nobody is told. New ones work."""
         for pair in self.pairs:
             pair.forgotten = True
+
+    def lose(self, word):
+        """The next command with that word does not come through, nor does what follows on its connection, which is `lost` then."""
+        self.lost = word.encode()
+
+    def hang_up(self):
+        """Whose command was lost hears that the connection has ended, and the server does not."""
+        try:
+            self.lost.client.shutdown(socket.SHUT_RDWR)
+        except OSError:  # it has ended it itself
+            pass
 
     def delay(self, word, seconds):
         """From now on, a command with that word reaches the server so much later, and what its connection sends after it."""
@@ -108,6 +119,9 @@ class Proxy:
                     continue
                 if b"SUBSCRIBE" in data.upper():
                     pair.kind = "subscription"
+                if isinstance(self.lost, bytes) and self.lost in data.upper():
+                    self.lost, pair.forgotten = pair, True
+                    continue
                 for word, seconds in self.slow.items():
                     if word in data.upper():
                         self.delays += 1
@@ -141,6 +155,8 @@ class Proxy:
         self._close(pair)
 
     def _close(self, pair):
+        if pair is self.lost and not self.ended:
+            return
         pair.cut()
         if pair in self.pairs:
             self.pairs.remove(pair)

@@ -7,6 +7,7 @@ from scenarios_losses import TOLD
 from scenarios_network import told_at_once
 from scenarios_starts import waits, whole_lease
 from scenarios_waits import free, hold, queued
+from proxy import Pair
 from servers import until
 from stage import leases, scenario
 
@@ -172,6 +173,22 @@ def session_cut_longer_than_the_lease(stage):
     proxy.refuse()
     task.next("lost")
     watch.within(0, 2 * 1200 + TOLD, "the loss")
+
+
+@scenario()
+def release_of_a_session_is_lost(stage):
+    """The server renews the lease for as long as the connection is open: so the release is sent again until it is answered."""
+    server, proxy, program = stage.behind_proxy()
+    task = program.acquire("k", session=True, lease=1200).acquired()
+    proxy.lose("LOCK.RELEASE")
+    program.tell(do="release", task=task.name)
+    until(lambda: isinstance(proxy.lost, Pair), "the release")
+    begin = time.monotonic()
+    until(lambda: time.monotonic() - begin > 1.5, "more than the lease")
+    assert server.lock("k")
+    proxy.hang_up()
+    until(lambda: not server.lock("k"), "it is given back")
+    task.next("released", "lost")
 
 
 @scenario()

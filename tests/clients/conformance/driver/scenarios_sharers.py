@@ -3,6 +3,7 @@
 import time
 
 from program import Watch
+from proxy import Pair
 from scenarios_losses import TOLD
 from servers import until
 from stage import leases, scenario
@@ -68,3 +69,18 @@ def renewed_after_the_longer_lease_of_another(stage, lease):
     first.release()
     until(lambda: second.events or server.calls("lock.extend") >= 6, "renewals over more than the server's own lease")
     assert second.silent()
+
+
+@scenario()
+def lost_while_another_acquire_is_unanswered(stage):
+    """Who waits under the owner's name knows of no grant, and is to give back the rest all the same."""
+    server, proxy, program = stage.behind_proxy()
+    first = program.acquire("k", "l", owner="alice", renew=False, lease=600_000).acquired()
+    proxy.lose("LOCK.MACQUIRE")
+    second = program.acquire("k", "l", owner="alice", wait=1500, renew=False, lease=600_000)
+    until(lambda: isinstance(proxy.lost, Pair), "the other acquire")
+    server("LOCK.BREAK", "l")
+    first.next("lost")
+    second.next("not_acquired", "error")
+    proxy.hang_up()
+    until(lambda: not server.lock("k"), "it is given back")

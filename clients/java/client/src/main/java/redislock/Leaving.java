@@ -16,10 +16,11 @@ final class Leaving {
 
     void release(Held held) {
         boolean first = begin(held);
-        Core.await(held.over, Core.LONG);
+        // That of a session is sent on behind the end of the lease.
+        Core.await(held.over, held.request.session ? core.locked(() -> held.until) - System.nanoTime() : Core.LONG);
         if (first) held.left();
         if (held.why != null) throw held.lostException(); // it does not change any more
-        LockException.join(held.over);
+        if (held.over.isDone()) LockException.join(held.over);
     }
 
     /** Only the first time, and only if it is held. */
@@ -81,7 +82,12 @@ final class Leaving {
         var other = new Held(core, request, null);
         other.fences = fences;
         other.state = Held.State.LEAVING;
-        if (fences.isEmpty() || core.partner(other, Held.State.WAITING, Held.State.HELD) != null) return;
+        if (fences.isEmpty()) return;
+        Held heir = core.partner(other, Held.State.WAITING, Held.State.HELD);
+        if (heir != null) {
+            if (heir.fences.isEmpty()) heir.left = fences; // without a grant of its own, it gives back this one
+            return;
+        }
         limit(other);
         core.register(other); // who comes back waits for it
         core.timer.execute(() -> part(other));
@@ -107,7 +113,9 @@ final class Leaving {
         }
         sent.whenComplete((reply, error) -> {
             boolean twice = again || breaks != core.connections.breaks();
-            if (error != null && LockException.passes(error) && System.nanoTime() - held.until < 0) {
+            // The server renews a session's lease for as long as the connection is open.
+            boolean goesOn = request.session && !core.locked(() -> core.closed) || System.nanoTime() - held.until < 0;
+            if (error != null && LockException.passes(error) && goesOn) {
                 core.timer.schedule(() -> part(held, true), Core.TRY_AGAIN, TimeUnit.NANOSECONDS);
             } else if (error == null) {
                 boolean missing = !twice && reply instanceof List<?> holds && holds.contains(null);
