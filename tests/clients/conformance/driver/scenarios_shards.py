@@ -29,6 +29,13 @@ def hears(node, program, key):
     told_at_once(node, program.acquire(key).acquired(), key)
 
 
+def hold_of_both(node, replica, key):
+    """Held, and known to the replica, so that it is held after a failover."""
+    hold(node, key)
+    replica("READONLY")
+    until(lambda: replica.lock(key), "the replica has the lock")
+
+
 def handed_over(node, task, key):
     """Not by asking again: that would take seconds."""
     watch = Watch()
@@ -64,8 +71,8 @@ def three_shards_fail_over_under_waiters(stage):
     keys = keys_of(nodes)
     program = stage.program(nodes, kind="cluster")
     tasks = []
-    for node, key in zip(nodes, keys):
-        hold(node, key)
+    for node, replica, key in zip(nodes, replicas, keys):
+        hold_of_both(node, replica, key)
         tasks.append(program.acquire(key, wait=LONG))
         queued(node, key, 1)
     for replica, key in zip(replicas, keys):
@@ -89,7 +96,7 @@ def primary_that_is_killed_under_a_waiter(stage):
     replica, *_ = servers.replicas_of(nodes, stage.start, stage.folder)
     key, *_ = keys_of(nodes)
     program = stage.program(nodes, kind="cluster")
-    hold(nodes[0], key)
+    hold_of_both(nodes[0], replica, key)
     task = program.acquire(key, wait=LONG)
     queued(nodes[0], key, 1)
     nodes[0].kill()
@@ -106,7 +113,7 @@ def primary_that_is_silent_under_a_waiter(stage):
     replica, *_ = servers.replicas_of(nodes, stage.start, stage.folder)
     key, other, _ = keys_of(nodes)
     program = stage.program(nodes, kind="cluster")
-    hold(nodes[0], key)
+    hold_of_both(nodes[0], replica, key)
     task, held = program.acquire(key, wait=LONG), program.acquire(other, lease=10_000).acquired()
     queued(nodes[0], key, 1)
     nodes[0].process.send_signal(signal.SIGSTOP)
