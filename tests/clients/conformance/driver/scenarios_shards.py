@@ -51,13 +51,22 @@ def published(nodes):
     return sum(int(line[len(name):]) for node in nodes for line in node("CLUSTER", "INFO").split() if line.startswith(name))
 
 
+# As docs/operations/secure.md has them for packages in a cluster; and what the crowd and the driver need.
+RIGHTS = """resetchannels &redislock:* -@all +lock.acquire +lock.release +lock.extend +lock.leave +lock.info +subscribe +unsubscribe +ssubscribe
+    +sunsubscribe +@connection -@dangerous +cluster|slots +cluster|shards +cluster|nodes +cluster|info +command +get +set +rpush +acl"""
+
+
 @scenario()
 def messages_stay_in_their_shard(stage):
     nodes = stage.cluster()
     keys = keys_of(nodes)
+    for node in nodes:
+        node("ACL", "SETUSER", "default", *RIGHTS.split())
     programs = [stage.program(nodes, kind="cluster") for _ in range(2)]
     for task in [program.crowd(5, keys, 6) for program in programs]:
         task.next("done")
+    for node in nodes:
+        node("ACL", "SETUSER", "default", "allcommands", "allchannels")
     for node, key in zip(nodes, keys):
         judge_crowd(node, [key], 20)
         assert len(channels(node)) == 2, "one for each process"
@@ -194,3 +203,40 @@ def subscription_that_nobody_needs_is_closed(stage):
     until(lambda: not channels(far), "it is closed")
     assert held.silent() and len(channels(near)) == 1
     hears(far, program, other)
+
+
+@scenario(quick=False)
+def messages_are_lost_among_twelve_nodes(stage):
+    """To the process, and between nodes, where a slot is on its way: then its waiter is told by all nodes."""
+    nodes = stage.cluster(12)
+    ways, links = [stage.proxy(node) for node in nodes], [stage.proxy(node, node.bus) for node in nodes]
+    for node, way, link in zip(nodes, ways, links):
+        node("CONFIG", "SET", "cluster-announce-port", way.port, "cluster-announce-bus-port", link.port)
+    ports = {way.port for way in ways}
+    for node in nodes:
+        until(lambda: {row[2][1] for row in node("CLUSTER", "SLOTS")} == ports, "the nodes know the ways")
+    until(lambda: all(len(link.pairs) == 11 for link in links), "they speak through them")
+    key = next(key for key in map("k{}".format, itertools.count()) if nodes[0]("CLUSTER", "KEYSLOT", key) < 1000)
+    program = stage.program(ways, kind="cluster")
+
+    def served(by, lost):
+        """Late, since it was not told."""
+        watch = Watch()
+        lost()
+        by("LOCK.RELEASE", key, "driver")
+        task.acquired(seconds=20)
+        watch.within(500, 6000, "the handover")
+
+    hold(nodes[0], key)
+    task = program.acquire(key, wait=LONG)
+    queued(nodes[0], key, 1)
+    served(nodes[0], lambda: ways[0].replies("swallow", "subscription"))
+    ways[0].replies("pass")
+    task.release()
+
+    hold(nodes[0], key)
+    task = program.acquire(key, wait=LONG)
+    queued(nodes[0], key, 1)
+    servers.move_slot(key, nodes[0], nodes[1], ends=False)
+    until(lambda: nodes[1]("ASKING") and nodes[1].waiters(key) == 1, "it asks there")
+    served(lambda *words: nodes[1]("ASKING") and nodes[1](*words), links[0].forget)

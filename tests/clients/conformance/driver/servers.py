@@ -111,18 +111,17 @@ def sentinels(folder, name, first, start):
     return replica, sentinel
 
 
-def cluster(folder, start):
-    """Three nodes that have a third of the slots each."""
-    nodes = [start(folder / str(at), "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1") for at in range(3)]
-    bounds = [0, 5461, 10923, 16384]
+def cluster(folder, start, count):
+    """So many nodes, among which all slots are shared out evenly."""
+    nodes = [start(folder / str(at), "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1") for at in range(count)]
     for at, node in enumerate(nodes):
-        node("CLUSTER", "ADDSLOTSRANGE", bounds[at], bounds[at + 1] - 1)
+        node("CLUSTER", "ADDSLOTSRANGE", at * 16384 // count, (at + 1) * 16384 // count - 1)
         node("CLUSTER", "SET-CONFIG-EPOCH", at + 1)
     for node in nodes[1:]:
         node("CLUSTER", "MEET", "127.0.0.1", nodes[0].port, nodes[0].bus)
     for node in nodes:
-        until(lambda: "cluster_state:ok" in node("CLUSTER", "INFO") and "cluster_known_nodes:3" in node("CLUSTER", "INFO")
-              and len(node("CLUSTER", "SLOTS")) == 3, "the cluster is whole")
+        until(lambda: "cluster_state:ok" in node("CLUSTER", "INFO") and f"cluster_known_nodes:{count}\r" in node("CLUSTER", "INFO")
+              and len(node("CLUSTER", "SLOTS")) == count, "the cluster is whole")
     return nodes
 
 
@@ -149,7 +148,7 @@ def replicas_of(nodes, start, folder):
     return replicas
 
 
-def move_slot(key, source, target):
+def move_slot(key, source, target, ends=True):
     """Moves the key's slot, with all its keys."""
     slot = source("CLUSTER", "KEYSLOT", key)
     names = source("CLUSTER", "MYID"), target("CLUSTER", "MYID")
@@ -157,5 +156,5 @@ def move_slot(key, source, target):
     source("CLUSTER", "SETSLOT", slot, "MIGRATING", names[1])
     while keys := source("CLUSTER", "GETKEYSINSLOT", slot, 100):
         source("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
-    for node in (target, source):
+    for node in (target, source) if ends else ():
         node("CLUSTER", "SETSLOT", slot, "NODE", names[1])

@@ -78,11 +78,11 @@ class Stage:
     def sentinels(self, first):
         return servers.sentinels(self.folder / f"sentinels-{len(self.servers)}", SERVICE, first, self.start)
 
-    def cluster(self):
-        return servers.cluster(self.folder / "cluster", self.start)
+    def cluster(self, count=3):
+        return servers.cluster(self.folder / "cluster", self.start, count)
 
-    def proxy(self, server):
-        self.proxies.append(Proxy(server.port))
+    def proxy(self, server, port=None):
+        self.proxies.append(Proxy(port or server.port))
         return self.proxies[-1]
 
     def program(self, server, kind="single", **more):
