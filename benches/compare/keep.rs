@@ -15,6 +15,10 @@ const RAW: &str = "LOCK.ACQUIRE ... BLOCK 0";
 pub(crate) fn keep(parts: &[&str], part: &str, report: &Report) {
     let kind = KINDS.into_iter().find(|kind| report.machine.server.starts_with(kind));
     let kind = kind.expect("a kind of server");
+    // What client libraries add is the same on both.
+    if kind != KINDS[0] && ["clients", "failures"].contains(&part) {
+        return;
+    }
     let section = format!("\n{}{}", report.about(), report.tables());
     let page = format!("docs/bench/{}.md", kind.to_lowercase());
     change(&page, |page| with_section(page, parts, part, &section));
