@@ -8,8 +8,6 @@ mod reference;
 mod scenes;
 mod server;
 mod sim;
-mod start;
-mod sync;
 mod together;
 mod world;
 mod worlds;

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::num::{NonZeroU32, NonZeroU64};
 
-use super::super::server::{Conn, KEYS, Lock};
+use super::super::server::{Conn, KEYS, Lock, Reply, Writes};
 use super::{LEASE, Scene};
 use crate::lock::{AcquireRequest, Extras, Millis, Owner, Room, Slot, SlotRequest};
-use crate::waiting::{Channel, Confirm, WaitOptions};
+use crate::waiting::{Channel, Confirm, ExtendRequest, WaitOptions};
 
 /// The words of a command that have not been read yet.
 pub(super) struct Words<'a>(pub(super) VecDeque<&'a str>);
@@ -42,6 +42,11 @@ fn owner(name: &str) -> Owner<'static> {
     Owner::new(name.as_bytes()).unwrap().into_owned()
 }
 
+fn confirm(words: &mut Words<'_>) -> Option<Confirm> {
+    let replicas = words.number("sync").and_then(NonZeroU32::new)?;
+    Some(Confirm { replicas, within: words.number("within").unwrap_or(1_000) })
+}
+
 fn locks(word: &str) -> Vec<Lock> {
     word.split(',').map(|key| KEYS.iter().position(|of| **of == *key.as_bytes()).expect("a key")).collect()
 }
@@ -65,12 +70,12 @@ impl Scene {
             }
             "extend" => {
                 let (locks, owner, lease) = (locks(words.next()), owner(words.next()), number(words.next()));
-                let fence = self.fence(words);
-                let until = match locks[..] {
-                    [0] => self.server.extend(rules, now, &owner, fence, lease),
-                    _ => self.server.extend_all(rules, now, &locks, &owner, lease),
-                };
-                until.map_or("refused".into(), |until| format!("{} ms", until.left(now)))
+                let (fence, confirm) = (self.fence(words), confirm(words));
+                let longer = ExtendRequest { owner: &owner, fence, lease, confirm };
+                match self.server.extend_each(rules, now, conn, &locks, &longer) {
+                    Reply::NotHeld | Reply::Grace => "refused".into(),
+                    reply => self.reply(&reply),
+                }
             }
             "break" => {
                 let (lock, fence) = (locks(words.next())[0], self.fence(words));
@@ -82,6 +87,14 @@ impl Scene {
             }
             "close" => {
                 self.server.close(rules, now, conn);
+                String::new()
+            }
+            "disconnect" => {
+                self.server.disconnect(conn);
+                String::new()
+            }
+            "doom" => {
+                self.server.doom(conn);
                 String::new()
             }
             "unblock" => {
@@ -107,6 +120,57 @@ impl Scene {
                 String::new()
             }
             "pass" => self.pass(number(words.next())),
+            "freeze" => {
+                self.now += number::<Millis>(words.next());
+                String::new()
+            }
+            "cut" => {
+                self.server.cut(now + number::<Millis>(words.next()));
+                String::new()
+            }
+            "expire" => {
+                self.server.expire(rules, now);
+                String::new()
+            }
+            "due" => {
+                let writes = if words.flag("refused") { Writes::Refused } else { Writes::Taken };
+                let answers = self.server.run_due(rules, now, writes);
+                self.told(answers).join("; ")
+            }
+            "answer" => {
+                let answers = self.server.answer(rules, now);
+                self.told(answers).join("; ")
+            }
+            "free" => {
+                let answers = self.server.free_done(rules, now);
+                self.told(answers).join("; ")
+            }
+            // Nothing is left, not even a timer.
+            "idle" => {
+                assert_eq!((self.server.next_due(), self.server.is_empty()), (None, true));
+                String::new()
+            }
+            "mark" => {
+                self.mark = self.server.written;
+                String::new()
+            }
+            "acks" => {
+                self.server.hears = words.flag("all");
+                let mut acks = std::mem::take(&mut words.0).into_iter().map(|word| match word {
+                    "mark" => self.mark,
+                    "now" => self.server.written,
+                    word => number(word),
+                });
+                self.server.acked = acks.next().unwrap_or(self.server.acked);
+                self.server.more_acked = acks.collect();
+                String::new()
+            }
+            "info" => {
+                let shown = self.server.shown(rules, now).into_iter();
+                let shown =
+                    shown.map(|(fence, until)| format!("{} {} ms", self.named(fence), until.left(now)));
+                shown.collect::<Vec<_>>().join(", ")
+            }
             "promote" => {
                 self.server.promote(now);
                 String::new()
@@ -119,6 +183,11 @@ impl Scene {
                     "max-holders" => self.rules.max_holders = Room::limit(value as u32).unwrap_or(Room::ANY),
                     "max-waiters" => self.rules.most_waiters = Some(value as usize),
                     "max-places" => self.rules.most_places = Some(value as usize),
+                    "max-lease" => self.rules.max_lease = Some(value),
+                    "claim" => self.rules.claim = value,
+                    "slow" => self.rules.slow = value > 0,
+                    "late" => self.rules.late = value > 0,
+                    "keeps-answers" => self.rules.keeps_answers = value > 0,
                     other => panic!("no setting {other}"),
                 }
                 String::new()
@@ -148,12 +217,11 @@ impl Scene {
             wanted: words.flag("wanted"),
             start: words.number("start").and_then(NonZeroU64::new),
         });
-        let confirm = words.number("sync").and_then(NonZeroU32::new);
         let wait = WaitOptions {
             timeout: words.number("block"),
             channel,
             detect: words.flag("detect"),
-            confirm: confirm.map(|replicas| Confirm { replicas, within: 1_000 }),
+            confirm: confirm(words),
         };
         let reply = if key.contains(',') {
             self.server.acquire_all(self.rules, self.now, conn, &locks(key), &ask, &wait)

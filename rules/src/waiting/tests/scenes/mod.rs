@@ -7,12 +7,15 @@
 //! - A digit at the start is the connection, by default 0. `k`, `l` and `m` are keys; `k,l` stands for two of them, as in `LOCK.MACQUIRE`.
 //!   `k a` is the owner `a` at the lock `k`. A lease without `px` is 60 s.
 //! - Fences are numbered as they first appear: `#1`, `#2`.
-//! - With `!` in front, a command is followed by another one in the same step.
+//! - With `!` in front, a command is followed by another one in the same step. `due`, `answer` and `free` do only a part of what is due.
+//! - Replicas get nothing, unless `acks all` has been said; `acks mark` acknowledges what had been sent at `mark`, `acks now 1` stands for
+//!   two replicas, of which one has everything and one nothing.
 
 mod commands;
 
 use super::server::{Conn, KEYS, Queued, Reply, Rules, Server};
 use crate::lock::{Deadline, Fence, Grant, Millis, Owner, Slot};
+use crate::waiting::table::Offset;
 use crate::waiting::{Link, Message, MessageKind};
 use commands::Words;
 
@@ -28,12 +31,14 @@ struct Scene {
     fences: Vec<Fence>,
     /// The state that was shown last.
     shown: String,
+    /// How much had been sent to replicas at the command `mark`.
+    mark: Offset,
 }
 
 impl Scene {
     fn new() -> Self {
         let (rules, server) = (Rules { claim: 1_000, ..Rules::PLAIN }, Server::new(10));
-        Self { server, rules, now: START, fences: Vec::new(), shown: "free".into() }
+        Self { server, rules, now: START, fences: Vec::new(), shown: "free".into(), mark: 0 }
     }
 
     /// Runs a command. Returns what it led to.
@@ -49,6 +54,7 @@ impl Scene {
             let answers = self.server.run_all_due(self.rules, self.now);
             told.extend(self.told(answers));
         }
+        self.server.check();
         let state = self.state();
         let mut text = told.join("; ");
         if state != self.shown {
@@ -195,6 +201,16 @@ fn compare(name: &str) {
 #[test]
 fn scenes_of_several_holders() {
     compare("room");
+}
+
+#[test]
+fn scenes_of_freezes_and_lost_clients() {
+    compare("rare");
+}
+
+#[test]
+fn scenes_of_replicas() {
+    compare("sync");
 }
 
 #[test]

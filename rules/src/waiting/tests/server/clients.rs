@@ -3,6 +3,7 @@
 use super::turn::{Turn, number};
 use super::{Conn, Reply, Rules, Server, Writes, time};
 use crate::lock::{Deadline, Millis};
+use crate::waiting::table::Offset;
 use crate::waiting::{self, Answer, RequestId, RequestedLock, RequestedLocks};
 
 /// A connection that the server believes to be open.
@@ -129,13 +130,23 @@ impl Server {
     pub(crate) fn run_all_due(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let mut told = Vec::new();
         for _ in 0..1_000 {
+            self.send_effects();
             told.extend(self.run_due(rules, now, Writes::Taken));
+            self.send_effects();
             self.check();
             if self.next_due().is_none_or(|at| at > now) {
                 return told;
             }
         }
         panic!("kept busy: due at {:?}, now {now}", self.next_due());
+    }
+
+    /// Sends the effects to replicas, which acknowledge them at once if `hears` is true.
+    fn send_effects(&mut self) {
+        self.written += std::mem::take(&mut self.effects).len() as Offset;
+        if self.hears {
+            self.acked = self.written;
+        }
     }
 
     /// Sends answers before any other due work is done, as the separate timer does. Returns the answers.

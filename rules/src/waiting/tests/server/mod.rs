@@ -168,6 +168,8 @@ pub(crate) struct Server {
     pub(crate) acked: Offset,
     /// The number of effects that each other replica has acknowledged.
     pub(crate) more_acked: Vec<Offset>,
+    /// Whether replicas acknowledge all effects at once.
+    pub(crate) hears: bool,
 }
 
 impl Server {
@@ -190,6 +192,7 @@ impl Server {
             written: 1,
             acked: 1,
             more_acked: Vec::new(),
+            hears: false,
         }
     }
 
