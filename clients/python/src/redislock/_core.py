@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from redis import exceptions
 
+from ._cluster import Slots
 from ._observer import Observer, Outcome
 from ._request import (
     Cancelled, Closed, Deadlock, Key, LockError, LockLost, Mode, NotAcquired, Passing, Request, Seconds, Words, gone, ms, seconds
@@ -59,12 +60,11 @@ class IO(Protocol):
     """What differs between threads and asyncio."""
 
     shields: bool  # what is cancelled comes to its end all the same
-    client: Any
+    slots: Slots | None  # in a cluster
 
     def signal(self) -> Signal: ...
     def woken(self) -> Signal: ...
     def reader(self, subscription: Subscription) -> Any: ...
-    def node(self, key: Key) -> Any: ...
     async def start(self) -> None: ...
     def listen(self, subscription: Subscription) -> None: ...
     def serve(self) -> None: ...
@@ -77,7 +77,6 @@ class IO(Protocol):
     async def receive(self, subscription: Subscription, seconds: float) -> Any: ...
     async def ping(self, subscription: Subscription) -> None: ...
     async def unsubscribe(self, subscription: Subscription) -> None: ...
-    async def refresh(self) -> None: ...
 
 
 @dataclass(eq=False)
@@ -708,11 +707,10 @@ class Core:
 
     def _subscription(self, handle: Handle) -> Subscription:
         """That of its shard, which is made when it is first needed."""
-        node = self.io.node(handle.keys[0])
-        name = "" if node is None else node.name
+        name = self._shard(handle)
         with self.mutex:
             if (subscription := self.subscriptions.get(name)) is None:
-                subscription = self.subscriptions[name] = Subscription(self, node)
+                subscription = self.subscriptions[name] = Subscription(self, name)
             subscription.used = monotonic()
             handle._subscription, handle._woken.reader = subscription, subscription.reader
         if not subscription.begun:
@@ -737,8 +735,10 @@ class Core:
 
     def _moved(self, handle: Handle) -> bool:
         """Whether its shard is another one, as a redirect said."""
-        node = self.io.node(handle.keys[0])
-        return node is not None and handle._subscription is not None and node.name != handle._subscription.name
+        return handle._subscription is not None and self._shard(handle) != handle._subscription.name
+
+    def _shard(self, handle: Handle) -> str:
+        return "" if self.io.slots is None else self.io.slots.of(handle.keys[0])
 
     def subscribed(self, subscription: Subscription) -> None:
         """Messages were lost: all that wait ask again, all that is held is looked at. It may be another server, too."""

@@ -18,9 +18,13 @@ def refuse_others(client: Any, module: Any) -> None:
         raise TypeError(f"client must be a {name}.Redis or {name}.RedisCluster: {client!r}")
 
 
-def settings(source: Any, retry: Any) -> dict[str, Any]:
-    """For a pool, as another one, or a node of a cluster, has them. Replies as bytes; and the protocol itself sends again what was lost."""
+def settings(source: Any, retry: Any, name: str) -> dict[str, Any]:
+    """For a pool, as another one, or a node of a cluster, has them; in a cluster, to the node of this name. Replies as bytes; and the
+    protocol itself sends again what was lost."""
     wanted = {name: value for name, value in source.connection_kwargs.items() if name not in ("retry_on_error", "retry_on_timeout")}
+    if name:
+        host, _, port = name.rpartition(":")
+        wanted |= {"host": host, "port": int(port)}
     wanted |= {"decode_responses": False, "retry": retry(NoBackoff(), 0), "connection_class": source.connection_class}
     return wanted
 

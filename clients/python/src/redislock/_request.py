@@ -82,11 +82,6 @@ class Passing(exceptions.ResponseError):
         """That error, or one of this class."""
         return cls(str(refusal)) if str(refusal).startswith(PASSING_CODES) else refusal
 
-    @classmethod
-    def of_unknown_node(cls, error: AttributeError) -> Exception:
-        """redis-py looks for something in None where ASK leads to a node that had no slots when it read them."""
-        return cls("redis-py does not know the new node yet") if error.obj is None else error
-
 
 class TryOptions(TypedDict, total=False):
     lease: Seconds | None

@@ -18,28 +18,23 @@ log = logging.getLogger("redislock")
 
 SILENCE = 4.0  # after it the subscription is pinged, and after another one made anew; that of a shard ends if nobody needs it
 TRY_AGAIN = 0.1  # after a lost connection
-TAGS = 1 << 17  # a slot has 8 of them on average
 
 
 class Subscription:
     """One to a server is made anew whenever it is lost. That of a shard ends: the shard may have another primary now, or other slots."""
 
-    def __init__(self, core: Core, node: Any) -> None:
-        self.core, self.node, self.name = core, node, "" if node is None else node.name
+    def __init__(self, core: Core, name: str) -> None:
+        self.core, self.name = core, name  # of the shard's primary
         self.channel = core.channel
         self.link: Any = None  # redis-py's
         self.reader = core.io.reader(self)
-        self.begun = self.opened = self.alive = self.over = self.pinged = False
+        self.begun = self.opened = self.alive = self.over = self.pinged = self.moved = False
         self.error: Exception | None = None  # why it could not be had
         self.used = self.heard_at = monotonic()
 
     async def _open(self) -> None:
-        if self.node is not None:
-            node_of = self.core.io.client.get_node_from_key
-            tag = next((tag for tag in range(TAGS) if node_of(str(tag)).name == self.name), None)
-            if tag is None:
-                raise exceptions.ClusterError(f"{self.name} has no slots")
-            self.channel = f"{self.core.channel}:{{{tag}}}"
+        if self.core.io.slots is not None:
+            self.channel = f"{self.core.channel}:{{{self.core.io.slots.tag(self.name)}}}"
         for _ in range(await self.core.io.subscribe(self)):
             if await self.core.io.receive(self, SILENCE) is None:
                 raise exceptions.TimeoutError("the subscription was not confirmed")
@@ -56,17 +51,17 @@ class Subscription:
         try:
             await self._open()
         except Exception as error:
-            if isinstance(error, exceptions.MovedError):  # the slots that the client knows are old; `_end` reads them again
-                await self._end(Passing(str(error)))
-            else:
-                await self._end(Passing.of(error) if isinstance(error, exceptions.ResponseError) else error)
+            self.moved = isinstance(error, exceptions.MovedError)
+            if self.moved:
+                error = Passing(str(error))
+            await self._end(Passing.of(error) if isinstance(error, exceptions.ResponseError) else error)
             return
         idle, pause = io.signal(), 0.0
         while not core.closed:
             await io.turn(self)
             try:
                 if not self.alive:
-                    if self.node is not None:
+                    if self.name:
                         break
                     await self._open()
                     pause = 0.0
@@ -74,7 +69,7 @@ class Subscription:
                     pass
             except Exception as error:
                 self.broken(error)
-                if self.node is None:
+                if not self.name:
                     await self._close()
                     await idle.sleep(pause)
                     pause = min(1.0, pause + TRY_AGAIN)
@@ -84,9 +79,8 @@ class Subscription:
 
     async def _end(self, error: Exception | None) -> None:
         await self._close()
-        if self.node is not None and not (self.over or self.core.closed):
-            with suppress(Exception):
-                await self.core.io.refresh()
+        if self.core.io.slots is not None and not (self.over or self.core.closed):
+            await self.core.io.slots.read(self.name if self.moved else "")  # others may not have heard of it yet
         self.error = error
         self.core.unsubscribed(self)
 
@@ -102,7 +96,7 @@ class Subscription:
             if quiet >= 2 * SILENCE:
                 raise exceptions.ConnectionError("the subscription is dead")
             if quiet >= SILENCE and not self.pinged:
-                if self.node is not None and self.core.unused(self):
+                if self.name and self.core.unused(self):
                     self.over = True
                     raise exceptions.ConnectionError("nobody needs the subscription")
                 self.pinged = True
@@ -110,6 +104,7 @@ class Subscription:
             return False
         self.heard_at, self.pinged = monotonic(), False
         if message["type"] == "sunsubscribe":
+            self.moved = True
             raise exceptions.ConnectionError("the slot of the channel has moved")
         if message["type"] not in ("message", "smessage"):
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from multiprocessing.util import Finalize
 from queue import SimpleQueue
@@ -18,6 +18,7 @@ from redis import exceptions
 from redis.retry import Retry
 
 from . import _own
+from ._cluster import PATIENCE, Slots
 from ._core import Core, Handle, T
 from ._observer import Observer
 from ._request import Key, NotAcquired, Passing, Request, Seconds
@@ -169,6 +170,76 @@ class _Reader:
                 return
 
 
+class _Line:
+    """The connections for commands to a server."""
+
+    def __init__(self, commands: redis.Redis, sessions: redis.Redis) -> None:
+        self.commands, self.sessions = commands, sessions
+        self.turns, self.session_turn = threading.BoundedSemaphore(_own.COMMANDS), threading.BoundedSemaphore(1)
+        self.silent = 0.0  # when a command last got no answer in time
+        self.idle: list[tuple[Any, float]] = []
+
+    async def send(self, words: list[Any], session: bool, asking: bool = False) -> Any:
+        turns = self.session_turn if session else self.turns
+        self._take(turns)
+        try:
+            if not session:
+                return self._send(words, asking)
+            if asking:
+                self.sessions.execute_command("ASKING")
+            return self.sessions.execute_command(*words)
+        except exceptions.TimeoutError:
+            self.silent = monotonic()
+            raise
+        except exceptions.ResponseError as refusal:
+            raise Passing.of(refusal) from None
+        finally:
+            turns.release()
+
+    def _take(self, turns: threading.Semaphore) -> None:
+        """Whoever waits for a turn does not wait for an answer as well: others may take each turn that comes free, and get none."""
+        asked, taken = monotonic(), False
+        while not taken:
+            taken = turns.acquire(timeout=TRY_AGAIN)
+            if asked < self.silent:
+                if taken:
+                    turns.release()
+                raise exceptions.TimeoutError("the server did not answer those that had their turn before")
+
+    def _send(self, words: list[Any], asking: bool) -> Any:
+        """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
+        pool, now = self.commands.connection_pool, monotonic()
+        connection, taken = self.idle.pop() if self.idle else (None, now)
+        if connection is not None and now > taken + 1:
+            pool.release(connection)
+            connection = None
+        if connection is None:
+            connection, taken = pool.get_connection(), now
+        try:
+            if asking:
+                connection.send_command("ASKING", check_health=False)
+                connection.read_response()
+            connection.send_command(*words, check_health=False)
+            reply = connection.read_response()
+        except exceptions.ResponseError:
+            self.idle.append((connection, taken))
+            raise
+        except BaseException:
+            connection.disconnect()
+            pool.release(connection)
+            raise
+        self.idle.append((connection, taken))
+        return reply
+
+    def close(self) -> None:
+        self.silent = monotonic()  # what awaits an answer fails now, and so does what awaits its turn
+        with suppress(IndexError):
+            while True:
+                self.commands.connection_pool.release(self.idle.pop()[0])
+        for client in (self.commands, self.sessions):
+            client.connection_pool.disconnect(inuse_connections=False)
+
+
 class _Threads:
     """IO that blocks. Three threads serve the process: one hears messages where nobody else does (in a cluster, one for each shard), one is
     the clock, and one sends what the clock wants sent."""
@@ -187,19 +258,35 @@ class _Threads:
         self.starting = threading.RLock()  # a signal handler may close the client meanwhile
         self.threads: list[threading.Thread] = []
         self.jobs: SimpleQueue[Coroutine[Any, Any, object] | None] = SimpleQueue()
-        self.turns, self.session_turn = threading.BoundedSemaphore(_own.COMMANDS), threading.BoundedSemaphore(1)
-        self.silent = 0.0  # when a command last got no answer in time
-        self.idle: list[tuple[Any, float]] = []
-        if isinstance(self.client, redis.RedisCluster):
-            self.commands: Any = self.client
-            self.sessions: Any = self.client
-        else:
-            self.commands, self.sessions = self._client(_own.COMMANDS, self.client), self._client(1, self.client)
+        self.lines: dict[str, _Line] = {}
+        self.slots = Slots(self) if isinstance(self.client, redis.RedisCluster) else None
 
-    @staticmethod
-    def _client(connections: int, like: redis.Redis) -> redis.Redis:
-        settings = _own.settings(like.connection_pool, Retry)
+    def _client(self, connections: int, name: str = "", **more: Any) -> redis.Redis:
+        like = self.client.get_redis_connection(self.client.get_default_node()) if name else self.client
+        settings = _own.settings(like.connection_pool, Retry, name) | more
         return redis.Redis(connection_pool=redis.ConnectionPool(max_connections=connections, **settings))
+
+    def line(self, name: str) -> _Line:
+        if (line := self.lines.get(name)) is None:
+            with self.starting:
+                if (line := self.lines.get(name)) is None:
+                    line = self.lines[name] = _Line(self._client(_own.COMMANDS, name), self._client(1, name))
+        return line
+
+    def seeds(self) -> Iterable[str]:
+        return [node.name for node in list(self.client.nodes_manager.startup_nodes.values())]
+
+    def at(self, host: str, port: int) -> str:
+        return "{}:{}".format(*self.client.nodes_manager.remap_host_port(host, port))
+
+    async def slots_of(self, name: str) -> Any:
+        pool = self._client(1, name, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE).connection_pool
+        try:
+            connection = pool.get_connection()
+            connection.send_command("CLUSTER", "SLOTS")
+            return connection.read_response()
+        finally:
+            pool.disconnect()
 
     def signal(self) -> _Signal:
         return _Signal()
@@ -210,9 +297,6 @@ class _Threads:
     def reader(self, subscription: Subscription) -> _Reader:
         return _Reader(subscription)
 
-    def node(self, key: Key) -> Any:
-        return self.client.get_node_from_key(key) if self.commands is self.client else None
-
     async def turn(self, subscription: Subscription) -> None:
         subscription.reader.take()
 
@@ -221,53 +305,7 @@ class _Threads:
         subscription.reader.offer()
 
     async def send(self, words: list[Any], session: bool) -> Any:
-        turns = self.session_turn if session else self.turns
-        self._take(turns)
-        try:
-            if session or self.commands is self.client:
-                return (self.sessions if session else self.commands).execute_command(*words)
-            return self._send(words)
-        except exceptions.TimeoutError:
-            self.silent = monotonic()
-            raise
-        except exceptions.ResponseError as refusal:
-            raise Passing.of(refusal) from None
-        except AttributeError as error:
-            raise Passing.of_unknown_node(error) from None
-        finally:
-            turns.release()
-
-    def _take(self, turns: threading.Semaphore) -> None:
-        """Whoever waits for a turn does not wait for an answer as well: others may take each turn that comes free, and get none."""
-        asked, taken = monotonic(), False
-        while not taken:
-            taken = turns.acquire(timeout=TRY_AGAIN)
-            if asked < self.silent:
-                if taken:
-                    turns.release()
-                raise exceptions.TimeoutError("the server did not answer those that had their turn before")
-
-    def _send(self, words: list[Any]) -> Any:
-        """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
-        pool, now = self.commands.connection_pool, monotonic()
-        connection, taken = self.idle.pop() if self.idle else (None, now)
-        if connection is not None and now > taken + 1:
-            pool.release(connection)
-            connection = None
-        if connection is None:
-            connection, taken = pool.get_connection(), now
-        try:
-            connection.send_command(*words, check_health=False)
-            reply = connection.read_response()
-        except exceptions.ResponseError:
-            self.idle.append((connection, taken))
-            raise
-        except BaseException:
-            connection.disconnect()
-            pool.release(connection)
-            raise
-        self.idle.append((connection, taken))
-        return reply
+        return await (self.line("") if self.slots is None else self.slots).send(words, session)
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         return await work
@@ -279,7 +317,13 @@ class _Threads:
         return self.core.connected or bool(self.core.subscriptions)
 
     async def start(self) -> None:
-        """It needs nothing."""
+        if self.slots is None or self.slots.known():
+            return
+        with self.starting:
+            if not self.slots.known():
+                await self.slots.read()
+        if not self.slots.known():
+            raise exceptions.ConnectionError("no node of the cluster tells its slots")
 
     def listen(self, subscription: Subscription) -> None:
         with self.starting:
@@ -302,13 +346,11 @@ class _Threads:
             self.threads = [each for each in self.threads if each.is_alive()] + [thread]
 
     async def subscribe(self, subscription: Subscription) -> int:
-        like = self.client if isinstance(self.client, redis.Redis) else self.client.get_redis_connection(subscription.node)
-        client: Any = self._client(1, like)
-        subscription.link = client.pubsub()
+        subscription.link = self._client(1, subscription.name).pubsub()
         subscription.link.subscribe(subscription.channel)
-        if subscription.node is not None:
+        if subscription.name:
             subscription.link.ssubscribe(subscription.channel)
-        return 1 if subscription.node is None else 2
+        return 2 if subscription.name else 1
 
     async def receive(self, subscription: Subscription, seconds: float) -> Any:
         return subscription.link.get_message(timeout=seconds)
@@ -318,14 +360,6 @@ class _Threads:
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         subscription.link.close()
-
-    async def refresh(self) -> None:
-        """Reads the cluster's slots again."""
-        slots = self.client.nodes_manager
-        try:
-            slots.initialize(disconnect_startup_nodes_pools=False)  # places end with their connections
-        except TypeError:  # an older redis-py
-            slots.initialize()
 
     def _work(self) -> None:
         while (job := self.jobs.get()) is not None:
@@ -376,13 +410,8 @@ class _Threads:
             if thread is not threading.current_thread():  # of a listener that closes
                 thread.join(max(0, ends - monotonic()))
         self.core.ended()
-        self.silent = monotonic()  # what awaits an answer fails now, and so does what awaits its turn
-        if self.commands is not self.client:
-            with suppress(IndexError):
-                while True:
-                    self.commands.connection_pool.release(self.idle.pop()[0])
-            for client in (self.commands, self.sessions):
-                client.connection_pool.disconnect(inuse_connections=False)
+        for line in list(self.lines.values()):
+            line.close()
 
 
 class Lock(Handle):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
@@ -15,6 +15,7 @@ from redis import exceptions
 from redis.asyncio.retry import Retry
 
 from . import _own
+from ._cluster import PATIENCE, Slots
 from ._core import Core, Handle, T
 from ._observer import Observer
 from ._request import Key, LockError, LockLost, NotAcquired, Passing, Request, Seconds
@@ -68,6 +69,62 @@ class _Signal:
                 timer.cancel()
 
 
+class _Line:
+    """The connections for commands to a server."""
+
+    def __init__(self, commands: redis.Redis, sessions: redis.Redis) -> None:
+        self.commands, self.sessions = commands, sessions
+        self.turns, self.session_turn = asyncio.Semaphore(_own.COMMANDS), asyncio.Semaphore(1)
+        self.silent = 0.0  # when a command last got no answer in time
+        self.idle: list[tuple[Any, float]] = []
+
+    async def send(self, words: list[Any], session: bool, asking: bool = False) -> Any:
+        asked = monotonic()
+        async with self.session_turn if session else self.turns:
+            if asked < self.silent:
+                raise exceptions.TimeoutError("the server did not answer those that had their turn before")
+            try:
+                if not session:
+                    return await self._send(words, asking)
+                if asking:
+                    await self.sessions.execute_command("ASKING")
+                return await self.sessions.execute_command(*words)
+            except exceptions.TimeoutError:
+                self.silent = monotonic()
+                raise
+            except exceptions.ResponseError as refusal:
+                raise Passing.of(refusal) from None
+
+    async def _send(self, words: list[Any], asking: bool) -> Any:
+        """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
+        pool, now = self.commands.connection_pool, monotonic()
+        connection, taken = self.idle.pop() if self.idle else (None, now)
+        if connection is not None and now > taken + 1:
+            await pool.release(connection)
+            connection = None
+        if connection is None:
+            connection, taken = await pool.get_connection(), now
+        try:
+            if asking:
+                await connection.send_command("ASKING", check_health=False)
+                await connection.read_response()
+            await connection.send_command(*words, check_health=False)
+            reply = await connection.read_response()
+        except exceptions.ResponseError:
+            self.idle.append((connection, taken))
+            raise
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            await pool.release(connection)
+            raise
+        self.idle.append((connection, taken))
+        return reply
+
+    async def close(self) -> None:
+        await self.commands.connection_pool.disconnect()
+        await self.sessions.connection_pool.disconnect()
+
+
 class _Tasks:
     """IO for one event loop. Two tasks serve it: one hears messages, one is the clock."""
 
@@ -77,20 +134,36 @@ class _Tasks:
         self.client: Any = client
         self.tasks: set[asyncio.Task[Any]] = set()
         self.serving: list[asyncio.Task[Any]] = []
-        self.turns, self.session_turn = asyncio.Semaphore(_own.COMMANDS), asyncio.Semaphore(1)
-        self.silent = 0.0  # when a command last got no answer in time
-        self.idle: list[tuple[Any, float]] = []
         self.loop: asyncio.AbstractEventLoop | None = None
-        if isinstance(client, redis.RedisCluster):
-            self.commands: Any = client
-            self.sessions: Any = client
-        else:
-            self.commands, self.sessions = self._client(_own.COMMANDS), self._client(1)
+        self.lines: dict[str, _Line] = {}
+        self.reading: asyncio.Task[None] | None = None
+        self.slots = Slots(self) if isinstance(client, redis.RedisCluster) else None
         self.core = Core(self, observer)
 
-    def _client(self, connections: int, node: Any = None) -> redis.Redis:
-        settings = _own.settings(node or self.client.connection_pool, Retry)
+    def _client(self, connections: int, name: str = "", **more: Any) -> redis.Redis:
+        like = next(iter(self.client.nodes_manager.startup_nodes.values())) if name else self.client.connection_pool
+        settings = _own.settings(like, Retry, name) | more
         return redis.Redis(connection_pool=redis.ConnectionPool(max_connections=connections, **settings))
+
+    def line(self, name: str) -> _Line:
+        if name not in self.lines:
+            self.lines[name] = _Line(self._client(_own.COMMANDS, name), self._client(1, name))
+        return self.lines[name]
+
+    def seeds(self) -> Iterable[str]:
+        return [node.name for node in self.client.nodes_manager.startup_nodes.values()]
+
+    def at(self, host: str, port: int) -> str:
+        return "{}:{}".format(*self.client.nodes_manager.remap_host_port(host, port))
+
+    async def slots_of(self, name: str) -> Any:
+        client = self._client(1, name, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE)
+        try:
+            connection = await client.connection_pool.get_connection()
+            await connection.send_command("CLUSTER", "SLOTS")
+            return await connection.read_response()
+        finally:
+            await client.connection_pool.disconnect()
 
     def signal(self) -> _Signal:
         return _Signal()
@@ -106,47 +179,8 @@ class _Tasks:
     def turn_over(self, _: Subscription) -> None:
         pass
 
-    def node(self, key: Key) -> Any:
-        return self.client.get_node_from_key(key) if self.commands is self.client else None
-
     async def send(self, words: list[Any], session: bool) -> Any:
-        asked = monotonic()
-        async with self.session_turn if session else self.turns:
-            if asked < self.silent:
-                raise exceptions.TimeoutError("the server did not answer those that had their turn before")
-            try:
-                if session or self.commands is self.client:
-                    return await (self.sessions if session else self.commands).execute_command(*words)
-                return await self._send(words)
-            except exceptions.TimeoutError:
-                self.silent = monotonic()
-                raise
-            except exceptions.ResponseError as refusal:
-                raise Passing.of(refusal) from None
-            except AttributeError as error:
-                raise Passing.of_unknown_node(error) from None
-
-    async def _send(self, words: list[Any]) -> Any:
-        """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
-        pool, now = self.commands.connection_pool, monotonic()
-        connection, taken = self.idle.pop() if self.idle else (None, now)
-        if connection is not None and now > taken + 1:
-            await pool.release(connection)
-            connection = None
-        if connection is None:
-            connection, taken = await pool.get_connection(), now
-        try:
-            await connection.send_command(*words, check_health=False)
-            reply = await connection.read_response()
-        except exceptions.ResponseError:
-            self.idle.append((connection, taken))
-            raise
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            await pool.release(connection)
-            raise
-        self.idle.append((connection, taken))
-        return reply
+        return await (self.line("") if self.slots is None else self.slots).send(words, session)
 
     def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
@@ -174,8 +208,12 @@ class _Tasks:
         self.loop = self.loop or loop
         if self.loop is not loop:
             raise LockError("these locks belong to another event loop: make one Locks in each")
-        if self.commands is self.client:
-            await self.commands.initialize()
+        if self.slots is not None and not self.slots.known():
+            self.reading = self.reading or self._task(self.slots.read())
+            await asyncio.shield(self.reading)
+            self.reading = None
+            if not self.slots.known():
+                raise exceptions.ConnectionError("no node of the cluster tells its slots")
 
     def listen(self, subscription: Subscription) -> None:
         self._serve(subscription.listen())
@@ -198,11 +236,11 @@ class _Tasks:
             raise
 
     async def subscribe(self, subscription: Subscription) -> int:
-        subscription.link = self._client(1, subscription.node).pubsub()
+        subscription.link = self._client(1, subscription.name).pubsub()
         await subscription.link.subscribe(subscription.channel)
-        if subscription.node is not None:
+        if subscription.name:
             await subscription.link.ssubscribe(subscription.channel)
-        return 1 if subscription.node is None else 2
+        return 2 if subscription.name else 1
 
     async def receive(self, subscription: Subscription, seconds: float) -> Any:
         return await subscription.link.get_message(timeout=seconds)
@@ -212,10 +250,6 @@ class _Tasks:
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         await subscription.link.aclose()
-
-    async def refresh(self) -> None:
-        """Reads the cluster's slots again."""
-        await self.client.nodes_manager.initialize()
 
     async def close(self, why: str = "the locks were closed") -> None:
         await self.finish(self.core.end(why))
@@ -229,9 +263,8 @@ class _Tasks:
         for subscription in list(self.core.subscriptions.values()):
             with suppress(Exception):
                 await self.unsubscribe(subscription)
-        if self.commands is not self.client:
-            await self.commands.connection_pool.disconnect()
-            await self.sessions.connection_pool.disconnect()
+        for line in self.lines.values():
+            await line.close()
 
 
 class Lock(Handle):

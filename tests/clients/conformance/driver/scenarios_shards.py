@@ -157,8 +157,9 @@ def slot_moves_back_and_forth_under_waiter_and_holder(stage):
 def slot_of_the_channel_moves(stage):
     nodes = stage.cluster()
     source, target, _ = nodes
-    key, *_ = keys_of(nodes)
+    key, _, other = keys_of(nodes)
     program = stage.program(nodes, kind="cluster")
+    session = program.acquire(other, session=True, lease=1000).acquired()
     hold(source, key)
     waiting = program.acquire(key, wait=LONG)
     queued(source, key, 1)
@@ -172,6 +173,7 @@ def slot_of_the_channel_moves(stage):
         queued(source, key, 1)
     handed_over(source, waiting, key)
     hears(source, program, key)
+    session.release()  # its connection has not been closed since
 
 
 @scenario()

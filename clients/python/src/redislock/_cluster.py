@@ -1,0 +1,88 @@
+"""In a cluster: who serves which slot, and where a command goes that a node refuses.
+
+Commands go by connections of our own: redis-py cuts those of its client for a cluster whenever it reads the slots again, and places in a
+queue end with their connection, as sessions do. It also sends a command again whose answer was lost, so that a release would find nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
+
+from redis import exceptions
+from redis.crc import key_slot
+
+from ._request import Key, Passing
+
+if TYPE_CHECKING:
+    from ._core import Core
+
+SLOTS = 1 << 14
+TAGS = 1 << 17  # a slot has 8 of them on average
+REDIRECTS = 5  # of one command, at most
+AGAIN = 1.0  # s: after a failure, the slots are read again no sooner
+PATIENCE = 1.0  # s: a node that does not tell the slots in this time is left out
+
+
+class Nodes(Protocol):
+    core: Core
+
+    def line(self, name: str) -> Any: ...
+    def seeds(self) -> Iterable[str]: ...
+    def at(self, host: str, port: int) -> str: ...
+    async def slots_of(self, name: str) -> Any: ...
+
+
+class Slots:
+    """The primary of each slot, by its name, HOST:PORT."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes, self.read_at = nodes, 0.0
+        self.owners: list[str] = [""] * SLOTS
+
+    def of(self, key: Key) -> str:
+        owner = self.owners[key_slot(key.encode() if isinstance(key, str) else key)]
+        return owner or next(iter(self.nodes.seeds()))  # which says where to go
+
+    def tag(self, name: str) -> int:
+        tag = next((tag for tag in range(TAGS) if self.owners[key_slot(b"%d" % tag)] == name), None)
+        if tag is None:
+            raise exceptions.ClusterError(f"{name} has no slots")
+        return tag
+
+    def known(self) -> bool:
+        return any(self.owners)
+
+    async def read(self, first: str = "") -> None:
+        """Asks one node after the other, until one tells."""
+        self.read_at = monotonic()
+        for name in dict.fromkeys([first, *self.nodes.seeds(), *self.owners]):
+            if name:
+                with suppress(Exception):
+                    self._learn(await self.nodes.slots_of(name), name)
+                    return
+
+    def _learn(self, told: list[Any], asked: str) -> None:
+        owners = [""] * SLOTS
+        for begin, end, primary, *_ in told:
+            host = primary[0].decode() if primary[0] else asked.rpartition(":")[0]
+            owners[begin:end + 1] = [self.nodes.at(host, primary[1])] * (end + 1 - begin)
+        self.owners = owners
+
+    async def send(self, words: list[Any], session: bool) -> Any:
+        name, asking, refusal = self.of(words[2 if words[0].startswith("LOCK.M") else 1]), False, ""
+        for _ in range(REDIRECTS):
+            try:
+                return await self.nodes.line(name).send(words, session, asking)
+            except exceptions.AskError as elsewhere:
+                asking, refusal = not isinstance(elsewhere, exceptions.MovedError), str(elsewhere)
+                name = self.nodes.at(elsewhere.host or name.rpartition(":")[0], elsewhere.port)
+                if not asking:
+                    self.owners[elsewhere.slot_id] = name
+            except self.nodes.core.PASSING:
+                if monotonic() > self.read_at + AGAIN:
+                    await self.read()
+                raise
+        raise Passing(refusal)
