@@ -114,8 +114,8 @@ impl Scene {
         for Message { kind, owner, .. } in std::mem::take(&mut self.server.messages) {
             let kind = match kind {
                 MessageKind::Granted(fence) => format!("granted {}", self.named(fence)),
-                MessageKind::Start { fence, lease, .. } => {
-                    format!("start {} for {lease} ms", self.named(fence))
+                MessageKind::Start { fence, lease, slot, number } => {
+                    format!("start {} for {lease} ms, number {number}", self.got(fence, 1, slot))
                 }
                 MessageKind::Timeout => "timeout".into(),
                 MessageKind::Gone => "gone".into(),
