@@ -258,6 +258,7 @@ class Core:
                         continue
                     raise request.explained(refusal) from refusal
                 if handle._fences:
+                    sent.began = handle._asked  # there may have been no subscription until then
                     self._hold(handle, reply, sent)
                 if error is None and self._moved(handle):
                     self._doubtful(handle)
@@ -271,7 +272,7 @@ class Core:
                 observer = None  # it is told once
             if monotonic() >= end and (error is None or tries > 1):
                 raise error or NotAcquired(f"{request} is not free")
-            await handle._woken.sleep(max(0.0, min(pause, end - monotonic())))
+            await handle._woken.sleep(pause if wait == 0 else max(0.0, min(pause, end - monotonic())))
             if handle._told is not None and self._starts(handle):
                 return
             if monotonic() >= end and wait:
@@ -300,7 +301,7 @@ class Core:
         await self._listened(handle, end if wait else math.inf)
         if handle._cancelled or handle._state != "waiting":
             return None
-        handle._asking = handle._unsure = True
+        unsure, handle._asking, handle._unsure = handle._unsure, True, True
         handle._asks, handle._asked, handle._told = handle._asks + 1, monotonic(), None
         try:
             number, block = handle._asks if start else None, None if wait == 0 else 0 if wait is None else ms(end - handle._asked)
@@ -316,7 +317,7 @@ class Core:
         except PASSING:
             raise
         except exceptions.ResponseError as refusal:
-            handle._unsure = False
+            handle._unsure = unsure  # it says nothing of an earlier one that got no answer
             handle._place |= str(refusal).startswith("NOREPLICAS")  # it may be there still, and unclaimed
             raise
         finally:
@@ -472,10 +473,10 @@ class Core:
             fences = reply[1] if isinstance(reply, list) else []
             fences = fences if isinstance(fences, list) else [fences]
             # What is being released meanwhile is left to that: of two releases, the later one would be told of a loss.
+            other = None
             if asks and fences and (fences != handle._fences or handle._state == "lost"):
                 other = Handle(self, request)  # granted anew, unknown to the block
                 other._fences = fences
-                await self._part(other)
             if asks and fences != handle._fences:
                 self._gone(handle, "it was free, or someone else's, meanwhile")
             else:
@@ -483,6 +484,8 @@ class Core:
                 if asks and (handle._doubt or self._moved(handle)):
                     handle._doubt = True
                     self._plan(handle, 0)
+        if other is not None:  # behind what tells the holder
+            await self._part(other)
 
     async def extend(self, handle: Handle, lease: Seconds | None) -> float:
         handle.check()
@@ -616,7 +619,7 @@ class Core:
             if handle not in mine:
                 mine.append(handle)
             heir = next((other for other in mine if other is not handle and other._state in ("waiting", "held")
-                         and set(other.keys) == set(handle.keys) and other._fences in ([], fences)), None)
+                         and set(other.keys) == set(handle.keys) and (not fences or other._fences in ([], fences))), None)
             if heir is not None and fences:
                 heir._left = fences
             handle._state, handle._due = "parting", math.inf

@@ -240,6 +240,21 @@ impl Core {
         Some((&entry.fences, entry.until))
     }
 
+    /// Where an acquire is in the diagram of docs/protocol.md.
+    #[cfg(test)]
+    pub(crate) fn stage(&self, id: Id) -> &'static str {
+        let Some(entry) = self.entries.get(&id) else { return "over" };
+        match entry.state {
+            State::Waiting if entry.sent.is_some() || entry.trouble.is_some() => "asking",
+            State::Waiting => "queued",
+            State::Held if entry.doubted || matches!(entry.sent, Some((Sent::Doubt, _))) => "doubted",
+            State::Held => "held",
+            State::Lost => "lost",
+            State::Leaving => "leaving",
+            State::Over => "over",
+        }
+    }
+
     /// Fails if the lock was lost. A process that stood still finds that out here.
     pub(crate) fn check(&mut self, id: Id, now: Instant) -> Result<(), Error> {
         if self.entries.get(&id).is_some_and(|entry| entry.until.is_some_and(|until| until <= now)) {

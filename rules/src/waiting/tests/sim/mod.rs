@@ -15,6 +15,8 @@
 #[path = "../../../../../clients/rust/src/core/mod.rs"]
 mod core;
 mod process;
+mod trace;
+mod traces;
 mod watch;
 mod wire;
 mod world;

@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use super::core::{Acquired, Core, Granted, Id, Lane};
+use super::trace::Call;
 use crate::lock::{Millis, Room};
 use crate::waiting::tests::server::Lock;
 
 /// The moment from which all clocks count.
-static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+pub(super) static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 pub(super) fn ms(time: Millis) -> Duration {
     Duration::from_millis(time.max(0).unsigned_abs())
@@ -19,6 +20,8 @@ pub(super) struct Process {
     pub(super) core: Core,
     pub(super) tasks: Vec<Task>,
     pub(super) dead: bool,
+    /// Whether it ever had a subscription.
+    pub(super) subscribed: bool,
     pub(super) lanes: HashMap<Lane, usize>,
     /// The pause before the next subscription.
     pub(super) pause: Millis,
@@ -28,6 +31,23 @@ pub(super) struct Process {
     pub(super) drift: i64,
     /// When its clock looks next.
     pub(super) looks: Option<Millis>,
+    pub(super) recorder: Option<Recorder>,
+}
+
+/// What a process has been told, for a trace.
+#[derive(Default)]
+pub(super) struct Recorder {
+    pub(super) calls: Vec<(Millis, Call)>,
+    /// The acquires and the commands that it has begun.
+    pub(super) ids: Vec<Id>,
+    pub(super) sent: Vec<(u64, String)>,
+}
+
+impl Recorder {
+    /// The number of an acquire.
+    pub(super) fn task(&self, id: Id) -> u64 {
+        1 + self.ids.iter().position(|known| *known == id).unwrap() as u64
+    }
 }
 
 #[derive(Default)]
@@ -57,11 +77,13 @@ impl Process {
             core: Core::new(channel),
             tasks: (0..tasks).map(|_| Task::Idle).collect(),
             dead: false,
+            subscribed: false,
             lanes: HashMap::new(),
             pause: 0,
             frozen: 0,
             drift,
             looks: None,
+            recorder: None,
         }
     }
 

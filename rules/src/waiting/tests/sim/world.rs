@@ -6,7 +6,8 @@ use redis::{RedisError, RedisResult, Value};
 
 use super::core::request::Request;
 use super::core::{Command, Id, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
-use super::process::{Process, Task, ms};
+use super::process::{Process, Recorder, Task, ms};
+use super::trace::Call;
 use super::watch::{Fault, Known, Why};
 use super::wire;
 use crate::encoding::{self, Effect};
@@ -50,6 +51,8 @@ pub(super) struct World {
     streamed: Millis,
     /// How many servers have been the primary before this one.
     primaries: u32,
+    /// How long things are under way.
+    delays: &'static [Millis],
 }
 
 enum Event {
@@ -165,6 +168,7 @@ impl World {
             stream: VecDeque::new(),
             streamed: 0,
             primaries: 0,
+            delays: &[0, 0, 0, 1, 1, 1, 2, 5, 30, 300],
         };
         let kind = world.luck(8);
         (world.rules.late, world.rules.keeps_answers) = (kind & 1 > 0, kind & 2 > 0);
@@ -204,12 +208,35 @@ impl World {
     }
 
     fn delay(&mut self) -> Millis {
-        if self.calm { 1 } else { self.one_of(&[0, 0, 0, 1, 1, 1, 2, 5, 30, 300]) }
+        if self.calm { self.delays[0].max(1) } else { self.one_of(self.delays) }
     }
 
     fn at(&mut self, at: Millis, event: Event) {
         self.serial += 1;
         self.events.insert((at.max(self.now), self.serial), event);
+    }
+
+    /// Has what the first process is told recorded. What comes in one millisecond could come in any order, so all takes some.
+    pub(super) fn record(&mut self) {
+        self.delays = &[3, 3, 5, 7, 30, 300];
+        (self.processes[0].drift, self.processes[0].recorder) = (0, Some(Recorder::default()));
+    }
+
+    fn note(&mut self, p: usize, call: impl FnOnce(&Recorder) -> Call) {
+        let at = self.now - 1_000_000;
+        if let Some(recorder) = &mut self.processes[p].recorder {
+            let call = call(recorder);
+            recorder.calls.push((at, call));
+        }
+    }
+
+    /// Tells a process the answer to a command.
+    fn answer(&mut self, p: usize, serial: u64, id: Id, reply: RedisResult<Value>) {
+        self.note(p, |recorder| {
+            let command = recorder.sent.iter().position(|(sent, _)| *sent == serial).unwrap();
+            Call::Answer(command as u64 + 1, reply.clone())
+        });
+        self.with(p, |core, now| core.answered(id, reply, now));
     }
 
     /// A process starts.
@@ -242,6 +269,8 @@ impl World {
                 let time = self.one_of(&[50, 1_500, 4_000, 9_000]);
                 self.say(|| format!("p{p} freezes for {time} ms"));
                 self.processes[p].frozen = self.now + time;
+                let until = self.now + time - 1_000_000;
+                self.note(p, |_| Call::Frozen(until));
             }
             158..=161 => {
                 let time = self.one_of(&[50, 900, 3_000]);
@@ -249,7 +278,7 @@ impl World {
                 self.stopped = self.now + time;
                 self.server.freeze(time);
             }
-            162..=165 => self.die(p),
+            162..=165 if self.processes[p].recorder.is_none() => self.die(p),
             166..=177 => {
                 let lock = self.luck(KEYS.len() as u64) as Lock;
                 let all = [Operator::Break(lock), Operator::Break(lock), Operator::Delete(lock)];
@@ -288,6 +317,9 @@ impl World {
             Task::Idle => self.ask(p, task),
             Task::Waits { id, .. } => {
                 let id = *id;
+                if choice < 2 {
+                    self.note(p, |recorder| Call::Cancel(recorder.task(id)));
+                }
                 match choice {
                     0 => self.with(p, |core, now| core.cancel(id, now)),
                     1 => {
@@ -305,9 +337,13 @@ impl World {
                     3 | 4 => {
                         let lease = self.one_of(&[None, Some(200), Some(1_000), Some(6_000)]).map(ms);
                         self.say(|| format!("p{p}/{id} extends its lease to {lease:?}"));
+                        self.note(p, |recorder| Call::Extend(recorder.task(id), lease));
                         self.with(p, |core, now| _ = core.extend(id, lease, now));
                     }
-                    5 => _ = self.with(p, |core, now| core.check(id, now).is_ok()),
+                    5 => {
+                        self.note(p, |recorder| Call::Check(recorder.task(id)));
+                        _ = self.with(p, |core, now| core.check(id, now).is_ok());
+                    }
                     _ => {}
                 }
             }
@@ -339,7 +375,12 @@ impl World {
         // An owner's commands go in two orders if some of them have a connection of their own.
         let synced = !request.named && self.luck(8) == 0;
         request.sync = synced.then_some((1, ms(1_000)));
-        if let Some((id, acquired)) = self.with(p, |core, now| core.acquire(request, now).ok()) {
+        self.note(p, |_| Call::Acquire(request.clone()));
+        let clock = self.processes[p].clock(self.now);
+        if let Ok((id, acquired)) = self.processes[p].core.acquire(request, clock) {
+            if let Some(recorder) = &mut self.processes[p].recorder {
+                recorder.ids.push(id);
+            }
             self.processes[p].tasks[task] = Task::Waits { id, acquired, locks, room, synced };
             self.settle(p);
         }
@@ -349,6 +390,7 @@ impl World {
     fn end(&mut self, p: usize, task: usize) {
         let Task::Holds { id, .. } = std::mem::take(&mut self.processes[p].tasks[task]) else { return };
         self.say(|| format!("p{p}/{id} releases"));
+        self.note(p, |recorder| Call::Release(recorder.task(id)));
         if self.luck(2) == 0 {
             self.with(p, |core, now| _ = core.release(id, now));
         }
@@ -492,7 +534,7 @@ impl World {
                     let p = self.lines[line].process;
                     self.say(|| format!("p{p}/{id} has had no answer for too long"));
                     let error = std::io::Error::from(std::io::ErrorKind::TimedOut).into();
-                    self.with(p, |core, now| core.answered(id, Err(error), now));
+                    self.answer(p, serial, id, Err(error));
                     self.hang_up(line);
                 }
             }
@@ -593,6 +635,9 @@ impl World {
         let serial = self.serial;
         self.say(|| format!("p{p}/{id} sends {}", wire::shown(&words)));
         self.lines[line].open.push_back((serial, id));
+        if let Some(recorder) = &mut self.processes[p].recorder {
+            recorder.sent.push((serial, wire::shown(&words)));
+        }
         self.up(line, Up::Command(serial, words));
         self.at(self.now + patience.as_millis() as Millis, Event::Patience(line, serial));
     }
@@ -656,14 +701,17 @@ impl World {
                     Ok(value) => format!("p{p}/{id} reads {value:?}"),
                     Err(error) => format!("p{p}/{id} reads {error}"),
                 });
-                self.with(p, |core, now| core.answered(id, reply, now));
+                self.answer(p, serial, id, reply);
             }
             Down::Subscribed => {
                 self.say(|| format!("p{p} is subscribed"));
+                self.note(p, |_| Call::Subscribed);
+                self.processes[p].subscribed = true;
                 self.with(p, |core, now| core.subscribed(now));
             }
             Down::Message(text) => {
                 self.say(|| format!("p{p} hears \"{}\"", String::from_utf8_lossy(&text)));
+                self.note(p, |_| Call::Heard(text.clone()));
                 self.with(p, |core, now| core.heard(&text, now));
             }
             Down::Pong => {}
@@ -675,8 +723,8 @@ impl World {
         let Line { process: p, lane, .. } = self.lines[line];
         self.say(|| format!("p{p} finds a connection broken"));
         self.lines[line].at_client = false;
-        for (_, id) in std::mem::take(&mut self.lines[line].open) {
-            self.with(p, |core, now| core.answered(id, Err(reset()), now));
+        for (serial, id) in std::mem::take(&mut self.lines[line].open) {
+            self.answer(p, serial, id, Err(reset()));
         }
         if lane.is_none() {
             self.subscribe_later(p);
@@ -701,6 +749,9 @@ impl World {
     }
 
     fn subscribe_later(&mut self, p: usize) {
+        if !self.processes[p].subscribed {
+            self.note(p, |_| Call::Unreachable);
+        }
         self.with(p, |core, now| core.unreachable(&reset(), now));
         let pause = self.processes[p].pause;
         self.processes[p].pause =
@@ -885,11 +936,21 @@ impl World {
         self.observe(Why::Closed);
     }
 
+    /// A process closes its locks.
+    pub(super) fn close_locks(&mut self, p: usize) {
+        self.say(|| format!("p{p} closes its locks"));
+        self.note(p, |_| Call::Close);
+        self.with(p, |core, now| core.close(now));
+    }
+
     /// Nothing disturbs them any more, and every task releases its lock and asks for no other one. Whatever there was comes to an end.
     pub(super) fn end_all(&mut self) {
         self.say(|| "from here on, nothing disturbs them".to_string());
         self.calm = true;
         let now = self.now;
+        if self.processes[0].frozen > now {
+            self.note(0, |_| Call::Frozen(now - 1_000_000));
+        }
         self.processes.iter_mut().for_each(|process| process.frozen = process.frozen.min(now));
         for _ in 0..2_000 {
             for p in 0..self.processes.len() {

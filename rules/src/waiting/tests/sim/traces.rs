@@ -1,0 +1,132 @@
+//! The traces that the cores of other languages replay: the Rust core must still do what they say.
+//! `REDISLOCK_TRACES=1 cargo test -p redislock-rules traces` chooses them anew, out of many worlds: such that each arrow of the diagram
+//! in docs/protocol.md is in one of them, and each pair of arrows that follow each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde_json::Value as Json;
+
+use super::trace::{Arrow, Bench, Call};
+use super::world::World;
+
+/// How many worlds there are to choose from, and how many traces are chosen beside those for an arrow.
+const WORLDS: u64 = 10_000;
+const OTHERS: usize = 100;
+
+fn file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/conformance/traces/traces.jsonl")
+}
+
+/// What a core does that is told this.
+fn replay(calls: &[(i64, Call)]) -> Option<Bench> {
+    let mut bench = Bench::new();
+    let told = calls.iter().all(|(at, call)| bench.call(*at, call));
+    bench.pass(calls.last().map_or(0, |(at, _)| *at) + 60_000);
+    told.then_some(bench)
+}
+
+/// Records a world.
+fn record(seed: u64) -> Option<Bench> {
+    let mut world = World::new(seed, false);
+    world.record();
+    for _ in 0..10 + seed % 40 {
+        let luck = world.luck(u64::from(u32::MAX)) as u32;
+        world.step(((luck >> 8) as u8, (luck >> 16) as u8, luck));
+        if world.fault.is_some() {
+            return None;
+        }
+    }
+    if seed.is_multiple_of(8) {
+        world.close_locks(0);
+    }
+    world.end_all();
+    let recorder = world.processes[0].recorder.take()?;
+    if world.fault.is_some() || recorder.ids.is_empty() {
+        return None;
+    }
+    // What comes of a first subscription that fails, of silence for one that does not wait, and of a session that is not to be renewed, is
+    // for each package to say.
+    let free = |call: &Call| match call {
+        Call::Unreachable => true,
+        Call::Acquire(request) => request.session && !request.kept,
+        Call::Answer(command, Err(error)) => {
+            let words = &recorder.sent[*command as usize - 1].1;
+            error.is_timeout() && words.contains("ACQUIRE") && !words.contains("BLOCK")
+        }
+        _ => false,
+    };
+    if recorder.calls.iter().any(|(_, call)| free(call)) {
+        return None;
+    }
+    let bench = replay(&recorder.calls)?;
+    let sent = bench.lines.iter().filter(|line| line[1] == "send").map(|line| line[3].as_str().unwrap());
+    let same = sent.eq(recorder.sent.iter().map(|(_, words)| words.as_str()));
+    (same && bench.is_over() && !bench.is_ambiguous()).then_some(bench)
+}
+
+fn text(bench: &Bench) -> String {
+    let lines: Vec<String> = bench.lines.iter().map(Json::to_string).collect();
+    format!("[{}]\n", lines.join(","))
+}
+
+fn choose() -> String {
+    let mut all: Vec<(String, BTreeSet<Vec<Arrow>>)> =
+        (1..=WORLDS).filter_map(record).map(|bench| (text(&bench), bench.arrows)).collect();
+    println!("{} of {WORLDS} worlds", all.len());
+    all.sort_by_key(|(text, _)| text.len());
+    let (mut left, mut chosen) = (all.iter().flat_map(|(_, arrows)| arrows.clone()).collect::<BTreeSet<_>>(), String::new());
+    let (all_of_them, mut count) = (left.clone(), 0);
+    while !left.is_empty() {
+        // The most new arrows for their length.
+        let gain = |(text, arrows): &(String, BTreeSet<Vec<Arrow>>)| {
+            let new = arrows.intersection(&left).count();
+            new * 1_000_000 / text.len()
+        };
+        let best = all.iter().enumerate().max_by_key(|(_, one)| gain(one)).map(|(at, _)| at).unwrap();
+        let (text, arrows) = all.remove(best);
+        left.retain(|arrow| !arrows.contains(arrow));
+        chosen.push_str(&text);
+        count += 1;
+    }
+    println!("{count} traces, {} bytes, for {} arrows and pairs", chosen.len(), all_of_them.len());
+    // Others, from the shortest to long ones.
+    let step = (all.len() / OTHERS / 2).max(1);
+    for (text, _) in all.iter().step_by(step).take(OTHERS) {
+        chosen.push_str(text);
+    }
+    let mut arrows = BTreeMap::<&Arrow, Vec<&Arrow>>::new();
+    for one in &all_of_them {
+        arrows.entry(&one[0]).or_default().extend(one.get(1));
+    }
+    let mut told = String::new();
+    for ((from, cause, to), next) in arrows {
+        _ = writeln!(told, "{from} -> {to}: {cause}; then {} others", next.len());
+    }
+    println!("{told}");
+    chosen
+}
+
+#[test]
+fn the_core_does_what_the_traces_say() {
+    if std::env::var_os("REDISLOCK_TRACES").is_some() {
+        std::fs::create_dir_all(file().parent().unwrap()).unwrap();
+        std::fs::write(file(), choose()).unwrap();
+    }
+    let stored = std::fs::read_to_string(file()).unwrap();
+    for (number, line) in stored.lines().enumerate() {
+        let lines: Vec<Json> = serde_json::from_str(line).unwrap();
+        let calls: Vec<_> = lines.iter().filter_map(Call::of_json).collect();
+        let bench = replay(&calls).expect("a trace answers only what was sent");
+        let differs = bench.lines.iter().zip(&lines).find(|(now, then)| now != then);
+        assert!(
+            bench.lines == lines,
+            "trace {}: the core says {:?}, of {} lines; there are {}",
+            number + 1,
+            differs,
+            bench.lines.len(),
+            lines.len()
+        );
+    }
+}

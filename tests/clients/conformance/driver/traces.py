@@ -1,0 +1,271 @@
+"""Replays the traces with the core of one language, variant by variant. Exit code 1: one differs. `../traces/README.md` tells their form.
+
+    python3 driver/traces.py REPLAY VARIANTS [=NUMBER]
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TRACES = Path(__file__).parent.parent / "traces/traces.jsonl"
+DONE = {"send", "acquired", "believes", "lost", "refused", "extended", "not extended", "released", "not released"}
+NEAR = 2  # ms
+PARTING, TRY_AGAIN = 45, 102  # ms
+LATE = {"refused", "released", "not released", "not extended"}  # what is told at once, or when the server has answered
+VALUES = {"OWNER": 1, "NOTIFY": 1, "START": 1, "PX": 1, "BLOCK": 1, "MAXHOLD": 1, "LIMIT": 1, "SLOT": 1, "LABEL": 1, "FENCE": 1, "SYNC": 2}
+
+
+class Differs(Exception):
+    pass
+
+
+class Free(Exception):
+    """The trace goes on in one of several ways, and the program has taken another one."""
+
+
+class Program:
+    """The core of one language, in a process of its own."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def step(self, line):
+        """What it does then, and when its clock has work next."""
+        print(json.dumps(line), file=self.process.stdin, flush=True)
+        done = []
+        while line != ["new"]:
+            text = self.process.stdout.readline()
+            if not text:
+                raise Differs(f"the program ended: exit code {self.process.wait()}")
+            said = json.loads(text)
+            if said[0] == "next":
+                return done, said[1]
+            done.append(said)
+
+
+def parts(text):
+    """A command, however its options are ordered: its verb, keys and owner, and the options."""
+    verb, *words = text.split(" ")
+    keys, words = (words[1:1 + int(words[0])], words[1 + int(words[0]):]) if verb.startswith("LOCK.M") else (words[:1], words[1:])
+    options = {} if verb.endswith("ACQUIRE") else {"OWNER": words.pop(0)}
+    while words:
+        word = words.pop(0)
+        options[word] = tuple(words.pop(0) for _ in range(VALUES.get(word, 0)))
+    owner = options.pop("OWNER")
+    options.pop("NOTIFY", None)
+    return verb, tuple(keys), owner if isinstance(owner, str) else owner[0], options
+
+
+def same(one, other):
+    """Whether these commands are the same one. What is left of a wait may differ by a millisecond."""
+    if one[:3] != other[:3] or one[3].keys() != other[3].keys():
+        return False
+    return all(name == "BLOCK" and abs(int(value[0]) - int(other[3][name][0])) <= NEAR or value == other[3][name]
+               for name, value in one[3].items())
+
+
+class Replay:
+    def __init__(self, program, lines):
+        self.program, self.lines = program, lines
+        self.story, self.next, self.now = [], None, 0
+        self.owners = {}  # the trace's names of owners, and the program's
+        self.sent = {}  # the trace's commands, and the program's
+        self.wanted = [line for line in lines if line[1] in DONE and not self.is_over(line)]
+        self.late = []  # answers to commands that have not been sent yet
+        self.frozen = 0
+        self.early = self._early()
+        self.answered = set()
+        self.loose = False  # it has sent something earlier than the trace, so it may know less, and do other things from then on
+
+    def _early(self):
+        """Since when each command could have been sent: a core may send a second one for an acquire before the first one is answered."""
+        early, sent, answered = {}, {}, (0, 0, False)
+        for line in self.lines:
+            if line[1] == "send":
+                sent[line[2]] = line
+                at, before, said = answered
+                again = line[0] - at <= TRY_AGAIN and said and "BLOCK" in parts(line[3])[3]
+                if before in sent and (at == line[0] or again) and parts(sent[before][3])[2] == parts(line[3])[2]:
+                    early[line[2]] = at if again else early.get(before, sent[before][0])
+            elif line[1] == "answer":
+                answered = line[0], line[2], isinstance(line[3], dict) and "no answer" in line[3]
+        return early
+
+    def tell(self, line):
+        self.story.append(line)
+        if len(self.story) > 10 * len(self.lines) + 100:
+            raise Differs("it never ends")
+        self.now = line[0]
+        done, self.next = self.program.step(line)
+        for each in done:
+            self.check(each)
+
+    def check(self, done):
+        self.story.append(["  it", *done])
+        at, what, *said = done
+        if self.is_over(done):
+            return
+        if what == "owner":
+            if (mine := self.fresh.get(said[0])) is not None:
+                self.owners[mine] = said[1]
+            return
+        if what == "send":
+            theirs = parts(said[1])
+            names = {its: mine for mine, its in self.owners.items()}
+            said[1] = (*theirs[:2], names.get(theirs[2], theirs[2]), theirs[3])
+        for wanted in self.wanted:
+            if wanted[1] == what and self.in_time(wanted, at, what) and self.fits(wanted, what, said):
+                self.wanted.remove(wanted)
+                self.loose |= what == "send" and at < wanted[0] - NEAR
+                if what == "send":
+                    self.sent[wanted[2]] = said[0]
+                    for line in [line for line in self.late if line[2] == wanted[2]]:
+                        self.late.remove(line)
+                        self.answer(line)
+                return
+        if what == "send" and self.is_busy(said[1]):
+            self.loose = True
+            return  # it gets no answer
+        if self.loose and (what != "believes" or self.is_within(at, *said)):
+            raise Free("it knows less by now")
+        if what == "send" and self.is_said_again(said[1]):
+            return
+        if what == "send" and said[1][0].endswith("ACQUIRE") and "BLOCK" in said[1][3] and said[1][2] not in self.owners:
+            raise Free("it asks again when another one of its owner has ended")
+        if what == "extended" and any(line[1:3] == ["not extended", said[0]] for line in self.lines):
+            return
+        if what == "acquired" and any(line[1:4] == ["refused", said[0], "unanswered"] for line in self.lines):
+            raise Free("the wait was over, and the answer under way")
+        # A release that finds the lock lost may tell of it twice.
+        ends = [line for line in self.lines if line[1] == "not released" and line[2] == said[0] and abs(line[0] - at) <= NEAR]
+        if what != "lost" or not ends:
+            raise Differs(f"{done}: not in the trace")
+
+    @staticmethod
+    def is_over(line):
+        """What is believed for no time is not worth a word."""
+        return line[1] == "believes" and line[3] is not None and line[3] <= line[0] + NEAR
+
+    def is_within(self, at, task, until):
+        """Whether the trace allows to believe this."""
+        believed = [line for line in self.lines if line[1:3] == ["believes", task] and line[0] <= at + NEAR]
+        return bool(believed) and (believed[-1][3] is None or until is not None and until <= believed[-1][3] + NEAR)
+
+    def is_busy(self, command):
+        """Whether a command of this acquire has no answer yet."""
+        mine = [line for line in self.lines if line[1] == "send" and line[2] in self.sent and parts(line[3])[1:3] == command[1:3]]
+        return any(line[2] not in self.answered for line in mine)
+
+    def is_known(self, wanted):
+        """Whether this releases what the server has said to be lost."""
+        fence = wanted[1] == "send" and "RELEASE" in wanted[3] and parts(wanted[3])[3].get("FENCE")
+        return fence and any(line[1] == "heard" and line[2].startswith(f"lost {fence[0]} ") and line[0] <= wanted[0] for line in self.lines)
+
+    def is_said_again(self, command):
+        """Whether this gives up what a command without an answer gives up, or one that has been lost by then."""
+        lines = [line for line in self.lines if line[1] == "send" and same(parts(line[3]), command)]
+        unheard = [line[2] for line in self.lines if line[1] == "answer" and isinstance(line[3], dict) and "no answer" in line[3]]
+        return command[0] != "LOCK.ACQUIRE" and any(line[2] in unheard and line[2] in self.answered for line in lines)
+
+    def in_time(self, wanted, at, what):
+        if what == "send":
+            return self.early.get(wanted[2], wanted[0]) - NEAR <= at <= wanted[0] + NEAR
+        # A wait that is over, or a lock that is released, is told of at once, or when the server has answered.
+        if what == "refused":
+            return at >= wanted[0] - PARTING
+        if what in LATE:
+            return True
+        return abs(wanted[0] - at) <= NEAR
+
+    @staticmethod
+    def fits(wanted, what, said):
+        if what == "send":
+            return same(parts(wanted[3]), said[1])
+        if what == "believes":
+            ends = wanted[3], said[1]
+            return wanted[2] == said[0] and (None in ends and ends[0] == ends[1] or None not in ends and abs(ends[0] - ends[1]) <= NEAR)
+        if what == "refused" and wanted[3] == "unanswered":
+            return wanted[2] == said[0] and said[1] in ("not acquired", "error")
+        if what == "not extended":
+            return wanted[2] == said[0]
+        return wanted[2:] == said
+
+    def answer(self, line):
+        _, what, command, reply = line
+        self.answered.add(command)
+        self.tell([max(self.now, line[0]), what, self.sent[command], reply])
+
+    def pass_time(self, until):
+        while self.next is not None and max(self.next, self.frozen) <= until:
+            self.tell([max(self.next, self.frozen, self.now), "time"])
+        missing = [wanted for wanted in self.wanted if wanted[0] < until - NEAR and not self.is_known(wanted) and wanted[1] != "not extended" and (wanted[1] not in LATE or until > self.lines[-1][0])]
+        if missing and self.loose:
+            raise Free("it knows less by now")
+        if missing:
+            raise Differs(f"{missing[0]}: it does not do that")
+
+    def run(self):
+        self.program.step(["new"])
+        acquires = [line[2] for line in self.lines if line[1] == "acquire"]
+        self.fresh = {number: options.get("fresh") for number, options in enumerate(acquires, 1)}
+        for line in self.lines:
+            at, what, *said = line
+            if what in DONE:
+                continue
+            self.pass_time(at - 1)
+            if what == "frozen":
+                self.frozen = said[0]
+            elif what == "answer" and said[0] not in self.sent:
+                self.late.append(line)
+            elif what == "answer":
+                self.answer(line)
+            elif what == "heard":
+                before, _, owner = said[0].rpartition(" ")
+                self.tell([at, what, f"{before} {self.owners.get(owner, owner)}"])
+            else:
+                self.tell(line)
+        self.pass_time(self.lines[-1][0] + 10 * NEAR)
+
+
+def play(command, numbers, story=False):
+    """Replays these traces. Returns the numbers and reasons of those that differ, and how many were replayed in part."""
+    traces = TRACES.read_text().splitlines()
+    program, failed, free = Program(command), [], 0
+    for number in numbers or range(1, len(traces) + 1):
+        one = Replay(program, json.loads(traces[number - 1]))
+        try:
+            one.run()
+        except Free:
+            free += 1
+        except Differs as why:
+            failed.append((number, why))
+            if program.process.poll() is not None:
+                program = Program(command)
+        if story:
+            print("\n".join(json.dumps(each) for each in one.story))
+    program.end()
+    return failed, free
+
+
+def main(replay, variants, wanted=""):
+    numbers = [int(wanted[1:])] if wanted else None
+    count, status = len(numbers or TRACES.read_text().splitlines()), 0
+    for variant in Path(variants).read_text().split():
+        begin = time.monotonic()
+        failed, free = play([Path(replay).resolve(), variant], numbers, story=bool(wanted))
+        for number, why in failed:
+            status = 1
+            print(f"{variant}, trace {number}: {why}")
+        took = time.monotonic() - begin
+        print(f"{variant}: {count - len(failed)} traces, {free} of them in part, {len(failed)} differ, {took:.1f} s", flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
