@@ -220,7 +220,7 @@ class Core:
             if self.observer is not None:
                 self._tell_refused(handle, self.observer, monotonic() - began, error)
             if handle._unsure and isinstance(error, PASSING):  # nothing answers, and this keeps nobody waiting for that any longer
-                handle._state, handle._until = "parting", monotonic() + handle._lease
+                self._begin_to_part(handle)
                 self._plan(handle, 0, "parting")
             else:
                 await self.io.finish(self._part(handle))
@@ -622,9 +622,9 @@ class Core:
                          and set(other.keys) == set(handle.keys) and (not fences or other._fences in ([], fences))), None)
             if heir is not None and fences:
                 heir._left = fences
-            handle._state, handle._due = "parting", math.inf
-            if request.session:  # the server renews it as long as its connection is open
-                handle._until = math.inf
+            handle._due = math.inf
+            if not again:
+                self._begin_to_part(handle)
         try:
             if heir is not None:
                 pass
@@ -637,8 +637,6 @@ class Core:
                 if not left and (handle._unsure or request.starts) and request.owner is None:
                     await self.io.send(request.release([]), False)
         except PASSING:
-            if not again and not request.session:
-                handle._until = monotonic() + handle._lease
             self._plan(handle, monotonic() + TRY_AGAIN, "parting")
             return None
         except exceptions.ResponseError as refusal:
@@ -649,6 +647,11 @@ class Core:
         handle._given_back = not isinstance(refused, LockLost)
         self._over(handle)
         return None if again else refused  # what was sent before may have come
+
+    @staticmethod
+    def _begin_to_part(handle: Handle) -> None:
+        """What can't be sent is sent again until the lease would be over. That of a session goes on as long as its connection is open."""
+        handle._state, handle._until = "parting", math.inf if handle._request.session else monotonic() + handle._lease
 
     def _over(self, handle: Handle) -> None:
         with self.mutex:

@@ -194,6 +194,8 @@ impl Core {
             let due = entry.due.is_some_and(|due| due <= now);
             match entry.state {
                 State::Waiting if entry.woken || due => self.ask(id, now),
+                // After a freeze, messages and answers may come before the clock's look.
+                State::Held if entry.until.is_some_and(|until| until <= now) => self.expire(id, now),
                 State::Held if !entry.extensions.is_empty() => self.send_extension(id, now),
                 State::Held if due => self.renew(id, now),
                 State::Leaving if !entry.again || due => self.give_up(id, now),

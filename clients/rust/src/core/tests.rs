@@ -203,6 +203,15 @@ fn a_grant_whose_lease_is_over_when_its_answer_is_read_is_lost() {
 }
 
 #[test]
+fn a_lease_that_is_over_is_seen_before_anything_is_asked() {
+    let mut bench = Bench::new();
+    let (id, _) = bench.held("a", 7);
+    bench.now += 9 * SECOND; // the process stood still
+    bench.core.subscribed(bench.now);
+    assert_eq!(bench.sent(), [(id + 1, "LOCK.RELEASE k a FENCE 7".to_string())]);
+}
+
+#[test]
 fn a_loss_that_is_heard_before_the_grant_counts() {
     let mut bench = Bench::new();
     let (id, acquired) = bench.acquire(Bench::wanted("a b"));

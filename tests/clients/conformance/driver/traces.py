@@ -14,6 +14,7 @@ DONE = {"send", "acquired", "believes", "lost", "refused", "extended", "not exte
 NEAR = 2  # ms
 PARTING, TRY_AGAIN = 45, 102  # ms
 LATE = {"refused", "released", "not released", "not extended"}  # what is told at once, or when the server has answered
+UNCLEAR = {"unanswered", "not acquired", "cancelled", "closed"}  # which of them, if more than one has happened
 VALUES = {"OWNER": 1, "NOTIFY": 1, "START": 1, "PX": 1, "BLOCK": 1, "MAXHOLD": 1, "LIMIT": 1, "SLOT": 1, "LABEL": 1, "FENCE": 1, "SYNC": 2}
 
 
@@ -136,11 +137,15 @@ class Replay:
             raise Free("it knows less by now")
         if what == "send" and self.is_said_again(said[1]):
             return
+        if what == "send" and said[1][0].endswith("ACQUIRE") and "BLOCK" in said[1][3] and any(line[1] == "answer" and line[3] is None for line in self.lines):
+            raise Free("null before the end of the wait")
         if what == "send" and said[1][0].endswith("ACQUIRE") and "BLOCK" in said[1][3] and said[1][2] not in self.owners:
             raise Free("it asks again when another one of its owner has ended")
+        if what == "send" and said[1][0].endswith("EXTEND") and "PX" not in said[1][3] and any("MAXHOLD" in str(line[3:]) for line in self.lines):
+            raise Free("near its maximum age, it can't know the server's lease")
         if what == "extended" and any(line[1:3] == ["not extended", said[0]] for line in self.lines):
             return
-        if what == "acquired" and any(line[1:4] == ["refused", said[0], "unanswered"] for line in self.lines):
+        if what == "acquired" and any(line[1:3] == ["refused", said[0]] and line[3] in UNCLEAR for line in self.lines):
             raise Free("the wait was over, and the answer under way")
         # A release that finds the lock lost may tell of it twice.
         ends = [line for line in self.lines if line[1] == "not released" and line[2] == said[0] and abs(line[0] - at) <= NEAR]
@@ -163,9 +168,19 @@ class Replay:
         return any(line[2] not in self.answered for line in mine)
 
     def is_known(self, wanted):
-        """Whether this releases what the server has said to be lost."""
+        """Whether this gives up what is not there, as the server has said."""
+        if wanted[1] == "send" and wanted[3].startswith("LOCK.LEAVE"):
+            nothing = {line[2] for line in self.lines if line[1] == "answer" and line[3] is None and line[0] <= wanted[0]}
+            return any(line[2] in nothing and parts(line[3])[2] == parts(wanted[3])[2] for line in self.lines if line[1] == "send")
+        if wanted[1] == "send" and "RELEASE" in wanted[3] and self.is_said_again(parts(wanted[3])) and self.is_lost(wanted):
+            return True
         fence = wanted[1] == "send" and "RELEASE" in wanted[3] and parts(wanted[3])[3].get("FENCE")
         return fence and any(line[1] == "heard" and line[2].startswith(f"lost {fence[0]} ") and line[0] <= wanted[0] for line in self.lines)
+
+    def is_lost(self, wanted):
+        """Whether the lock that this releases was lost before."""
+        numbers = [line[2] for line in self.lines if line[1] == "acquired" and str(line[3][0]) in parts(wanted[3])[3].get("FENCE", ())]
+        return any(line[1] in ("lost", "not released") and line[2] in numbers and line[0] <= wanted[0] for line in self.lines)
 
     def is_said_again(self, command):
         """Whether this gives up what a command without an answer gives up, or one that has been lost by then."""
@@ -190,8 +205,8 @@ class Replay:
         if what == "believes":
             ends = wanted[3], said[1]
             return wanted[2] == said[0] and (None in ends and ends[0] == ends[1] or None not in ends and abs(ends[0] - ends[1]) <= NEAR)
-        if what == "refused" and wanted[3] == "unanswered":
-            return wanted[2] == said[0] and said[1] in ("not acquired", "error")
+        if what == "refused" and wanted[3] in UNCLEAR:
+            return wanted[2] == said[0] and said[1] in {"error", *UNCLEAR}
         if what == "not extended":
             return wanted[2] == said[0]
         return wanted[2:] == said

@@ -177,9 +177,11 @@ class Bench:
         for number, lock in enumerate(self.locks, 1):
             if lock._state != "held":
                 self.believed.pop(number, None)
-            elif self.believed.get(number) != lock._until:
-                self.believed[number] = lock._until
-                tell("believes", number, None if lock._until == math.inf else round((lock._until - BEGIN) * 1000))
+                continue
+            until = None if lock._until == math.inf else round((lock._until - BEGIN) * 1000)
+            if self.believed.get(number, 0) != until:
+                self.believed[number] = until
+                tell("believes", number, until)
         at = self.loop.next()
         print(json.dumps(["next", None if at == math.inf else math.ceil((at - BEGIN) * 1000 - 0.001)]), flush=True)
 
