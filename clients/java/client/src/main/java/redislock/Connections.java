@@ -8,6 +8,8 @@ import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisReadOnlyException;
 import io.lettuce.core.api.StatefulConnection;
 import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.StatefulRedisClusterConnectionImpl;
+import io.lettuce.core.cluster.models.partitions.Partitions;
 import io.lettuce.core.cluster.pubsub.StatefulRedisClusterPubSubConnection;
 import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.Command;
@@ -120,6 +122,12 @@ final class Connections {
             return true;
         }
 
+        void moved(Partitions slots) {
+            var made = current;
+            if (made != null && made.isDone() && !made.isCompletedExceptionally()
+                && made.join() instanceof StatefulRedisClusterConnectionImpl<?, ?> connection) connection.setPartitions(slots);
+        }
+
         CompletableFuture<Void> close() {
             return current == null ? CompletableFuture.completedFuture(null) : current.thenCompose(Connections::end);
         }
@@ -182,7 +190,7 @@ final class Connections {
     private StatefulConnection<String, String> connect() {
         if (client instanceof RedisClient single) return connecting(single::connect);
         var cluster = (RedisClusterClient) client;
-        if (breaks.get() > 0) cluster.refreshPartitions();
+        if (breaks.get() > 0) Core.await(cluster.refreshPartitionsAsync().toCompletableFuture().copy(), TimeUnit.SECONDS.toNanos(1));
         return connecting(cluster::connect);
     }
 
@@ -270,7 +278,10 @@ final class Connections {
             });
             Shards own = null;
             if (connection instanceof StatefulRedisClusterPubSubConnection<String, String> base) {
-                own = new Shards((RedisClusterClient) client, base, channel, hear, doubt, needs);
+                own = new Shards((RedisClusterClient) client, base, channel, hear, doubt, needs, slots -> {
+                    commands.moved(slots);
+                    sessions.moved(slots);
+                });
             } else {
                 connection.async().subscribe(channel).get(SILENCE_MS, TimeUnit.MILLISECONDS);
             }

@@ -5,6 +5,8 @@ import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
+import io.lettuce.core.cluster.models.partitions.ClusterPartitionParser;
+import io.lettuce.core.cluster.models.partitions.Partitions;
 import io.lettuce.core.cluster.pubsub.StatefulRedisClusterPubSubConnection;
 import io.lettuce.core.pubsub.RedisPubSubAdapter;
 import io.lettuce.core.pubsub.RedisPubSubListener;
@@ -32,16 +34,18 @@ final class Shards {
     private final Consumer<String> hear;
     private final Consumer<String> doubt;
     private final Predicate<String> needs;
+    private final Consumer<Partitions> moved; // tells the connections for commands
     private final Map<String, Shard> all = new ConcurrentHashMap<>(); // by node
 
     Shards(RedisClusterClient cluster, StatefulRedisClusterPubSubConnection<String, String> base, String name, Consumer<String> hear,
-            Consumer<String> doubt, Predicate<String> needs) {
+            Consumer<String> doubt, Predicate<String> needs, Consumer<Partitions> moved) {
         this.cluster = cluster;
         this.base = base;
         this.name = name;
         this.hear = hear;
         this.doubt = doubt;
         this.needs = needs;
+        this.moved = moved;
     }
 
     /** The channel for that key, once the server has confirmed it. */
@@ -49,9 +53,29 @@ final class Shards {
         int slot = slot(key);
         Shard known = all.getOrDefault(String.valueOf(node(slot)), null);
         if (known != null) return known.use();
-        return cluster.refreshPartitionsAsync().toCompletableFuture().copy().completeOnTimeout(null, REFRESH_MS, TimeUnit.MILLISECONDS)
-            .handle((done, error) -> node(slot)).thenCompose(node -> node == null
+        return refreshed().handle((done, error) -> node(slot)).thenCompose(node -> node == null
                 ? CompletableFuture.failedFuture(new RedisException("no node of the cluster is known to have " + key)) : shard(node).use());
+    }
+
+    /** Lettuce waits for a node that is silent for as long as for any answer. Then one that answers is asked who has which slots. */
+    private CompletableFuture<Void> refreshed() {
+        var known = cluster.getPartitions();
+        return cluster.refreshPartitionsAsync().toCompletableFuture().copy().orTimeout(REFRESH_MS, TimeUnit.MILLISECONDS).exceptionallyCompose(late -> {
+            var told = new CompletableFuture<String>();
+            for (var node : known) {
+                base.getConnectionAsync(node.getNodeId()).thenCompose(made -> made.async().clusterNodes()).thenAccept(told::complete);
+            }
+            return told.orTimeout(REFRESH_MS, TimeUnit.MILLISECONDS).thenAccept(nodes -> {
+                for (var each : ClusterPartitionParser.parse(nodes)) {
+                    var node = known.getPartitionByNodeId(each.getNodeId());
+                    if (node == null) continue; // Lettuce's own answer comes later
+                    node.setFlags(each.getFlags());
+                    node.setSlots(each.getSlots());
+                }
+                known.updateCache();
+                moved.accept(known);
+            });
+        });
     }
 
     private static int slot(String key) {
