@@ -173,7 +173,7 @@ class _Reader:
 class _Line:
     """The connections for commands to a server."""
 
-    def __init__(self, commands: redis.Redis, sessions: redis.Redis) -> None:
+    def __init__(self, commands: Any, sessions: Any) -> None:
         self.commands, self.sessions = commands, sessions
         self.turns, self.session_turn = threading.BoundedSemaphore(_own.COMMANDS), threading.BoundedSemaphore(1)
         self.silent = 0.0  # when a command last got no answer in time
@@ -261,7 +261,7 @@ class _Threads:
         self.lines: dict[str, _Line] = {}
         self.slots = Slots(self) if isinstance(self.client, redis.RedisCluster) else None
 
-    def _client(self, connections: int, name: str = "", **more: Any) -> redis.Redis:
+    def _client(self, connections: int, name: str = "", **more: Any) -> Any:
         like = self.client.get_redis_connection(self.client.get_default_node()) if name else self.client
         settings = _own.settings(like.connection_pool, Retry, name) | more
         return redis.Redis(connection_pool=redis.ConnectionPool(max_connections=connections, **settings))

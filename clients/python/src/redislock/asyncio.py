@@ -72,7 +72,7 @@ class _Signal:
 class _Line:
     """The connections for commands to a server."""
 
-    def __init__(self, commands: redis.Redis, sessions: redis.Redis) -> None:
+    def __init__(self, commands: Any, sessions: Any) -> None:
         self.commands, self.sessions = commands, sessions
         self.turns, self.session_turn = asyncio.Semaphore(_own.COMMANDS), asyncio.Semaphore(1)
         self.silent = 0.0  # when a command last got no answer in time
@@ -140,7 +140,7 @@ class _Tasks:
         self.slots = Slots(self) if isinstance(client, redis.RedisCluster) else None
         self.core = Core(self, observer)
 
-    def _client(self, connections: int, name: str = "", **more: Any) -> redis.Redis:
+    def _client(self, connections: int, name: str = "", **more: Any) -> Any:
         like = next(iter(self.client.nodes_manager.startup_nodes.values())) if name else self.client.connection_pool
         settings = _own.settings(like, Retry, name) | more
         return redis.Redis(connection_pool=redis.ConnectionPool(max_connections=connections, **settings))
