@@ -1,7 +1,7 @@
 // What this package needs of a client, and where ioredis and node-redis have it.
 
 import { ClosedError, LockError, code } from "./errors.js";
-import { PING, UNANSWERED, listenIn, type Cluster } from "./shards.js";
+import { PING, UNANSWERED, listenIn, slotOf, type Cluster } from "./shards.js";
 
 /** What a connection tells. */
 export interface Events {
@@ -241,7 +241,7 @@ function ioredis(client: IoredisClient): Connection {
     };
     const nodes = { ...OWN, redisOptions: { socketTimeout: SILENCE, ...client.options.redisOptions } };
     const line = isCluster ? client.duplicate([], nodes) : client.duplicate(single);
-    let wasReady = false, channel: string | undefined;
+    let wasReady = false, channel: string | undefined, slot: number | undefined;
     const changed = () => wasReady && again();
     const ready = () => {
       if (wasReady && channel !== undefined) line.subscribe(channel).then(again, ignore);
@@ -258,13 +258,24 @@ function ioredis(client: IoredisClient): Connection {
       node.asking = () => asking.call(node).catch(ignore); // ioredis leaves it alone, so that a lost connection would end the process
       changed();
     };
+    if (isCluster) {
+      // ioredis does not know which word is the key: it would ask any node, and read the slots again for each MOVED.
+      const { sendCommand } = line;
+      line.sendCommand = (command: any, ...more: unknown[]) => {
+        const to = slot;
+        if (to !== undefined) command.getSlot = () => to;
+        slot = undefined;
+        return sendCommand.call(line, command, ...more);
+      };
+    }
     line.on("error", ignore);
     // The connections to a cluster's nodes come and go one by one.
     const unlisten = listen(line, isCluster ? { ready, "-node": changed, "+node": added } : { ready, close });
     return {
-      send(_, [command, ...words]) {
-        const reply = line.call(command!, ...words);
-        return isCluster ? reply : reply.catch(stray);
+      send(key, [command, ...words]) {
+        if (!isCluster) return line.call(command!, ...words).catch(stray);
+        slot = slotOf(key);
+        return line.call(command!, ...words);
       },
       subscribe(name, hear) {
         channel = name;

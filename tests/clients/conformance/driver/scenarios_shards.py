@@ -71,6 +71,9 @@ def messages_stay_in_their_shard(stage):
         judge_crowd(node, [key], 20)
         assert len(channels(node)) == 2, "one for each process"
     assert published(nodes) == 0, "messages went to other nodes"
+    counts = [stats for node in nodes for name, stats in node.connection.info("commandstats").items() if name.startswith("cmdstat_lock")]
+    moved = sum(int(stats.split("rejected_calls=")[1].split(",")[0]) for stats in counts)
+    assert moved <= 6, f"{moved} commands went to a wrong node"
 
 
 @scenario()
