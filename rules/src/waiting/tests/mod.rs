@@ -2,6 +2,7 @@
 
 mod detect;
 mod examples;
+mod explore;
 mod histories;
 mod memory;
 mod reference;

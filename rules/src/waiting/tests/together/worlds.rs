@@ -1,9 +1,10 @@
 //! Tries all orders of steps with two locks and a few clients.
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 use super::{NOW, Step, Want, World};
 use crate::lock::{Millis, Room};
+use crate::waiting::tests::explore;
 use crate::waiting::tests::server::{Conn, Lock};
 use crate::waiting::tests::soak;
 
@@ -126,15 +127,7 @@ impl Model for Size {
 }
 
 fn holds(name: &str, size: Size) {
-    let began = std::time::Instant::now();
-    let checker = size.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-    let (states, depth) = (checker.unique_state_count(), checker.max_depth());
-    println!("figure: {name}: {states} states, up to {depth} steps in a row, {:.1?}", began.elapsed());
-    if let Some(path) = checker.discovery("nothing that must not be") {
-        let faults = path.last_state().0.faults.clone();
-        let steps: Vec<String> = path.into_actions().iter().map(|step| format!("\n  {step:?}")).collect();
-        panic!("{faults:?} after{}", steps.concat());
-    }
+    explore::holds(name, size, |(world, _)| format!("{:?}", world.faults));
 }
 
 #[test]

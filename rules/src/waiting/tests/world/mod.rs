@@ -174,8 +174,8 @@ impl World {
         }
     }
 
-    fn has(&self, fault: Fault) -> bool {
-        self.faults.contains(&fault)
+    pub(super) fn faults(&self) -> String {
+        format!("{:?}", self.faults)
     }
 
     fn clients(&self, size: Size) -> Clients {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use stateright::{Model, Property};
 
-use super::{Belief, Clients, Fault, Kind, Role, Size, Who, World};
+use super::{Belief, Clients, Kind, Role, Size, Who, World};
 use crate::lock::{Millis, Room};
 use crate::waiting::tests::server::{Conn, Server, Writes};
 use crate::waiting::tests::soak;
@@ -283,28 +283,7 @@ impl Model for Size {
     fn properties(&self) -> Vec<Property<Self>> {
         let mut all: Vec<Property<Self>> = vec![
             Property::always(EXCLUSION, |_, world: &World| world.have_room_for_each_other()),
-            Property::always("2: fences rise", |_, world: &World| !world.has(Fault::FenceNotAbove)),
-            Property::always("slots are apart, stay, and are the least", |_, world: &World| {
-                !world.has(Fault::WrongSlot)
-            }),
-            Property::always("3: only the owner", |_, world: &World| !world.has(Fault::ByAStranger)),
-            Property::always("4: first come, first served", |_, world: &World| {
-                !world.has(Fault::NotTheFirst)
-            }),
-            Property::always("5: no lost wake-up", |_, world: &World| !world.has(Fault::FreeWithAQueue)),
-            Property::always("own waiters re-enter", |_, world: &World| !world.has(Fault::WaitsForItself)),
-            Property::always("6: never to one who went away", |_, world: &World| !world.has(Fault::ToNobody)),
-            Property::always("sessions are renewed in time", |_, world: &World| {
-                !world.has(Fault::NotRenewed)
-            }),
-            Property::always("what an owner was told is so", |_, world: &World| !world.has(Fault::Lost)),
-            Property::always("a place is kept", |_, world: &World| !world.has(Fault::PlaceLost)),
-            Property::always("holders hear", |_, world: &World| !world.has(Fault::NotHeard)),
-            Property::always("a session begins when its owner is told", |_, world: &World| {
-                !world.has(Fault::KeptUntold)
-            }),
-            Property::always("who holds the lock is shown", |_, world: &World| !world.has(Fault::NotShown)),
-            Property::always("nobody is told twice", |_, world: &World| !world.has(Fault::ToldUnasked)),
+            Property::always("no fault", |_, world: &World| world.faults.is_empty()),
         ];
         // A world that is too small to reach these states proves nothing.
         if self.kinds.iter().any(|kind| kind.notified()) {

@@ -5,13 +5,10 @@
 mod promotion;
 mod wide;
 
-use std::time::Instant;
-
-use stateright::{Checker, HasDiscoveries, Model};
-
+use super::explore;
 use super::server::Rules;
 use super::soak;
-use super::world::{Happens, Kind, Size};
+use super::world::{Happens, Kind, Size, World};
 use crate::lock::Room;
 
 const ONE_SERVER: Size = Size {
@@ -41,22 +38,8 @@ const NOTHING_ELSE: Happens = Happens {
     flips: false,
 };
 
-/// Tries all orders of actions, until a state violates a property.
-fn explore(name: &str, size: Size) -> impl Checker<Size> {
-    let began = Instant::now();
-    let checker = size.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-    println!(
-        "figure: {name}: {} states, {} steps between them, up to {} in a row, {:.1?}",
-        checker.unique_state_count(),
-        checker.state_count(),
-        checker.max_depth(),
-        began.elapsed()
-    );
-    checker
-}
-
 fn holds(name: &str, size: Size) {
-    explore(name, size).assert_properties();
+    explore::holds(name, size, World::faults);
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::num::NonZeroU32;
 
 use stateright::Checker;
 
-use super::{NOTHING_ELSE, ONE_SERVER, explore, holds};
+use super::{NOTHING_ELSE, ONE_SERVER, holds};
 use crate::lock::Millis;
 use crate::waiting::Confirm;
+use crate::waiting::tests::explore::explore;
 use crate::waiting::tests::server::Rules;
 use crate::waiting::tests::soak;
 use crate::waiting::tests::world::{Clients, EXCLUSION, Failover, Happens, Kind, Size};
