@@ -248,8 +248,8 @@ class Replay:
         self.pass_time(self.lines[-1][0] + 10 * NEAR)
 
 
-def play(command, numbers, story=False):
-    """Replays these traces. Returns the numbers and reasons of those that differ, and how many were replayed in part."""
+def play(command, numbers=None, story=False, enough=None):
+    """Replays these traces, until so many differ. Returns the numbers and reasons of those, and how many were replayed in part."""
     traces = TRACES.read_text().splitlines()
     program, failed, free = Program(command), [], 0
     for number in numbers or range(1, len(traces) + 1):
@@ -260,6 +260,8 @@ def play(command, numbers, story=False):
             free += 1
         except Differs as why:
             failed.append((number, why))
+            if len(failed) == enough:
+                break
             if program.process.poll() is not None:
                 program = Program(command)
         if story:

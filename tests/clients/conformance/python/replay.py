@@ -46,11 +46,12 @@ class Loop(asyncio.SelectorEventLoop):
 
     def settle(self):
         """Does all that can be done now."""
-        while True:
+        for _ in range(1000):
             self.call_soon(self.stop)
             self.run_forever()
             if not self._ready and self.next() > self.time():
                 return
+        sys.exit("it never comes to rest")
 
 
 class IO(redislock.asyncio._Tasks):
