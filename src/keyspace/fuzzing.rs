@@ -7,7 +7,7 @@ use super::fences::{CLOCKS_DIFFER, forget_fences, last_fence, next_fence};
 use crate::server::fuzzing::{Item, Stream};
 use crate::server::{self, NativeType};
 use rules::encoding::{self, Effect};
-use rules::lock::{Deadline, Fence, Held, LONGEST_LEASE, Value};
+use rules::lock::{Deadline, Fence, LONGEST_LEASE, Value};
 
 /// Loads a value. The first byte has the encoding, and a bit that says whether the value counts as sent by a client (`RESTORE`). The value
 /// follows.
@@ -27,35 +27,10 @@ pub(crate) fn grant(bytes: &[u8]) {
     let soonest = server::now() + CLOCKS_DIFFER;
     assert!(!from_client || latest.is_some_and(|fence| fence.granted_at() <= soonest));
     check(&value);
-    match encoding {
-        1 => assert_eq!(from_value(&value), from_stream(stream.taken())),
-        known => assert_eq!(known, Value::ENCODING),
-    }
+    assert_eq!(encoding, Value::ENCODING);
     let mut saved = Stream::default();
     saved.write(|rdb| value.save(rdb));
     assert_eq!(Stream::new(saved.items).read(|rdb| Value::load(rdb, Value::ENCODING)), Ok(value));
-}
-
-/// Returns the owner, fence, holds and max-hold of each grant, the oldest grant first.
-fn from_value(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
-    let parts = |held: Held<'_>| {
-        let grant = held.grant;
-        let max_hold = grant.max_hold().unwrap_or(0).unsigned_abs();
-        (grant.owner().text().as_ref().to_vec(), [grant.fence().get(), grant.holds().into(), max_hold])
-    };
-    value.all(Deadline::Never).map(parts).collect()
-}
-
-/// Returns the same data as `from_value`, but from the strings and numbers that the loader has read. Each string that three numbers follow
-/// is an owner.
-fn from_stream(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
-    let parts = |window: &[Item]| match window {
-        [Item::Bytes(owner), Item::Number(fence), Item::Number(holds), Item::Number(max_hold)] => {
-            Some((owner.clone(), [*fence, *holds, *max_hold]))
-        }
-        _ => None,
-    };
-    items.windows(4).filter_map(parts).collect()
 }
 
 fn check(value: &Value) {
@@ -91,9 +66,7 @@ pub(crate) fn aux(bytes: &[u8]) {
         let rest: Vec<Item> = items.iter().skip(begin).take(2).cloned().collect();
         let loaded = Stream::new(rest.clone()).read(|rdb| Value::load_aux(rdb, encoding.into()));
         let from_value = match rest.first() {
-            Some(Item::Number(number)) if (1..=Value::ENCODING).contains(&encoding.into()) => {
-                Fence::new(*number)
-            }
+            Some(Item::Number(number)) if i32::from(encoding) == Value::ENCODING => Fence::new(*number),
             _ => None,
         };
         assert_eq!(loaded.is_ok(), from_value.is_some());

@@ -62,11 +62,6 @@ impl Stream {
         body(&mut RdbWriter(std::ptr::from_mut(self).cast()));
     }
 
-    /// Returns the items that have been read so far.
-    pub(crate) fn taken(&self) -> &[Item] {
-        self.items.get(..self.next).unwrap_or(&self.items)
-    }
-
     fn take(&mut self) -> Option<Item> {
         let item = self.items.get(self.next).cloned();
         self.next += 1;

@@ -121,9 +121,9 @@ fn payloads_that_no_server_of_ours_would_write() {
         ("129 bytes", Part { label: &long, ..good }),
         ("a slot above its room", Part { room: 2, slot: 3, ..good }),
     ] {
-        refused(&mut client, what, &any.with_slots(0, &[bad]).encode());
+        refused(&mut client, what, &any.packed(false, &[bad]).encode());
     }
-    restore(&mut client, &any.with_slots(0, &[Part { label: &label, ..good }]).encode()).unwrap();
+    restore(&mut client, &any.packed(false, &[Part { label: &label, ..good }]).encode()).unwrap();
     assert_eq!(self::label(&mut client, "k").len(), 128);
 }
 

@@ -25,7 +25,7 @@ pub(super) fn number_of(deadline: Deadline, endless: bool) -> u64 {
 }
 
 /// Returns the end of a lease that was written as `number`; `None` if the number is too great.
-pub fn deadline_of(number: u64, endless: bool) -> Option<Deadline> {
+pub(super) fn deadline_of(number: u64, endless: bool) -> Option<Deadline> {
     let number = Millis::try_from(number).ok()?;
     Some(match (endless, number) {
         (true, 0) => Deadline::Never,

@@ -17,16 +17,11 @@
 //! the value of a field is bytes, the number is their length, and the bytes follow the `=`, in the order of the fields. The owner comes
 //! last, because its name can have any bytes, even a comma. The state is one argument, because each further argument costs about 1,000
 //! instructions to make and to append to a file (Redis 7.0). If a lock has many grants, an effect has only the grant that has changed.
-//!
-//! For a grant that allows other holders, or has a slot (the number of a permit) or a label, earlier versions began the state with `=`
-//! (alone) or `+` (beside others), followed by `deadline,fence,holds,max-hold,room,owner`. The room was `room/slot` for a grant with a
-//! slot, and `room/slot/length` if a label of this length preceded the owner.
 
 use std::str;
 
 use crate::lock::{
-    Datum, Deadline, Extras, FIELDS, Fence, Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Micros, Millis, Owner,
-    Room, Slot,
+    Datum, Deadline, Extras, FIELDS, Fence, Full, Grant, LONGEST_LEASE, Micros, Millis, Owner,
 };
 
 /// The number that stands for the deadline of a lease that never ends, as in replies of `PTTL`.
@@ -62,10 +57,8 @@ impl Effect {
             Some([b'<', time @ ..]) => number(time).map(Self::Lapsed),
             Some([b'@', state @ ..]) => any_grant(state, now).map(Self::alone),
             Some([b'&', state @ ..]) => any_grant(state, now).map(Self::among),
-            Some([b'=', state @ ..]) => grant(state, true, now).map(Self::alone),
-            Some([b'+', state @ ..]) => grant(state, true, now).map(Self::among),
             Some(state) if !state.contains(&b',') => deadline(state).map(Self::Lease),
-            Some(state) => grant(state, false, now).map(Self::alone),
+            Some(state) => short(state, now).map(Self::alone),
         }
     }
 
@@ -120,9 +113,9 @@ fn part(text: &[u8]) -> Option<(&[u8], &[u8])> {
     parts.next().zip(parts.next())
 }
 
-/// Reads `deadline,fence,holds,max-hold,owner`, or, with `with_room`, the form with the room before the owner.
-fn grant(state: &[u8], with_room: bool, now: impl FnOnce() -> Micros) -> Option<(Grant, Deadline)> {
-    let mut parts = state.splitn(if with_room { 6 } else { 5 }, |&byte| byte == b',');
+/// Reads `deadline,fence,holds,max-hold,owner`.
+fn short(state: &[u8], now: impl FnOnce() -> Micros) -> Option<(Grant, Deadline)> {
+    let mut parts = state.splitn(5, |&byte| byte == b',');
     let (deadline, fence) = (deadline(parts.next()?)?, fence(parts.next()?)?);
     let holds = u32::try_from(number(parts.next()?)?).ok().filter(|&holds| holds > 0)?;
     let mut ages = parts.next()?.splitn(2, |&byte| byte == b'/').map(number);
@@ -134,21 +127,10 @@ fn grant(state: &[u8], with_room: bool, now: impl FnOnce() -> Micros) -> Option<
     if !(0..=LONGEST_LEASE).contains(&max_hold) || made.is_some_and(|made| made < 0) {
         return None;
     }
-    let (room, slot, length) = if with_room { permit(parts.next()?)? } else { (Room::ONE, None, 0) };
-    let (label, owner) = parts.next()?.split_at_checked(length)?;
-    let owner = Owner::new(owner)?;
-    let extras = Extras::of_grant(max_hold, label);
-    let grant = Grant::received(owner, fence, holds, extras, made, now() / 1000).with_room(room);
-    Some((grant.with_slot(slot), deadline))
-}
-
-/// Reads `room`, `room/slot` or `room/slot/length`, where `length` is the number of bytes of the label.
-fn permit(text: &[u8]) -> Option<(Room, Option<Slot>, usize)> {
-    let mut parts = text.splitn(3, |&byte| byte == b'/').map(number);
-    let room = room(parts.next()??)?;
-    let slot = slot(room, parts.next().unwrap_or(Some(0))?)?;
-    let length = usize::try_from(parts.next().unwrap_or(Some(0))?).ok()?;
-    (length <= MAX_LABEL_LEN).then_some((room, slot, length))
+    let owner = Owner::new(parts.next()?)?;
+    let extras = Extras::new(Some(max_hold).filter(|age| *age > 0), None);
+    let grant = Grant::received(owner, fence, holds, extras, made, now() / 1000);
+    Some((grant, deadline))
 }
 
 fn deadline(text: &[u8]) -> Option<Deadline> {
@@ -157,25 +139,6 @@ fn deadline(text: &[u8]) -> Option<Deadline> {
 
 fn fence(text: &[u8]) -> Option<Fence> {
     u64::try_from(number(text)?).ok().and_then(Fence::new)
-}
-
-/// Returns the room that a number stands for. 0 stands for room for any number of holders. Returns `None` if the number is too great or
-/// negative.
-pub fn room(number: i64) -> Option<Room> {
-    match number {
-        0 => Some(Room::ANY),
-        most => u32::try_from(most).ok().and_then(Room::limit),
-    }
-}
-
-/// Returns the slot that a number stands for. 0 means that no slot was written. Returns `None` if a grant with this room may not have this
-/// slot.
-pub fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
-    if number == 0 {
-        return Some(None);
-    }
-    let slot = u32::try_from(number).ok().and_then(Slot::new)?;
-    slot.fits(room).then_some(Some(slot))
 }
 
 fn number(text: &[u8]) -> Option<i64> {

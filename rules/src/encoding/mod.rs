@@ -1,6 +1,6 @@
 //! What files and replicas have of a lock: its grants as bytes, and its changes as text (`effect`).
 //!
-//! Encoding 2 has each grant in one string of bytes, the oldest grant first. Encoding 1 is only read, in `keyspace`.
+//! The encoding has each grant in one string of bytes, the oldest grant first.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -18,16 +18,14 @@
 
 mod deadlines;
 mod effect;
-mod grants;
 mod packed;
 
 use packed::{Unpacked, pack, unpack};
 
-pub use deadlines::{deadline_of, latest};
-pub use effect::{Effect, number_of, room, slot, state};
-pub use grants::Grants;
+pub use deadlines::latest;
+pub use effect::{Effect, number_of, state};
 
-use crate::lock::{Millis, Value};
+use crate::lock::{Deadline, Fence, Grant, Millis, Value};
 
 /// Returns the grants of a lock as bytes, the oldest first.
 pub fn save(value: &Value) -> impl Iterator<Item = Vec<u8>> {
@@ -46,5 +44,47 @@ pub fn load(mut next: impl FnMut() -> Result<Vec<u8>, String>, now: Millis) -> R
         if !more {
             return grants.value(endless);
         }
+    }
+}
+
+/// The grants of a lock that have been read so far.
+#[derive(Default)]
+struct Grants {
+    /// The grants, and the end of the lease that ends last.
+    value: Option<(Value, Deadline)>,
+    last: Option<Fence>,
+    count: usize,
+}
+
+impl Grants {
+    fn add(&mut self, grant: Grant, deadline: Deadline) -> Result<(), String> {
+        self.count += 1;
+        let fence = grant.fence();
+        if self.last.replace(fence) >= Some(fence) {
+            return Err(format!("the fence {} behind another", fence.get()));
+        }
+        let Some((value, until)) = &mut self.value else {
+            self.value = Some((Value::One(grant), deadline));
+            return Ok(());
+        };
+        if let Some(twice) = grant.explicit_slot().filter(|slot| value.slots().has(*slot)) {
+            return Err(format!("the slot {} twice", twice.get()));
+        }
+        *until = value.put(grant, deadline, *until);
+        Ok(())
+    }
+
+    /// Returns the value with all grants. `endless` says whether the lease that ends last has no end. If it has one, this lease ends with
+    /// the TTL of the key. Returns an error if the grants can't hold a lock together.
+    fn value(self, endless: bool) -> Result<Value, String> {
+        let (value, until) =
+            self.value.filter(|(value, _)| value.count() == self.count).ok_or("two grants of one owner")?;
+        if until != latest(endless) {
+            return Err("no lease that is the latest".into());
+        }
+        if value.room().most().is_some_and(|most| (most as usize) < self.count) {
+            return Err(format!("{} grants where one has not the room", self.count));
+        }
+        Ok(value)
     }
 }

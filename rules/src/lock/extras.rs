@@ -29,11 +29,6 @@ impl Extras {
         (self != Self::default()).then(|| Arc::new(self))
     }
 
-    /// Makes the extras of a grant from a primary or a file. A maximum age of 0 ms means no limit, and an empty label means no label.
-    pub fn of_grant(max_hold: Millis, label: &[u8]) -> Option<Arc<Self>> {
-        Self::new(Some(max_hold).filter(|age| *age > 0), Some(label).filter(|label| !label.is_empty()))
-    }
-
     /// Returns the extras of a new grant: the extras of its request (`asked`), without an empty label.
     pub(super) fn granted(asked: &Option<Arc<Self>>) -> Option<Arc<Self>> {
         match asked.as_deref() {

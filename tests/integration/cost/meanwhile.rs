@@ -56,7 +56,7 @@ fn a_restored_lock_of_very_many_holders() {
             Part { shorter, ..reader(owner.as_bytes(), fence) }
         })
         .collect();
-    let payload = Payload::lock(&mut stage.client, b"any", 1, 1).with_grants(0, &parts).encode();
+    let payload = Payload::lock(&mut stage.client, b"any", 1, 1).packed(false, &parts).encode();
     stage.client.ask_words::<(), _>([b"RESTORE".as_slice(), b"k", b"600000", &payload]);
     let replies =
         transaction(&mut stage.client, &["LOCK.ACQUIRE k OWNER new", "LOCK.INFO k", "LOCK.RELEASE k o7"]);

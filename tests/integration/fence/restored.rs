@@ -35,9 +35,9 @@ fn a_refused_payload_leaves_the_clock_of_fences_alone() {
     for fence in [GREATEST, ahead(5 * MINUTE)] {
         let plain = Payload::lock(&mut client, b"alice", fence, 1);
         let last = Part { shorter: 5, ..reader(b"alice", fence) };
-        refused(&mut client, "no latest lease", &plain.with_grants(0, &[last]).encode());
+        refused(&mut client, "no latest lease", &plain.packed(false, &[last]).encode());
         let two = [reader(b"alice", fence), reader(b"bob", 5)];
-        refused(&mut client, "not in order", &plain.with_grants(0, &two).encode());
+        refused(&mut client, "not in order", &plain.packed(false, &two).encode());
         let mut longer = plain.clone();
         longer.items.push(Item::Number(1));
         refused(&mut client, "no end where it should be", &longer.encode());
@@ -65,7 +65,7 @@ fn a_payload_too_far_ahead_is_refused_and_the_log_says_why() {
     for fence in [ahead(11 * MINUTE), GREATEST] {
         let plain = Payload::lock(&mut client, b"alice", fence, 1);
         refused(&mut client, "a plain lock", &plain.encode());
-        let several = plain.with_grants(0, &[reader(b"bob", 5), reader(b"alice", fence)]);
+        let several = plain.packed(false, &[reader(b"bob", 5), reader(b"alice", fence)]);
         refused(&mut client, "several grants", &several.encode());
         let line = format!(
             "cannot load a lockstate: the fence {fence} is ahead of the clock by more than ten minutes"
@@ -106,7 +106,7 @@ fn the_next_fence_is_above_that_of_a_payload() {
         client.ask::<()>("LOCK.BREAK next");
         let fence = fence + 9;
         let grants = [reader(b"alice", 5), reader(b"bob", fence)];
-        restore(&mut client, &sample.with_grants(0, &grants).encode()).unwrap();
+        restore(&mut client, &sample.packed(false, &grants).encode()).unwrap();
         assert_eq!(client.acquire("next", "").unwrap().fence as u64, fence + 1);
         client.ask::<()>("LOCK.BREAK next");
     }

@@ -102,9 +102,8 @@ fn the_farthest_lease_is_taken_and_written_as_it_was() {
     let any = Payload::lock(&mut client, b"x", 1, 1);
     let far = Part { shorter: GREATEST, ..reader(b"b", 6) };
     for (endless, held) in [(false, vec!["a"]), (true, vec!["a", "b"])] {
-        let earlier = any.with_grants(endless.into(), &[reader(b"a", 5), far]).encode();
-        restore(&mut client, &earlier).unwrap();
         let payload = any.packed(endless, &[reader(b"a", 5), far]).encode();
+        restore(&mut client, &payload).unwrap();
         assert_eq!(client.holding("k"), held);
         assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
         // It is in nobody's way.

@@ -22,43 +22,17 @@ fn the_ends_of_each_range_are_taken() {
         shorter: 59_000,
         ..reader(&owner, LONGEST)
     };
-    let payload = any.with_grants(0, &[reader(b"a", 1), widest]).encode();
+    let payload = any.packed(false, &[reader(b"a", 1), widest]).encode();
     restore_from_primary(&mut client, "k", 60000, &payload);
     let last = client.holders("k").pop().unwrap();
     assert_eq!((last.holds, last.limit, last.owner.len()), ((1 << 32) - 1, (1 << 32) - 2, 128));
     // As many as the room of each is for.
     let three = [1, 2, 3].map(|fence| Part { room: 3, ..reader(&owner[..fence as usize], fence) });
-    restore(&mut client, &any.with_grants(0, &three).encode()).unwrap();
+    restore(&mut client, &any.packed(false, &three).encode()).unwrap();
     assert_eq!(client.holders("k").len(), 3);
-    // Even a plain one, in the wider form.
-    restore(&mut client, &any.with_grants(0, &[Part { room: 1, ..reader(b"a", 5) }]).encode()).unwrap();
+    // Even a plain one.
+    restore(&mut client, &any.packed(false, &[Part { room: 1, ..reader(b"a", 5) }]).encode()).unwrap();
     assert_eq!(super::shown(&mut client, "mode"), "exclusive");
-}
-
-/// What the earlier encoding alone can say.
-#[test]
-fn a_payload_with_another_number_of_grants_another_form_or_none_without_an_end() {
-    let (_server, mut client) = Server::and_client();
-    let any = Payload::lock(&mut client, b"x", 1, 1);
-    let (a, b) = (reader(b"a", 5), reader(b"b", 6));
-    let early = [Part { shorter: 5_000_000_000_000, ..a }];
-    for (what, payload) in [
-        ("no grants", any.with_grants(0, &[])),
-        ("none without an end", any.with_grants(1, &early)),
-        ("another number for that", any.with_grants(2, &[a, b])),
-    ] {
-        refused(&mut client, what, &payload.encode());
-    }
-    for count in [0, 1, 3, 1 << 32, u64::MAX] {
-        let mut payload = any.with_grants(0, &[a, b]);
-        payload.items[2] = Item::Number(count);
-        refused(&mut client, &format!("{count} in place of 2"), &payload.encode());
-    }
-    for form in [0, 1, 3, 4, u64::MAX] {
-        let mut payload = any.with_grants(0, &[a, b]);
-        payload.items[1] = Item::Number(form);
-        refused(&mut client, &format!("the form {form}"), &payload.encode());
-    }
 }
 
 #[test]
@@ -68,7 +42,7 @@ fn cut_off_anywhere_and_with_any_bit_turned() {
     let (server, mut client) = Server::and_client();
     let parts =
         [reader(b"alice", 70_000), Part { holds: 70_000, room: 3, shorter: 70, ..reader(b"bob", 70_001) }];
-    let payload = any(&server).with_grants(0, &parts);
+    let payload = any(&server).packed(false, &parts);
     let body = payload.body();
     let stored = (1..body.len()).filter(|&end| {
         refused_or_in_range(&mut client, &format!("cut off at {end}"), &payload.seal(&body[..end]))

@@ -96,7 +96,7 @@ fn permits_beside_a_reader_are_dumped_in_the_documented_encoding_and_come_back()
 fn grants_that_were_made_without_numbers_get_them_when_their_owners_ask_again() {
     let (_server, mut client) = Server::and_client();
     let permit = |owner, fence| Part { room: 3, ..reader(owner, fence) };
-    let payload = Payload::lock(&mut client, b"x", 1, 1).with_grants(0, &[permit(b"a", 5), permit(b"b", 6)]);
+    let payload = Payload::lock(&mut client, b"x", 1, 1).packed(false, &[permit(b"a", 5), permit(b"b", 6)]);
     restore_from_primary(&mut client, "k", 600_000, &payload.encode());
     assert_eq!(slots(&mut client), [0, 0]);
     assert_eq!(slot(&mut client, "c", "LIMIT 3"), 1);

@@ -41,14 +41,12 @@ pub(crate) struct Part<'a> {
     pub(crate) room: u64,
     /// By how many ms its lease is shorter than the latest; where that has no end, its end in ms since 1970, or 0.
     pub(crate) shorter: u64,
-    /// The number of its permit, in the form that has such; 0: none.
+    /// The number of its permit; 0: none.
     pub(crate) slot: u64,
-    /// In the same form, its label.
     pub(crate) label: &'a [u8],
 }
 
 impl Part<'_> {
-    /// In the bytes of encoding 2.
     fn packed(&self, endless: bool, more: bool) -> Vec<u8> {
         let numbers = [(self.holds, 1), (self.max_hold, 0), (self.room, 1), (self.made, 0), (self.slot, 0)];
         let fields = numbers.into_iter().chain([(self.label.len() as u64, 0)]);
@@ -74,7 +72,6 @@ impl Part<'_> {
     }
 }
 
-/// A number of encoding 2.
 fn varint(to: &mut Vec<u8>, number: u64) {
     if number > 0x7f {
         to.push(number as u8 | 0x80);
@@ -98,7 +95,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// A lock with that owner, fence and holds, in encoding 1, as an earlier version of the module has dumped it on such a server.
+    /// A lock with that owner, fence and holds, as such a server dumps it.
     pub(crate) fn lock(client: &mut Client, owner: &[u8], fence: u64, holds: u64) -> Self {
         client.ask::<()>("LOCK.ACQUIRE payload:sample");
         let dump: Vec<u8> = client.ask("DUMP payload:sample");
@@ -109,44 +106,20 @@ impl Payload {
             items: Vec::new(),
             rdb_version: dump[dump.len() - FOOTER..][..2].try_into().unwrap(),
         };
-        any.with_encoding(1).with_lock(owner, fence, holds)
+        any.with_lock(owner, fence, holds)
     }
 
     /// A payload of that server for another lock, which has no greatest age of its own.
     pub(crate) fn with_lock(&self, owner: &[u8], fence: u64, holds: u64) -> Self {
-        let owner = Item::Bytes(owner.into());
-        let [grants, fence, holds, max_hold] = [1, fence, holds, 0].map(Item::Number);
-        Self { items: vec![grants, owner, fence, holds, max_hold], ..self.clone() }
+        self.packed(false, &[Part { holds, room: 1, ..reader(owner, fence) }])
     }
 
-    /// A payload of that server for a lock with room for several, held by those. `endless`: 1 where the latest lease has no end.
-    pub(crate) fn with_grants(&self, endless: u64, grants: &[Part<'_>]) -> Self {
-        self.in_form(2, endless, grants)
-    }
-
-    /// `with_grants` in the form that has the numbers of permits, and labels.
-    pub(crate) fn with_slots(&self, endless: u64, grants: &[Part<'_>]) -> Self {
-        self.in_form(3, endless, grants)
-    }
-
-    fn in_form(&self, form: u64, endless: u64, grants: &[Part<'_>]) -> Self {
-        let mut items: Vec<Item> = [0, form, grants.len() as u64, endless].map(Item::Number).into();
-        for Part { owner, fence, holds, max_hold, made, room, shorter, slot, label } in grants {
-            items.push(Item::Bytes(owner.to_vec()));
-            items.extend([fence, holds, max_hold, made, room, shorter].map(|number| Item::Number(*number)));
-            if form == 3 {
-                items.extend([Item::Number(*slot), Item::Bytes(label.to_vec())]);
-            }
-        }
-        Self { items, ..self.clone() }
-    }
-
-    /// A payload of that server with those grants, as this version of the module dumps them: in encoding 2.
+    /// A payload of that server with those grants. `endless`: whether the latest lease has no end.
     pub(crate) fn packed(&self, endless: bool, grants: &[Part<'_>]) -> Self {
         let more = |number: usize| number + 1 < grants.len();
         let pack = |(number, part): (usize, &Part<'_>)| Item::Bytes(part.packed(endless, more(number)));
         let items = grants.iter().enumerate().map(pack).collect();
-        Self { items, ..self.clone() }.with_encoding(2)
+        Self { items, ..self.clone() }
     }
 
     /// In place of the encoding version of the type, which is in the last ten bits of the head.

@@ -1,12 +1,10 @@
 //! Writes locks to RDB files, `DUMP` payloads and rewritten append-only files, and reads them.
 //!
-//! `rules::encoding` describes encoding 2, and `first.rs` encoding 1.
+//! `rules::encoding` describes the encoding.
 //!
 //! From Redis 7.2 on, RDB files also have the last fence, so that the next fence is greater even if the wall clock is set back while the
 //! server is down. The last fence is left out when its grant is more than ten minutes old (`CLOCKS_DIFFER`), so that a file without locks
 //! can be loaded without the module.
-
-mod first;
 
 use std::ffi::CStr;
 
@@ -18,9 +16,6 @@ use crate::server::{
     self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
 };
 use rules::lock::{Datum, Fence, Mover, Value};
-
-/// The number of the encoding that earlier versions wrote.
-const FIRST: i32 = 1;
 
 static HANDLE: TypeHandle = TypeHandle::new();
 
@@ -38,10 +33,7 @@ impl NativeType for Value {
 
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String> {
         check_encoding(encoding)?;
-        let value = match encoding {
-            FIRST => first::value(rdb),
-            _ => encoding::load(|| Ok(rdb.bytes().map_err(truncated)?), server::now() / 1000),
-        }?;
+        let value = encoding::load(|| Ok(rdb.bytes().map_err(truncated)?), server::now() / 1000)?;
         fences::loaded(&value, rdb.is_from_client())?;
         Ok(value)
     }
@@ -86,7 +78,8 @@ impl NativeType for Value {
 
     fn load_aux(rdb: &mut RdbReader, encoding: i32) -> Result<(), String> {
         check_encoding(encoding)?;
-        observe_fence(fence(rdb)?);
+        let fence = rdb.unsigned().map_err(truncated)?;
+        observe_fence(Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))?);
         Ok(())
     }
 
@@ -105,17 +98,10 @@ impl NativeType for Value {
 
 fn check_encoding(encoding: i32) -> Result<(), String> {
     let known = Value::ENCODING;
-    if (FIRST..=known).contains(&encoding) {
+    if encoding == known {
         return Ok(());
     }
-    Err(format!(
-        "it is in encoding {encoding}; this version of the module reads encodings {FIRST} to {known}"
-    ))
-}
-
-fn fence(rdb: &mut RdbReader) -> Result<Fence, String> {
-    let fence = rdb.unsigned().map_err(truncated)?;
-    Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))
+    Err(format!("it is in encoding {encoding}; this version of the module reads encoding {known}"))
 }
 
 fn truncated(_: Truncated) -> &'static str {
