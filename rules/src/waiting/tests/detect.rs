@@ -181,7 +181,7 @@ impl State {
             if !want.notify {
                 self.server.unblock(RULES, NOW, conn, true);
             } else if want.locks == [0] {
-                self.server.leave(RULES, NOW, &owner(name));
+                self.server.leave_on(RULES, NOW, 0, &owner(name));
             } else {
                 assert!(self.held().iter().all(|(_, _, session)| *session != Some(conn)));
                 self.server.close(RULES, NOW, conn);

@@ -28,7 +28,7 @@ fn read(owner: &str, lease: Millis) -> AcquireRequest<'static> {
 fn a_session_that_is_passed_over_asks_for_no_limits() {
     let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
     let mut server = Server::new(1);
-    let reply = server.acquire(rules, NOW, 0, &ask("a", 300, true), &WaitOptions::default());
+    let reply = server.acquire_on(rules, NOW, 0, 0, &ask("a", 300, true), &WaitOptions::default());
     assert!(matches!(reply, Reply::Granted { .. }));
     for (now, asks) in [(NOW + 10, false), (NOW + 120, true), (NOW + 130, false)] {
         let before = server.grace.clone();
@@ -43,7 +43,7 @@ fn shared_by(holders: usize, lease: Millis) -> Server {
     let mut server = Server::new(2);
     for number in 0..holders {
         let ask = AcquireRequest { session: true, ..read(&format!("reader-{number}"), lease) };
-        let reply = server.acquire(Rules::PLAIN, NOW, 0, &ask, &WaitOptions::default());
+        let reply = server.acquire_on(Rules::PLAIN, NOW, 0, 0, &ask, &WaitOptions::default());
         assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
     }
     server
@@ -61,8 +61,8 @@ fn a_command_does_not_go_through_all_sessions_of_its_lock() {
     let mut server = shared_by(300, 90_000);
     let read_alone = read("other", 100);
     let looked = looks(|| {
-        server.acquire(Rules::PLAIN, NOW + 1, 1, &read_alone, &WaitOptions::default());
-        server.acquire(Rules::PLAIN, NOW + 2, 1, &ask("writer", 100, false), &WaitOptions::default());
+        server.acquire_on(Rules::PLAIN, NOW + 1, 1, 0, &read_alone, &WaitOptions::default());
+        server.acquire_on(Rules::PLAIN, NOW + 2, 1, 0, &ask("writer", 100, false), &WaitOptions::default());
         server.release(Rules::PLAIN, NOW + 3, &name("other"), None, false);
     });
     assert!(looked < 10, "{looked}");
@@ -73,10 +73,10 @@ fn a_command_does_not_go_through_all_sessions_of_its_lock() {
 fn a_session_that_is_over_is_found_among_many_others() {
     let mut server = shared_by(300, 90_000);
     let session = AcquireRequest { session: true, ..read("other", 90_000) };
-    server.acquire(Rules::PLAIN, NOW, 1, &session, &WaitOptions::default());
+    server.acquire_on(Rules::PLAIN, NOW, 1, 0, &session, &WaitOptions::default());
     server.close(Rules::PLAIN, NOW, 1);
     let looked = looks(|| {
-        server.acquire(Rules::PLAIN, NOW + 1, 0, &ask("writer", 100, false), &WaitOptions::default());
+        server.acquire_on(Rules::PLAIN, NOW + 1, 0, 0, &ask("writer", 100, false), &WaitOptions::default());
     });
     assert!(looked < 10, "{looked}");
     let is_held = |held: &[Grant]| held.iter().any(|grant| grant.owner() == name("other"));
@@ -89,7 +89,7 @@ fn a_session_that_is_over_is_found_among_many_others() {
 fn all_sessions_are_renewed_in_time_beside_commands() {
     let mut server = shared_by(3, 300);
     for now in (NOW..NOW + 1_000).step_by(10) {
-        server.acquire(Rules::PLAIN, now, 1, &ask("writer", 100, false), &WaitOptions::default());
+        server.acquire_on(Rules::PLAIN, now, 1, 0, &ask("writer", 100, false), &WaitOptions::default());
         server.run_all_due(Rules::PLAIN, now);
         assert_eq!(server.holders(now).len(), 3, "{}", now - NOW);
     }
@@ -152,13 +152,13 @@ fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
     let channel = Some(Channel { address: b"a".as_slice().into(), wanted: false, start: None });
     let place = WaitOptions { channel, ..BLOCKED };
     for (conn, owner) in [(0, "a"), (1, "b")] {
-        server.acquire(rules, NOW, conn, &read(owner, 1_000), &WaitOptions::default());
+        server.acquire_on(rules, NOW, conn, 0, &read(owner, 1_000), &WaitOptions::default());
     }
     server.acquire_on(rules, NOW, 2, 1, &ask("other", 1_000, false), &WaitOptions::default());
     for _ in 0..100 {
         assert_eq!(server.acquire_all(rules, NOW, 0, &[0, 1], &read("a", 1_000), &place), Reply::Queued);
     }
-    assert_eq!(server.acquire(rules, NOW, 0, &ask("a", 1_000, false), &place), Reply::Queued);
+    assert_eq!(server.acquire_on(rules, NOW, 0, 0, &ask("a", 1_000, false), &place), Reply::Queued);
     server.release(rules, NOW, &name("b"), None, false);
     for _ in 0..10 {
         server.run_due(rules, NOW, Writes::Taken);

@@ -193,10 +193,11 @@ impl Pair {
                 let ask = AcquireRequest { owner: owner(who), lease, once, session, room, slot, extras };
                 self.reference.lapse(now);
                 let renewed = self.reference.holder(who).and_then(|holder| holder.renewed(now));
-                let reply = self.server.acquire(
+                let reply = self.server.acquire_on(
                     rules,
                     now,
                     conn,
+                    0,
                     &ask,
                     &WaitOptions { timeout: block, channel: None, detect: false, confirm: None },
                 );
@@ -238,7 +239,7 @@ impl Pair {
             Step::Break { who, fence } => {
                 let fence = self.fence(who, fence);
                 self.reference.lapse(now);
-                let broken = self.server.break_(rules, now, fence);
+                let broken = self.server.break_on(rules, now, 0, fence);
                 prop_assert_eq!(broken, self.reference.end(fence, now));
             }
             Step::Close(conn) => {

@@ -83,7 +83,7 @@ impl Scene {
             }
             "leave" => {
                 assert_eq!(words.next(), "k");
-                u8::from(self.server.leave(rules, now, &owner(words.next()))).to_string()
+                u8::from(self.server.leave_on(rules, now, 0, &owner(words.next()))).to_string()
             }
             "close" => {
                 self.server.close(rules, now, conn);

@@ -9,18 +9,6 @@ use crate::waiting::{
 };
 
 impl Server {
-    /// Runs `LOCK.ACQUIRE` for the first lock.
-    pub(crate) fn acquire(
-        &mut self,
-        rules: Rules,
-        now: Millis,
-        conn: Conn,
-        ask: &AcquireRequest<'static>,
-        wait: &WaitOptions,
-    ) -> Reply {
-        self.acquire_on(rules, now, conn, 0, ask, wait)
-    }
-
     /// Runs `LOCK.ACQUIRE` for the given lock.
     pub(crate) fn acquire_on(
         &mut self,
@@ -87,20 +75,6 @@ impl Server {
         waiting::release(&mut turns, given, || time(now)).into_iter().map(Result::ok).collect()
     }
 
-    /// Runs `LOCK.MEXTEND`. Returns the end of the lease that ends first; `None` if the owner does not hold all locks, or leases may not be
-    /// extended now.
-    pub(crate) fn extend_all(
-        &mut self,
-        rules: Rules,
-        now: Millis,
-        locks: &[Lock],
-        owner: &Owner<'_>,
-        lease: Millis,
-    ) -> Option<Deadline> {
-        let longer = ExtendRequest { owner, fence: None, lease, confirm: None };
-        extended(self.extend_each(rules, now, 0, locks, &longer))
-    }
-
     /// Runs `LOCK.MEXTEND`, or `LOCK.EXTEND` for one lock, with any options.
     pub(crate) fn extend_each(
         &mut self,
@@ -126,11 +100,6 @@ impl Server {
             Err(Refusal::NotHeld(..)) => Reply::NotHeld,
             outcome => no_grant(outcome),
         }
-    }
-
-    /// Runs `LOCK.LEAVE` for the first lock. Returns whether the owner had anything to give up.
-    pub(crate) fn leave(&mut self, rules: Rules, now: Millis, owner: &Owner<'_>) -> bool {
-        self.leave_on(rules, now, 0, owner)
     }
 
     /// Runs `LOCK.LEAVE` for the given lock.
@@ -186,17 +155,6 @@ impl Server {
         extended(self.extend_each(rules, now, 0, &[0], &longer))
     }
 
-    /// Runs `LOCK.EXTEND` with `SYNC`. Returns whether the client waits for replicas.
-    pub(crate) fn extend_confirmed(
-        &mut self,
-        rules: Rules,
-        now: Millis,
-        conn: Conn,
-        longer: &ExtendRequest<'_>,
-    ) -> bool {
-        self.extend_each(rules, now, conn, &[0], longer) == Reply::Waits
-    }
-
     fn client(&self, rules: Rules, conn: Conn) -> Client {
         let limits =
             WaitLimits { waiters: rules.most_waiters, places: rules.most_places, claim: rules.claim };
@@ -207,11 +165,6 @@ impl Server {
         if let Some(request) = client.blocked {
             self.blocked.insert(request, Blocked::new(client.conn, client.id));
         }
-    }
-
-    /// Runs `LOCK.BREAK`. Returns how many grants have ended.
-    pub(crate) fn break_(&mut self, rules: Rules, now: Millis, fence: Option<u64>) -> usize {
-        self.break_on(rules, now, 0, fence)
     }
 
     /// Runs `LOCK.BREAK` for the given lock.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
 use crate::lock::{AcquireRequest, Deadline, Fence, Got, Millis, Owner, Room};
-use crate::waiting::{Channel, MessageKind, WaitOptions};
+use crate::waiting::{Channel, ExtendRequest, MessageKind, WaitOptions};
 
 /// The names of owners. Each client has its own name; if there are too few names, the last clients share the last name.
 const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", b"d", b"e"];
@@ -161,7 +161,9 @@ impl World {
             }
             Step::Extend(conn, locks, lease) => {
                 let owner = self.owner(conn);
-                if self.server.extend_all(rules, now, locks, &owner, lease).is_some() {
+                let longer = ExtendRequest { owner: &owner, fence: None, lease, confirm: None };
+                let extended = self.server.extend_each(rules, now, conn, locks, &longer);
+                if matches!(extended, Reply::Extended(_)) {
                     self.holds = None;
                     // An owner that extends a grant knows of it, and of all grants that were made with it.
                     self.knows(&owner, &[0, 1, 2]);
@@ -171,7 +173,7 @@ impl World {
                 let owner = self.owner(conn);
                 let fence = |server: &Server, lock| server.fence_of(lock, &owner, now);
                 let held = fence(&self.server, 0);
-                self.server.leave(rules, now, &owner);
+                self.server.leave_on(rules, now, 0, &owner);
                 // An unclaimed grant that is given up ends together with all grants that were made with it, unless one of them has ended by
                 // itself.
                 let ended = held.filter(|_| fence(&self.server, 0).is_none());

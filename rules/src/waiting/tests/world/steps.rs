@@ -10,7 +10,8 @@ use crate::waiting::{Confirm, ExtendRequest};
 impl World {
     pub(super) fn acquire(&mut self, size: Size, at: Role, conn: Conn, who: Who, lease: Millis, kind: Kind) {
         let (ask, wait) = kind.ask(who, lease, size.confirm);
-        let reply = self.step(size, at, |server, rules, now| server.acquire(rules, now, conn, &ask, &wait));
+        let reply =
+            self.step(size, at, |server, rules, now| server.acquire_on(rules, now, conn, 0, &ask, &wait));
         match reply {
             Reply::Waits if at == Role::Old => self.waiting_old[usize::from(conn)] = Some((who, kind)),
             Reply::Waits => {
@@ -39,7 +40,7 @@ impl World {
     pub(super) fn leave(&mut self, size: Size, who: Who) {
         self.arrivals.retain(|queued| *queued != Queued::Notified(owner(who)));
         self.places[usize::from(who)] = None;
-        self.step(size, Role::Primary, |server, rules, now| server.leave(rules, now, &owner(who)));
+        self.step(size, Role::Primary, |server, rules, now| server.leave_on(rules, now, 0, &owner(who)));
     }
 
     pub(super) fn release(&mut self, size: Size, at: Role, who: Who, all: bool) {
@@ -84,8 +85,8 @@ impl World {
         let owner = owner(who);
         let longer = ExtendRequest { owner: &owner, fence: None, lease, confirm: Some(confirm) };
         let waits = self
-            .step_of(size, at, who, |server, rules, now| server.extend_confirmed(rules, now, conn, &longer));
-        if waits {
+            .step_of(size, at, who, |server, rules, now| server.extend_each(rules, now, conn, &[0], &longer));
+        if waits == Reply::Waits {
             let waiting = if at == Role::Old { &mut self.waiting_old } else { &mut self.waiting };
             waiting[usize::from(conn)] = Some((who, Kind::Extension));
         }
@@ -94,7 +95,7 @@ impl World {
     /// An operator breaks the lock. The operator has to see to it that the owner stops, so its belief ends.
     pub(super) fn break_(&mut self, size: Size) {
         let before: Vec<_> = self.primary.holders(self.now).iter().map(|held| held.grant.fence()).collect();
-        if self.step(size, Role::Primary, |server, rules, now| server.break_(rules, now, None)) > 0 {
+        if self.step(size, Role::Primary, |server, rules, now| server.break_on(rules, now, 0, None)) > 0 {
             self.broken = before.last().copied();
             for belief in &mut self.beliefs {
                 *belief = belief.filter(|belief| !before.contains(&belief.fence));
