@@ -9,13 +9,17 @@ import sys
 import time
 from pathlib import Path
 
-TRACES = Path(__file__).parent.parent / "traces/traces.jsonl"
+TRACES = [Path(__file__).parent.parent / "traces" / name for name in ("written.jsonl", "found.jsonl")]
 DONE = {"send", "acquired", "believes", "lost", "refused", "extended", "not extended", "released", "not released"}
 NEAR = 2  # ms
 PARTING, TRY_AGAIN = 45, 102  # ms
 LATE = {"refused", "released", "not released", "not extended"}  # what is told at once, or when the server has answered
 UNCLEAR = {"unanswered", "not acquired", "cancelled", "closed"}  # which of them, if more than one has happened
 VALUES = {"OWNER": 1, "NOTIFY": 1, "START": 1, "PX": 1, "BLOCK": 1, "MAXHOLD": 1, "LIMIT": 1, "SLOT": 1, "LABEL": 1, "FENCE": 1, "SYNC": 2}
+
+
+def all_traces():
+    return [line for file in TRACES for line in file.read_text().splitlines()]
 
 
 class Differs(Exception):
@@ -250,7 +254,7 @@ class Replay:
 
 def play(command, numbers=None, story=False, enough=None):
     """Replays these traces, until so many differ. Returns the numbers and reasons of those, and how many were replayed in part."""
-    traces = TRACES.read_text().splitlines()
+    traces = all_traces()
     program, failed, free = Program(command), [], 0
     for number in numbers or range(1, len(traces) + 1):
         one = Replay(program, json.loads(traces[number - 1]))
@@ -272,7 +276,7 @@ def play(command, numbers=None, story=False, enough=None):
 
 def main(replay, variants, wanted=""):
     numbers = [int(wanted[1:])] if wanted else None
-    count, status = len(numbers or TRACES.read_text().splitlines()), 0
+    count, status = len(numbers or all_traces()), 0
     for variant in Path(variants).read_text().split():
         begin = time.monotonic()
         failed, free = play([Path(replay).resolve(), variant], numbers, story=bool(wanted))

@@ -12,10 +12,10 @@ from redis._parsers.base import BaseParser
 
 import redislock.asyncio
 from redislock import _core, _subscription
-from redislock._request import Cancelled, Closed, Deadlock, LockLost, NotAcquired, NotConfirmed, Passing, Request
+from redislock._request import Cancelled, Closed, Deadlock, LockLost, NoModule, NotAcquired, NotConfirmed, Passing, Request, TooOld
 
 OUTCOMES = [(NotAcquired, "not acquired"), (LockLost, "lost"), (Cancelled, "cancelled"), (asyncio.CancelledError, "cancelled"),
-            (Closed, "closed"), (Deadlock, "deadlock"), (NotConfirmed, "not confirmed")]
+            (Closed, "closed"), (Deadlock, "deadlock"), (NotConfirmed, "not confirmed"), (NoModule, "no module"), (TooOld, "too old")]
 BEGIN = 1000.0  # s
 now = 0  # ms
 late = 0.0  # s: what falls due in this millisecond is due, however sums are rounded

@@ -20,6 +20,8 @@ pub(super) struct Process {
     pub(super) core: Core,
     pub(super) tasks: Vec<Task>,
     pub(super) dead: bool,
+    /// Its user has been deleted.
+    pub(super) denied: bool,
     /// Whether it ever had a subscription.
     pub(super) subscribed: bool,
     pub(super) lanes: HashMap<Lane, usize>,
@@ -77,6 +79,7 @@ impl Process {
             core: Core::new(channel),
             tasks: (0..tasks).map(|_| Task::Idle).collect(),
             dead: false,
+            denied: false,
             subscribed: false,
             lanes: HashMap::new(),
             pause: 0,

@@ -15,8 +15,9 @@ use super::world::World;
 const WORLDS: u64 = 10_000;
 const OTHERS: usize = 100;
 
-fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/conformance/traces/traces.jsonl")
+/// `found.jsonl` was chosen, `written.jsonl` is by hand: of a new one, write what the core is told.
+fn file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/conformance/traces").join(name)
 }
 
 /// What a core does that is told this.
@@ -72,10 +73,10 @@ fn text(bench: &Bench) -> String {
 }
 
 /// What the core does now that is told what this trace tells; `None`: the trace answers what is not sent any more.
-fn again(line: &str) -> Option<String> {
+fn again(line: &str) -> Option<Bench> {
     let lines: Vec<Json> = serde_json::from_str(line).unwrap();
     let calls: Vec<_> = lines.iter().filter_map(Call::of_json).collect();
-    replay(&calls).map(|bench| text(&bench))
+    replay(&calls)
 }
 
 fn choose() -> String {
@@ -104,17 +105,61 @@ fn choose() -> String {
     chosen
 }
 
+fn stored(name: &str) -> Vec<String> {
+    std::fs::read_to_string(file(name)).unwrap().lines().map(str::to_string).collect()
+}
+
+const FILES: [&str; 2] = ["found.jsonl", "written.jsonl"];
+
 #[test]
 fn the_core_does_what_the_traces_say() {
-    let stored = || std::fs::read_to_string(file()).unwrap();
-    match std::env::var("REDISLOCK_TRACES").as_deref() {
-        Ok("new") => std::fs::write(file(), choose()).unwrap(),
-        Ok(_) => std::fs::write(file(), stored().lines().filter_map(again).collect::<String>()).unwrap(),
-        Err(_) => {}
+    let wanted = std::env::var("REDISLOCK_TRACES").ok();
+    for name in FILES {
+        match wanted.as_deref() {
+            Some("new") if name == "found.jsonl" => std::fs::write(file(name), choose()).unwrap(),
+            Some(_) => {
+                let lines = stored(name).into_iter().filter_map(|line| again(&line));
+                std::fs::write(file(name), lines.map(|bench| text(&bench)).collect::<String>()).unwrap();
+            }
+            None => {}
+        }
+        for (number, line) in (1..).zip(stored(name)) {
+            let now = again(&line).unwrap_or_else(|| panic!("{name}, {number}: it answers what is not sent"));
+            let now = text(&now);
+            let differs = now.split("],[").zip(line.split("],[")).find(|(now, then)| now != then);
+            assert!(now.trim_end() == line, "{name}, {number}: {differs:?}");
+        }
     }
-    for (number, line) in stored().lines().enumerate() {
-        let now = again(line).unwrap_or_else(|| panic!("trace {} answers what is not sent", number + 1));
-        let differs = now.split("],[").zip(line.split("],[")).find(|(now, then)| now != then);
-        assert!(now.trim_end() == line, "trace {}: {differs:?}", number + 1);
+}
+
+/// The traces take each arrow of the diagram, and no way that is none of its arrows, one after another.
+#[test]
+fn the_diagram_is_that_of_the_core() {
+    let page = std::fs::read_to_string(file("../../../../docs/protocol.md")).unwrap();
+    let arrow = |line: &str| {
+        let (from, to) = line.split_once(':')?.0.split_once(" --> ")?;
+        Some([from, to].map(|state| state.trim().replace("[*]", "over")))
+    };
+    let drawn: BTreeSet<[String; 2]> = page.lines().filter_map(arrow).collect();
+    let traces = FILES.into_iter().flat_map(stored).filter_map(|line| again(&line));
+    let taken = traces.flat_map(|bench| bench.arrows).filter_map(|arrows| match arrows.as_slice() {
+        [(from, _, to)] => Some([from.to_string(), to.to_string()]),
+        _ => None,
+    });
+    let taken: BTreeSet<[String; 2]> = taken.collect();
+    assert!(drawn.len() > 10 && drawn.is_subset(&taken), "{drawn:?}, {taken:?}");
+    for [from, to] in &taken {
+        // In one step, a lock can be held and lost again.
+        let mut reached = vec![from.clone()];
+        for at in 0.. {
+            let Some(state) = reached.get(at).cloned() else { break };
+            if at > 0 && state == "over" {
+                continue;
+            }
+            let next = drawn.iter().filter(|[from, _]| *from == state).map(|[_, to]| to.clone());
+            let next: Vec<_> = next.filter(|to| !reached.contains(to)).collect();
+            reached.extend(next);
+        }
+        assert!(reached.contains(to), "{from} --> {to}");
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::process::Task;
+use super::process::{Process, Task};
 use super::wire;
 use super::world::World;
 use crate::lock::{Deadline, Fence, Millis, Owner, Room};
+use crate::waiting::{Message, MessageKind};
 use crate::waiting::tests::server::{KEYS, Lock, QueuedRequest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,14 @@ pub(super) enum Fault {
     FreeWithAQueue(Lock),
     /// A grant went past somebody who had come before.
     NotTheFirst(Lock),
+    /// An acquire has made a lease shorter.
+    AcquireShortens(Lock),
+    /// A break has ended a grant that it made itself.
+    BreaksWhatItMade(u64),
+    /// A waiter whom nobody can tell of it has the lock.
+    Untold(u64),
+    /// A process has heard of a loss, and still believes that it holds the lock.
+    IgnoresLoss(u64),
     /// When nothing is disturbed any more, something is left.
     NeverEnds,
 }
@@ -32,8 +41,10 @@ pub(super) enum Fault {
 /// What the server did when a grant ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
+    Acquire,
     Command,
     Closed,
+    Break,
     Operator,
     Due,
     Failover,
@@ -46,8 +57,11 @@ pub(super) struct Known {
     pub(super) session: bool,
     /// Whether another server has taken over since it was made: its holder may know of a longer lease than that server.
     pub(super) failed_over: bool,
-    /// Whether an extension that its process had given up has arrived behind a later one, and may have made the lease shorter.
-    pub(super) shortened_late: bool,
+    /// Whether its session's connection has closed: the server may have seen that first.
+    pub(super) closed: bool,
+    /// Whether the lease may be shorter than its holder can know: an extension that its process had given up has arrived behind a later
+    /// one, or the server's clock was set forward.
+    pub(super) shorter: bool,
     pub(super) ended: Option<Why>,
 }
 
@@ -63,7 +77,7 @@ impl World {
                 if until.is_some_and(|until| until <= process.clock(self.now)) {
                     continue;
                 }
-                let until = until.map_or(Millis::MAX, |until| process.time(until));
+                let until = until.map_or(Millis::MAX, |until| process.time(until) + self.set_by);
                 // By so much a slow clock may be late at the end of the longest lease.
                 let slow = if process.drift < 0 { wire::DEFAULT_LEASE * -process.drift / 900_000 } else { 0 };
                 let slack = 1 + slow;
@@ -72,10 +86,8 @@ impl World {
                     let no_longer = |known: &Known| Deadline::At(until - slack) <= known.until;
                     let is_within = known.is_some_and(|known| match known.ended {
                         // A failover may lose what replicas did not have to confirm.
-                        _ if known.failed_over && !synced || known.shortened_late => true,
-                        None | Some(Why::Operator) => no_longer(known),
-                        // The server saw the connection closed before the process did.
-                        Some(Why::Closed | Why::Due) if known.session => true,
+                        _ if known.failed_over && !synced || known.shorter || known.closed => true,
+                        None | Some(Why::Break | Why::Operator) => no_longer(known),
                         // It has lapsed, by the server's clock.
                         Some(_) if known.until < Deadline::At(now) => no_longer(known),
                         Some(_) => false,
@@ -86,7 +98,7 @@ impl World {
                     }
                     // Whose grant an operator, a closed connection or a failover without a grace has ended does not know that yet.
                     let counts = |known: &&Known| {
-                        let failed_over = known.failed_over && self.rules.grace == 0 || known.shortened_late;
+                        let failed_over = known.failed_over && self.rules.grace == 0 || known.shorter;
                         let ended = known.ended.is_some_and(|why| why != Why::Failover);
                         !failed_over && !ended && known.until >= Deadline::At(now)
                     };
@@ -117,6 +129,9 @@ impl World {
                 let session = self.server.session_of(lock, *fence).is_some();
                 match self.grants.get_mut(&(lock, *fence)) {
                     Some(known) => {
+                        if why == Why::Acquire && *until < known.until {
+                            self.fault = Some(Fault::AcquireShortens(lock));
+                        }
                         (known.until, known.session) = (*until, known.session || session);
                         // A failover may bring a grant back.
                         known.ended = known.ended.filter(|_| why != Why::Failover);
@@ -133,7 +148,8 @@ impl World {
                                 until: *until,
                                 session,
                                 failed_over: false,
-                                shortened_late: false,
+                                closed: false,
+                                shorter: false,
                                 ended: None,
                             },
                         );
@@ -203,6 +219,51 @@ impl World {
                 && !self.is_several(lock, first)
             {
                 self.fault = Some(Fault::FreeWithAQueue(lock));
+            }
+        }
+    }
+
+    /// Looks at the messages of one event.
+    pub(super) fn check_messages(&mut self, messages: &[Message], why: Why) {
+        for (at, message) in messages.iter().enumerate() {
+            let (MessageKind::Granted(fence) | MessageKind::Start { fence, .. }) = message.kind else {
+                continue;
+            };
+            let ends = |other: &Message| other.kind == MessageKind::Lost(fence);
+            if why == Why::Break && messages[at..].iter().any(ends) {
+                self.fault = Some(Fault::BreaksWhatItMade(fence.get()));
+            }
+            if self.server.unheard.contains(&*message.channel.address) {
+                let its = |process: &Process| process.core.channel.as_bytes() == &*message.channel.address;
+                let process = self.processes.iter().position(its).unwrap();
+                let locks = (0..KEYS.len()).map(|lock| (process, lock, fence));
+                self.untold.extend(locks);
+            }
+        }
+    }
+
+    /// Checks that nobody has a lock who could not be told, when the server has nothing to do.
+    pub(super) fn check_told(&mut self) {
+        for (_, lock, fence) in std::mem::take(&mut self.untold) {
+            if self.server.all_held_of(lock).iter().any(|held| held.grant.fence() == fence) {
+                self.fault = Some(Fault::Untold(fence.get()));
+            }
+        }
+    }
+
+    /// Checks that a process that has heard of a loss believes it.
+    pub(super) fn check_loss(&mut self, p: usize, message: &[u8]) {
+        let text = String::from_utf8_lossy(message);
+        let Some((fence, owner)) = text.strip_prefix("lost ").and_then(|rest| rest.split_once(' ')) else {
+            return;
+        };
+        for task in &self.processes[p].tasks {
+            let Task::Holds { granted, id, .. } = task else { continue };
+            let believes = self.processes[p].core.belief(*id).is_some_and(|(fences, _)| {
+                granted.owner == owner.as_bytes() && fences.iter().any(|its| its.to_string() == fence)
+            });
+            if believes {
+                self.fault = Some(Fault::IgnoresLoss(fence.parse().unwrap()));
             }
         }
     }

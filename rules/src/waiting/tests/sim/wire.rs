@@ -52,6 +52,10 @@ impl<'a> Options<'a> {
     }
 }
 
+pub(super) fn asks(words: &[Vec<u8>]) -> bool {
+    words[0].ends_with(b"ACQUIRE")
+}
+
 pub(super) fn extends(words: &[Vec<u8>]) -> bool {
     words[0].ends_with(b"EXTEND")
 }
@@ -153,7 +157,7 @@ fn asked(owner: Owner<'static>, options: &Options<'_>) -> (AcquireRequest<'stati
     (ask, WaitOptions { timeout, channel, detect: options.has("DETECT"), confirm: options.confirm() })
 }
 
-fn error(code: &str, text: &str) -> RedisError {
+pub(super) fn error(code: &str, text: &str) -> RedisError {
     make_extension_error(code.to_string(), Some(text.to_string()))
 }
 

@@ -51,6 +51,10 @@ pub(super) struct World {
     streamed: Millis,
     /// How many servers have been the primary before this one.
     primaries: u32,
+    /// By how much the server's clock has been set.
+    pub(super) set_by: Millis,
+    /// Grants that have been published where nobody listens, in this turn.
+    pub(super) untold: Vec<(usize, Lock, Fence)>,
     /// How long things are under way.
     delays: &'static [Millis],
 }
@@ -101,6 +105,12 @@ enum Operator {
     Delete(Lock),
     /// `CLIENT KILL` of a connection.
     Kill(usize),
+    /// Deletes the user of a process, which closes its connections; or makes it again.
+    User(usize),
+    /// Allows so many waiters for a lock.
+    Waiters(Option<usize>),
+    /// Sets the server's clock by so much.
+    Clock(Millis),
 }
 
 /// A connection. Each direction keeps its order.
@@ -168,6 +178,8 @@ impl World {
             stream: VecDeque::new(),
             streamed: 0,
             primaries: 0,
+            set_by: 0,
+            untold: Vec::new(),
             delays: &[0, 0, 0, 1, 1, 1, 2, 5, 30, 300],
         };
         let kind = world.luck(8);
@@ -295,6 +307,15 @@ impl World {
                     self.arrive(Arrived::Operator(Operator::Kill(line)));
                 }
             }
+            187..=189 => self.arrive(Arrived::Operator(Operator::User(p))),
+            190 | 191 => {
+                let most = self.one_of(&[None, Some(1)]);
+                self.arrive(Arrived::Operator(Operator::Waiters(most)));
+            }
+            192 | 193 => {
+                let by = self.one_of(&[-5_000, -300, 300, 5_000]);
+                self.arrive(Arrived::Operator(Operator::Clock(by)));
+            }
             _ => {}
         }
         let time = match time {
@@ -404,7 +425,10 @@ impl World {
         if open.is_empty() {
             return;
         }
-        let line = self.one_of(&open);
+        let subscriptions: Vec<usize> =
+            open.iter().copied().filter(|line| self.lines[*line].lane.is_none()).collect();
+        let some = if self.luck(2) == 0 && !subscriptions.is_empty() { &subscriptions } else { &open };
+        let line = self.one_of(some);
         let (what, p) = (self.luck(6), self.lines[line].process);
         let lane = if self.lines[line].lane.is_some() { "commands" } else { "messages" };
         let time = self.one_of(&[20, 400, 2_000, 7_000]);
@@ -473,7 +497,7 @@ impl World {
         self.stream.clear();
         self.inbox.clear();
         self.queues = Default::default();
-        self.server.promote(self.stopped);
+        self.server.promote(self.stopped + self.set_by);
         self.watch(if fails_over { Why::Failover } else { Why::Due });
         self.turn_at(self.stopped);
     }
@@ -547,7 +571,7 @@ impl World {
             Event::Silence(line) => self.listen(line),
             Event::Beat => {
                 if self.stopped <= self.now {
-                    self.server.beat(self.now);
+                    self.server.beat(self.clock());
                 }
                 self.at(self.now + 250, Event::Beat);
             }
@@ -713,6 +737,7 @@ impl World {
                 self.say(|| format!("p{p} hears \"{}\"", String::from_utf8_lossy(&text)));
                 self.note(p, |_| Call::Heard(text.clone()));
                 self.with(p, |core, now| core.heard(&text, now));
+                self.check_loss(p, &text);
             }
             Down::Pong => {}
         }
@@ -783,7 +808,7 @@ impl World {
 
     /// What the server's clock shows.
     pub(super) fn clock(&self) -> Millis {
-        self.now
+        self.now + self.set_by
     }
 
     fn arrive(&mut self, what: Arrived) {
@@ -827,7 +852,9 @@ impl World {
         let next = if self.inbox.is_empty() { self.server.next_due() } else { Some(0) };
         if next.is_none_or(|at| at > now) {
             self.check_queues();
+            self.check_told();
         }
+        let next = next.map(|at| at - self.set_by);
         if let Some(at) = next {
             // What is due and not done is done a little later.
             self.turn_at(at.max(self.now + 1));
@@ -858,7 +885,9 @@ impl World {
             self.streamed = self.streamed.max(self.now + self.delay());
             self.at(self.streamed, Event::Replica(self.primaries));
         }
-        for message in std::mem::take(&mut self.server.messages) {
+        let messages = std::mem::take(&mut self.server.messages);
+        self.check_messages(&messages, why);
+        for message in messages {
             let text = message.text();
             for line in 0..self.lines.len() {
                 let Line { process, at_server, subscribed, .. } = self.lines[line];
@@ -878,8 +907,20 @@ impl World {
             Arrived::From(line, what) if self.lines[line].blocked.is_some() => {
                 self.lines[line].later.push_back(what);
             }
+            Arrived::From(line, what) if self.processes[self.lines[line].process].denied => match what {
+                Up::Command(serial, _) => {
+                    let reply = Err(wire::error("NOPERM", "no such user"));
+                    self.down(line, Down::Reply(serial, reply));
+                }
+                Up::Subscribe | Up::Ping => self.kill(line),
+            },
             Arrived::From(line, Up::Command(serial, words)) => {
                 let conn = self.lines[line].conn.unwrap();
+                let asks = wire::asks(&words);
+                if asks {
+                    let its = self.lines[line].process;
+                    self.untold.retain(|(process, ..)| *process != its);
+                }
                 let reply = wire::run(&mut self.server, rules, now, conn, &words);
                 let p = self.lines[line].process;
                 self.say(|| format!("  the server does p{p}'s {}: {reply:?}", wire::shown(&words)));
@@ -887,10 +928,10 @@ impl World {
                     Some(reply) => self.down(line, Down::Reply(serial, reply)),
                     None => self.lines[line].blocked = Some((serial, words.clone())),
                 }
-                self.observe(Why::Command);
+                self.observe(if asks { Why::Acquire } else { Why::Command });
                 if !self.lines[line].at_client && wire::extends(&words) {
                     let known = self.grants.values_mut().filter(|known| known.ended.is_none());
-                    known.for_each(|known| known.shortened_late = true);
+                    known.for_each(|known| known.shorter = true);
                 }
             }
             Arrived::From(line, Up::Subscribe) => {
@@ -906,16 +947,35 @@ impl World {
                 match operator {
                     Operator::Break(lock) => _ = self.server.break_on(rules, now, lock, None),
                     Operator::Delete(lock) => self.server.delete(lock),
-                    Operator::Kill(line) => {
-                        self.close(line);
-                        let at = self.lines[line].down.max(self.now + self.delay());
-                        self.lines[line].cut = true;
-                        self.at(at, Event::ClientSees(line));
+                    Operator::Kill(line) => self.kill(line),
+                    Operator::User(p) => {
+                        self.processes[p].denied ^= true;
+                        for line in 0..self.lines.len() {
+                            if self.lines[line].process == p && self.lines[line].at_server {
+                                self.kill(line);
+                            }
+                        }
+                    }
+                    Operator::Waiters(most) => self.rules.most_waiters = most,
+                    Operator::Clock(by) => {
+                        self.set_by += by;
+                        if by > 0 {
+                            self.grants.values_mut().for_each(|known| known.shorter = true);
+                        }
                     }
                 }
-                self.observe(Why::Operator);
+                let breaks = matches!(operator, Operator::Break(_));
+                self.observe(if breaks { Why::Break } else { Why::Operator });
             }
         }
+    }
+
+    /// The server closes a connection.
+    fn kill(&mut self, line: usize) {
+        self.close(line);
+        let at = self.lines[line].down.max(self.now + self.delay());
+        self.lines[line].cut = true;
+        self.at(at, Event::ClientSees(line));
     }
 
     fn close(&mut self, line: usize) {
@@ -924,6 +984,9 @@ impl World {
         }
         let (p, conn) = (self.lines[line].process, self.lines[line].conn.unwrap());
         self.say(|| format!("  the server sees a connection of p{p} closed"));
+        for ((lock, fence), known) in &mut self.grants {
+            known.closed |= self.server.session_of(*lock, *fence) == Some(conn);
+        }
         self.server.close(self.rules, self.clock(), conn);
         self.free.push(conn);
         if std::mem::replace(&mut self.lines[line].subscribed, false) {
@@ -947,6 +1010,8 @@ impl World {
     pub(super) fn end_all(&mut self) {
         self.say(|| "from here on, nothing disturbs them".to_string());
         self.calm = true;
+        self.rules.most_waiters = None;
+        self.processes.iter_mut().for_each(|process| process.denied = false);
         let now = self.now;
         if self.processes[0].frozen > now {
             self.note(0, |_| Call::Frozen(now - 1_000_000));
