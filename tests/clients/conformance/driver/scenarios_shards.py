@@ -162,7 +162,7 @@ def slot_of_the_channel_moves(stage):
     source, target, _ = nodes
     key, _, other = keys_of(nodes)
     program = stage.program(nodes, kind="cluster")
-    session = program.acquire(other, session=True, lease=1000).acquired()
+    session = program.acquire(other, session=True).acquired()
     hold(source, key)
     waiting = program.acquire(key, wait=LONG)
     queued(source, key, 1)
@@ -176,6 +176,7 @@ def slot_of_the_channel_moves(stage):
         queued(source, key, 1)
     handed_over(source, waiting, key)
     hears(source, program, key)
+    program.acquire("{%s}2" % other.strip("{}")).acquired().release()
     session.release()  # its connection has not been closed since
 
 
