@@ -81,10 +81,9 @@ impl Several {
         let Some(held) = its else {
             return (None, Others { count: self.count(), room: self.room(), slots });
         };
-        let mut rooms = self.rooms.iter().filter(|(room, count)| **room != held.grant.room() || **count > 1);
-        let room = rooms.next().map_or(Room::ANY, |(room, _)| *room);
-        // `slots` includes the owner's own slot, which does no harm, because an owner with a slot never looks for another slot.
-        (Some(held), Others { count: self.count() - 1, room, slots })
+        // `room` and `slots` include those of the owner's own grant, which does no harm: a re-entry keeps room for no more holders than its
+        // grant allows, and an owner with a slot never looks for another slot.
+        (Some(held), Others { count: self.count() - 1, room: self.room(), slots })
     }
 
     pub(super) fn grant_of(&self, owner: &Owner<'_>) -> Option<&Grant> {
