@@ -1,7 +1,7 @@
 //! `RESTORE` of a payload with several grants that no server of ours would write: an error, and nothing stored.
 
-use crate::input::payload::{refused, refused_or_in_range, restore};
-use crate::support::{Item, Part, Payload, Server, reader, restore_from_primary};
+use crate::input::payload::{refused_or_in_range, restore};
+use crate::support::{Part, Payload, Server, reader, restore_from_primary};
 
 const LONGEST: u64 = (1 << 53) - 1;
 

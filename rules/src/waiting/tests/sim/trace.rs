@@ -74,9 +74,10 @@ fn reply_to_json(reply: &RedisResult<Value>) -> Json {
     match reply {
         Ok(value) => value_to_json(value),
         Err(error) if error.is_timeout() => json!({ "no answer": "silence" }),
-        Err(error) => error.code().map_or(json!({ "no answer": "cut" }), |code| {
-            json!({ "error": format!("{code} {}", error.detail().unwrap_or_default()) })
-        }),
+        Err(error) => error.code().map_or(
+            json!({ "no answer": "cut" }),
+            |code| json!({ "error": format!("{code} {}", error.detail().unwrap_or_default()) }),
+        ),
     }
 }
 
@@ -95,7 +96,8 @@ fn reply_of_json(json: &Json) -> RedisResult<Value> {
 
 fn request_to_json(request: &Request) -> Json {
     let keys: Vec<String> = request.keys.iter().map(|key| text(key)).collect();
-    let mut all = json!({ "keys": keys, if request.named { "owner" } else { "fresh" }: text(&request.owner) });
+    let mut all =
+        json!({ "keys": keys, if request.named { "owner" } else { "fresh" }: text(&request.owner) });
     let mut put = |name: &str, value: Option<Json>| {
         if let Some(value) = value {
             all[name] = value;
@@ -407,7 +409,8 @@ impl Bench {
     fn follow(&mut self, cause: &str, of: Option<Id>) {
         for task in &mut self.tasks {
             let stage = self.core.stage(task.id);
-            let turns = of == Some(task.id) && matches!((stage, cause), ("asking", "no answer") | ("held", "number"));
+            let turns =
+                of == Some(task.id) && matches!((stage, cause), ("asking", "no answer") | ("held", "number"));
             if stage == task.stage && !turns {
                 continue;
             }

@@ -6,8 +6,8 @@ use super::process::{Process, Task};
 use super::wire;
 use super::world::World;
 use crate::lock::{Deadline, Fence, Millis, Owner, Room};
-use crate::waiting::{Message, MessageKind};
 use crate::waiting::tests::server::{KEYS, Lock, QueuedRequest};
+use crate::waiting::{Message, MessageKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
