@@ -138,7 +138,8 @@ impl World {
                         known.failed_over |= why == Why::Failover;
                     }
                     None => {
-                        if highest.is_some_and(|highest| *fence <= highest) {
+                        let may_fall = self.set_back && self.lost_changes;
+                        if !may_fall && highest.is_some_and(|highest| *fence <= highest) {
                             self.fault = Some(Fault::FenceNotAbove(fence.get()));
                         }
                         self.highest = self.highest.max(Some(*fence));

@@ -53,6 +53,9 @@ pub(super) struct World {
     primaries: u32,
     /// By how much the server's clock has been set.
     pub(super) set_by: Millis,
+    /// Whether the clock has been set back, and whether a failover has lost changes: after both, a fence may not be above all others.
+    pub(super) set_back: bool,
+    pub(super) lost_changes: bool,
     /// Grants that have been published where nobody listens, in this turn.
     pub(super) untold: Vec<(usize, Lock, Fence)>,
     /// How long things are under way.
@@ -179,6 +182,8 @@ impl World {
             streamed: 0,
             primaries: 0,
             set_by: 0,
+            set_back: false,
+            lost_changes: false,
             untold: Vec::new(),
             delays: &[0, 0, 0, 1, 1, 1, 2, 5, 30, 300],
         };
@@ -494,6 +499,7 @@ impl World {
         self.replica = self.server.out_of_file(CONNS, now);
         self.free = (0..CONNS).rev().collect();
         (self.stopped, self.primaries) = (self.now + away, self.primaries + 1);
+        self.lost_changes |= fails_over && lost > 0;
         self.stream.clear();
         self.inbox.clear();
         self.queues = Default::default();
@@ -959,6 +965,7 @@ impl World {
                     Operator::Waiters(most) => self.rules.most_waiters = most,
                     Operator::Clock(by) => {
                         self.set_by += by;
+                        self.set_back |= by < 0;
                         if by > 0 {
                             self.grants.values_mut().for_each(|known| known.shorter = true);
                         }
