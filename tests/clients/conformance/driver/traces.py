@@ -1,6 +1,54 @@
-"""Replays the traces with the core of one language, variant by variant. Exit code 1: one differs. `../traces/README.md` tells their form.
+"""Replays the traces with the core of one language, variant by variant. Exit code 1: one differs.
 
-    python3 driver/traces.py REPLAY VARIANTS [=NUMBER]
+    tests/clients/conformance/run python traces         all of them
+    tests/clients/conformance/run python traces=17      this one, with its story
+    REDISLOCK_TRACES=same cargo test -p redislock-rules traces      after a change of the Rust core that is meant, and for new lines
+    REDISLOCK_TRACES=new cargo test -p redislock-rules traces       finds others
+
+Each line of the files is a trace: what one client was told, with the times, and what the core of the Rust package did then. Those in
+`found.jsonl` were recorded in a world of rules, network and clients; those in `written.jsonl` are by hand: of a new one, write what the core is
+told. Each arrow of docs/protocol.md's diagram is in one of them, and each pair of arrows that follow each other.
+
+A trace is a list of lines `[ms, what, ...]`. Acquires and commands have numbers, from 1, in the order in which they began.
+
+What the core is told:
+    "subscribed"                    the subscription is confirmed, for the first time or anew
+    "heard", message                a message of the channel
+    "acquire", options              as in ../README.md; `owner` is a name that the caller chose, `fresh` one that the trace's core chose
+    "extend", acquire, ms or null;  "check", acquire;  "release", acquire;  "cancel", acquire;  "close"
+    "answer", command, reply        a number, null, "QUEUED", a list, {"error": text}, or {"no answer": "cut" or "silence"}: the
+                                    connection was lost, or the patience is over
+    "frozen", ms                    the process stands still until then: no clock looks
+
+What the core does:
+    "send", command, words          and "session", if it has that connection
+    "acquired", acquire, fences, slot or null
+    "believes", acquire, ms or null when the lease ends, as far as the holder knows
+    "lost", acquire, outcome        the holder is told
+    "refused", acquire, outcome     not acquired, cancelled, closed, deadlock, not confirmed, no module, too old, error, or unanswered: not
+                                    acquired, and the last command had no answer
+    "extended", acquire, ms;  "not extended", acquire, outcome;  "released", acquire;  "not released", acquire, outcome
+
+To add a language, write `replay` in its folder: its argument is a line of `variants`, and it becomes a program that has the package's core
+without connections, threads and timers of its own. It reads lines and writes lines, flushed:
+- `["new"]`: forget all. No answer.
+- Each other line is one of those above that tell the core something (not "frozen"), or `[ms, "time"]`. Set the clock to that time, tell the
+  core, and do all that can be done then, timers that are due included. Write what the core did, in any order, with your own numbers of
+  commands; then `["next", ms]`: when the first timer is due (rounded up), or null.
+- After an `acquire` without `owner`, write `[ms, "owner", acquire, name]`: the name that the package chose.
+- After "lost", release at once, as the end of a block does, and write nothing about that.
+- If the package subscribes only at its first acquire, and "subscribed" came before, the subscription is there at once.
+
+This file sets the clock, gives each command the trace's answer, and compares. What is free:
+- The order of options and of what happens in one millisecond; two milliseconds of any time.
+- When something is told that need not wait for an answer: that a wait is over, or a lock is released.
+- A second command for an acquire before the first one is answered. It gets no answer, and from then on, the core may believe less than the
+  trace (never more), and do other things: the replay ends there, counted as "in part".
+- To claim a grant that comes in answer to a command when the wait is over (in part, too).
+- To send again what gives up a lock or a place, when there was no answer, for longer than the trace does; and to leave that out when the
+  server has said that there is nothing.
+There are no traces of what each package decides: a first subscription that fails, silence for an acquire that does not wait, and a session
+whose lease is not to be renewed.
 """
 
 import json

@@ -1,5 +1,5 @@
-//! A trace: what one core is told, and what it does then. `tests/clients/conformance/traces/README.md` has its form, which the cores of other
-//! languages replay.
+//! A trace: what one core is told, and what it does then. `tests/clients/conformance/driver/traces.py` tells its form, and replays it with the
+//! cores of other languages.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
