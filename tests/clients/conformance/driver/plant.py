@@ -3,16 +3,24 @@
     python3 driver/plant.py START VARIANTS FAULTS WORK [FILTER]
 
 FAULTS is a JSON file: `root`, the folder of the installed package (a pattern under WORK), and `faults`, each with its name
-(`fault`), its `scenario`, and its `edits`: `[file, old, new]`, where `old` stands once in the file.
+(`fault`), its `scenario`, and its `edits`: `[file, old, new]`, where `old` stands once in the file. The scenario `traces` is all of them.
 """
 
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import traces
 from play import play
 from stage import scenarios
+
+
+def replay(command):
+    begin = time.monotonic()
+    failed, _ = traces.play([command[0].with_name("replay"), command[1]], enough=1)
+    return "FAILED" if failed else "ok", time.monotonic() - begin, "".join(f"Error: trace {number}: {why}" for number, why in failed)
 
 
 def main(start, variants, faults, work, wanted=""):
@@ -31,7 +39,8 @@ def main(start, variants, faults, work, wanted=""):
             for variant in Path(variants).read_text().split():
                 command = [Path(start).resolve(), variant]
                 subprocess.run(command, cwd=command[0].parent, input=b"", check=True)  # so it is built, and runs
-                result, took, said = play(scenarios[fault["scenario"]], command)
+                name = fault["scenario"]
+                result, took, said = replay(command) if name == "traces" else play(scenarios[name], command)
                 found = result == "FAILED"
                 why = next((line for line in said.splitlines() if "Error: " in line), "")
                 print(f"{'found' if found else 'MISSED'}: {fault['fault']} ({variant}, {fault['scenario']}, {took:.1f} s) {why[:160]}", flush=True)

@@ -6,7 +6,9 @@ In: lines as in a trace, and `[ms, "time"]`; `["new"]` forgets all. Out: lines a
 import asyncio
 import json
 import math
+import os
 import sys
+
 from redis import exceptions
 from redis._parsers.base import BaseParser
 
@@ -190,13 +192,14 @@ class Bench:
 def main(variant):
     for module in (_core, _subscription, redislock.asyncio):
         module.monotonic = monotonic
-    benches = []  # all of them, since what is thrown away in the midst of its work complains
+    benches = []
     for line in sys.stdin:
         said = json.loads(line)
         if said == ["new"]:
             benches.append(Bench(variant == "tasks"))
         else:
             benches[-1].step(said)
+    os._exit(0)  # what is left in the midst of its work would complain
 
 
 main(sys.argv[1])
