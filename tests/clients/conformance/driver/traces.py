@@ -51,15 +51,19 @@ There are no traces of what each package decides: a first subscription that fail
 whose lease is not to be renewed.
 """
 
+import contextlib
 import json
+import math
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 TRACES = [Path(__file__).parent.parent / "traces" / name for name in ("written.jsonl", "found.jsonl")]
 DONE = {"send", "acquired", "believes", "lost", "refused", "extended", "not extended", "released", "not released"}
 NEAR = 2  # ms
+PATIENCE = 20  # s, for one step
 PARTING, TRY_AGAIN = 45, 102  # ms
 LATE = {"refused", "released", "not released", "not extended"}  # what is told at once, or when the server has answered
 UNCLEAR = {"unanswered", "not acquired", "cancelled", "closed"}  # which of them, if more than one has happened
@@ -83,23 +87,39 @@ class Program:
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.begun = math.inf
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def watch(self):
+        """A core with a fault may never come to an end."""
+        while self.process.poll() is None:
+            time.sleep(1)
+            if time.monotonic() > self.begun + PATIENCE:
+                self.process.kill()
 
     def end(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait()
 
     def step(self, line):
         """What it does then, and when its clock has work next."""
-        print(json.dumps(line), file=self.process.stdin, flush=True)
+        self.begun = time.monotonic()
         done = []
+        try:
+            print(json.dumps(line), file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            raise Differs(f"the program ended: exit code {self.process.wait()}") from None
         while line != ["new"]:
             text = self.process.stdout.readline()
             if not text:
                 raise Differs(f"the program ended: exit code {self.process.wait()}")
             said = json.loads(text)
             if said[0] == "next":
+                self.begun = math.inf
                 return done, said[1]
             done.append(said)
+        self.begun = math.inf
 
 
 def parts(text):
