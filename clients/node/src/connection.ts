@@ -74,7 +74,7 @@ type Told = Pick<Events, "lost" | "again">;
 const ignore = () => {};
 
 /** ms after which a connection to a node of a cluster, which has no PINGs of ours, is replaced, unless the user says another time. */
-const SILENCE = 8000;
+export const SILENCE = 8000;
 const retry = (tries: number) => Math.min(100 * tries, 2000);
 
 function listen(emitter: Emitter, events: Record<string, Listener>) {

@@ -46,6 +46,19 @@ export interface Entry {
   end(reason: ClosedError): Promise<unknown>;
 }
 
+type Lists<One> = Map<string, readonly One[]>; // by owner; a list never changes, so all may go through it
+
+function put<One>(lists: Lists<One>, owner: string, one: One) {
+  const others = lists.get(owner);
+  lists.set(owner, others ? [...others, one] : [one]);
+}
+
+function drop<One>(lists: Lists<One>, owner: string, one: One) {
+  const others = lists.get(owner)?.filter((other) => other !== one);
+  if (others?.length) lists.set(owner, others);
+  else lists.delete(owner);
+}
+
 export class Desk {
   /** Operators are shown host and process. */
   readonly channel = `redislock:${hostname().replace(/[^\w.-]/g, "_").slice(0, 64)}:${process.pid}:${crypto.randomUUID()}`;
@@ -55,7 +68,8 @@ export class Desk {
   /** The server knows START, as far as we know. */
   starts = true;
   readonly #connection: Connection;
-  readonly #entries = new Map<string, readonly Entry[]>(); // by owner; a list never changes, so all may go through it
+  readonly #entries = new Map<string, readonly Entry[]>();
+  readonly #leaving = new Map<string, readonly Request[]>(); // what is being given up, by owner
   readonly #unwatch: () => void;
   #opening: Promise<void> | undefined;
   #closing = new AbortController();
@@ -76,15 +90,22 @@ export class Desk {
   }
 
   add(entry: Entry) {
-    const { owner } = entry.request, others = this.#entries.get(owner);
-    this.#entries.set(owner, others ? [...others, entry] : [entry]);
+    put(this.#entries, entry.request.owner, entry);
     this.plan(entry.due);
   }
 
   remove(entry: Entry) {
-    const { owner } = entry.request, others = this.ofOwner(owner).filter((other) => other !== entry);
-    if (others.length) this.#entries.set(owner, others);
-    else this.#entries.delete(owner);
+    drop(this.#entries, entry.request.owner, entry);
+  }
+
+  /** Whether the same locks are being given up for this owner, which could end the grant that another one enters. */
+  isLeft(request: Request) {
+    return this.#leaving.get(request.owner)?.some((other) => other.id === request.id);
+  }
+
+  /** Those who wait ask when another one of their owner is gone: it may have taken their place with it. */
+  wake(owner: string) {
+    for (const entry of this.ofOwner(owner)) entry.hear("timeout", []);
   }
 
   #partner(entry: Entry) {
@@ -100,8 +121,10 @@ export class Desk {
   /** Leaves that grant to such a one, if there is one. Only the last one gives it back, even if it never heard of the grant. */
   leaveTo(entry: Entry, fences: readonly number[]) {
     const partner = this.#partner(entry);
-    if (partner && fences.length) partner.left = fences;
-    return partner !== undefined;
+    if (!partner) return false;
+    if (fences.length) partner.left = fences;
+    this.wake(entry.request.owner);
+    return true;
   }
 
   /** Where messages for it come, once that is heard. */
@@ -116,15 +139,21 @@ export class Desk {
 
   /** Sends it until it is answered, as long as that is worth it. A session's lease is renewed while its connection is open. */
   async deliver(request: Request, words: string[], until: number) {
-    for (;;) {
-      try {
-        return await this.send(request, words);
-      } catch (error) {
-        const goesOn = now() <= until || (request.options.session && !this.closed);
-        if (!this.passes(error) || !goesOn) throw error;
-        this.upsets += 1;
-        await sleep(TRY_AGAIN);
+    put(this.#leaving, request.owner, request);
+    try {
+      for (;;) {
+        try {
+          return await this.send(request, words);
+        } catch (error) {
+          const goesOn = now() <= until || (request.options.session && !this.closed);
+          if (!this.passes(error) || !goesOn) throw error;
+          this.upsets += 1;
+          await sleep(TRY_AGAIN);
+        }
       }
+    } finally {
+      drop(this.#leaving, request.owner, request);
+      this.wake(request.owner);
     }
   }
 

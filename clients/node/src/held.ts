@@ -165,8 +165,10 @@ export class Held {
     const time = now();
     if (this.parting) {
       this.renewal = Infinity;
-      if (time >= this.until) this.expire?.();
-    } else if (time >= this.until && (this.renewing || !this.request.options.session)) {
+      if (time < this.until) return;
+      if (this.request.options.session) this.until = Infinity; // the server goes on renewing it
+      else this.expire?.();
+    } else if (time >= this.until) {
       if (this.aged) this.lose(AGED);
       else this.lose("its lease is over, and no renewal came through", this.trouble);
     } else if (time >= this.due) {
@@ -195,9 +197,7 @@ export class Held {
 
   /** @internal */
   async end(reason: Error) {
-    const released = (this.released ??= this.part(reason));
-    this.tell(reason.message, reason); // if it was being released already
-    await released;
+    await (this.released ??= this.part(reason));
   }
 
   private granted(left: number, began: number, flight: Flight) {
@@ -258,11 +258,9 @@ export class Held {
   private async renew() {
     this.renewal = Infinity;
     if (this.renewing) return;
-    const began = now(), asks = this.doubted, { kept, options } = this.request;
+    const began = now(), asks = this.doubted, { kept } = this.request;
     this.renewing = true;
     this.doubted = false;
-    // The server renews it. What tells of its loss is an answer that does not come.
-    if (options.session) this.until = Math.max(this.until, began + this.whole);
     const flight = asks ? this.departs() : this.extends(began);
     try {
       // To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.

@@ -1,5 +1,6 @@
 // A wait for a lock: a place in the server's queue, which takes no connection.
 import { AsyncLocalStorage } from "node:async_hooks";
+import { SILENCE } from "./connection.js";
 import { ClosedError, DeadlockError, NotAcquiredError, code, explained, isSyntax } from "./errors.js";
 import { Held } from "./held.js";
 import { now, sleep, TRY_AGAIN, type Desk, type Entry, type Flight } from "./desk.js";
@@ -58,7 +59,7 @@ export class Wait implements Entry {
 
   tick() {
     if (now() >= this.#end) return void this.end(this.#notAcquired());
-    this.#plan(ASK_AGAIN);
+    this.due = this.#end;
     void this.#ask();
   }
 
@@ -68,7 +69,7 @@ export class Wait implements Entry {
       if (numbers[3] !== this.#asks) return; // it is late: the lock has been asked for again since
       this.#told = numbers;
       if (!this.#asking && !this.#begin()) void this.#ask();
-    } else if (word !== "timeout") void this.#ask(); // our own clock tells that the wait is over
+    } else void this.#ask(); // that was the wait of another one of this owner, unless our own clock says so
   }
 
   doubt() {
@@ -84,40 +85,45 @@ export class Wait implements Entry {
     this.#busy = true;
     const { request } = this, { wait, lease } = request.options;
     let start = false;
-    this.#plan(ASK_AGAIN);
+    this.due = this.#end;
     try {
       const channel = await this.desk.listens(request);
-      if (this.#over) return;
+      if (this.#over || this.desk.isLeft(request)) return;
       const began = (this.#asked = now());
       const block = wait === 0 ? undefined : wait ? Math.max(1, Math.ceil(this.#end - began)) : 0;
       const flight: Flight = { atMost: Infinity };
       this.flights = [flight];
-      this.#place = wait !== 0;
       this.#asks += 1;
       this.#told = undefined;
-      start = request.starts && this.#place && this.desk.starts;
+      start = request.starts && this.desk.starts;
       const words = request.acquire(channel, block, lease, start ? this.#asks : undefined);
       this.#asking = this.desk.send(request, words);
       const reply = await this.#asking;
       this.#asking = this.#trouble = undefined;
-      if (this.#over) return; // #part saw the reply
+      this.#unsure = false;
+      this.#place ||= reply !== null;
+      if (this.#over) return; // #part sees the reply
       if (Array.isArray(reply)) this.#hold(reply[1], reply[4], Number(reply[3]), began, flight);
       else if (reply === null) void this.end(this.#notAcquired());
       else {
         if (!this.#waits) this.#tell((observer) => tell(observer, "waiting", request));
         this.#waits = true;
         if (this.#over) return; // by the observer
+        this.#plan(ASK_AGAIN);
         if (this.#told && !this.#begin()) this.#again = true;
       }
     } catch (error) {
+      const passes = this.desk.passes(error), sent = this.#asking !== undefined;
+      this.#unsure ||= passes && sent; // a refusal says nothing of an earlier one that got no answer
+      this.#place ||= code(error) === "NOREPLICAS"; // it may be there still, and unclaimed
       if (this.#over) return;
-      this.#unsure = this.#asking !== undefined && this.desk.passes(error);
+      const hasAnotherTry = sent && this.#asks < 2 && now() < this.#asked + SILENCE; // one at a silent server would take as long again
       this.#asking = this.#told = undefined;
       this.#trouble = error;
       if (start && isSyntax(error)) {
         this.desk.starts = false; // an older server: claim first
         this.#again = true;
-      } else if (wait !== 0 && this.desk.passes(error)) this.#plan(TRY_AGAIN);
+      } else if (passes && (wait !== 0 || hasAnotherTry)) this.#plan(TRY_AGAIN);
       else void this.end(code(error) === "GRACE" ? this.#notAcquired() : explained(error, request.keys));
     } finally {
       this.#busy = false;
@@ -186,15 +192,16 @@ export class Wait implements Entry {
   async #part() {
     const { desk, request } = this;
     const until = now() + (request.options.lease ?? 30_000);
-    const reply = await this.#asking?.catch((error) => void (this.#unsure ||= desk.passes(error)));
+    const reply = await this.#asking?.catch(() => {}); // #ask has seen it before
     const granted = Array.isArray(reply), fences = granted ? [reply[1]].flat().map(Number) : this.left;
     if (desk.leaveTo(this, fences)) return;
     const released = fences.length ? desk.deliver(request, request.release(fences), until) : undefined;
     if (granted) return released;
     await released?.catch(() => {}); // the one that left it may have held it no longer
-    const left = this.#place && (await desk.deliver(request, request.leave(), until));
+    if (!this.#place && !this.#unsure) return desk.wake(request.owner);
+    const left = await desk.deliver(request, request.leave(), until);
     // The message of a grant may be on its way. An owner that the caller named may hold the lock in another process.
-    const perhaps = this.#unsure || (this.#place && request.starts);
+    const perhaps = this.#unsure || request.starts;
     if (!left && perhaps && !request.options.owner) await desk.deliver(request, request.release([]), until);
   }
 }

@@ -45,6 +45,7 @@ This file sets the clock, gives each command the trace's answer, and compares. W
 - A second command for an acquire before the first one is answered. It gets no answer, and from then on, the core may believe less than the
   trace (never more), and do other things: the replay ends there, counted as "in part".
 - To claim a grant that comes in answer to a command when the wait is over (in part, too).
+- To tell, when the lease is over, that a lock is released whose release has no answer (in part, too).
 - To send again what gives up a lock or a place, when there was no answer, for longer than the trace does; and to leave that out when the
   server has said that there is nothing.
 There are no traces of what each package decides: a first subscription that fails, silence for an acquire that does not wait, and a session
@@ -217,6 +218,8 @@ class Replay:
             raise Free("near its maximum age, it can't know the server's lease")
         if what == "extended" and any(line[1:3] == ["not extended", said[0]] for line in self.lines):
             return
+        if what == "released" and any(line[1:] == ["not released", said[0], "lost"] and line[0] > at for line in self.lines) and not self.is_within(at, said[0], at + 2 * NEAR):
+            raise Free("its lease is over, and the release has no answer")
         if what == "acquired" and any(line[1:3] == ["refused", said[0]] and line[3] in UNCLEAR for line in self.lines):
             raise Free("the wait was over, and the answer under way")
         # A release that finds the lock lost may tell of it twice.
