@@ -242,6 +242,7 @@ impl Core {
 
     /// Where an acquire is in the diagram of docs/protocol.md.
     #[cfg(test)]
+    #[allow(dead_code, reason = "the world in rules/ uses it, which compiles this file")]
     pub(crate) fn stage(&self, id: Id) -> &'static str {
         let Some(entry) = self.entries.get(&id) else { return "over" };
         match entry.state {
