@@ -155,6 +155,7 @@ class Replay:
         self.frozen = 0
         self.early = self._early()
         self.answered = set()
+        self.released = []
         self.loose = False  # it has sent something earlier than the trace, so it may know less, and do other things from then on
 
     def _early(self):
@@ -165,7 +166,8 @@ class Replay:
                 sent[line[2]] = line
                 at, before, said = answered
                 again = line[0] - at <= TRY_AGAIN and said and "BLOCK" in parts(line[3])[3]
-                if before in sent and (at == line[0] or again) and parts(sent[before][3])[2] == parts(line[3])[2]:
+                waits = "BLOCK" in parts(line[3])[3]  # it asks when what went before is done
+                if before in sent and (at == line[0] and not waits or again) and parts(sent[before][3])[2] == parts(line[3])[2]:
                     early[line[2]] = at if again else early.get(before, sent[before][0])
             elif line[1] == "answer":
                 answered = line[0], line[2], isinstance(line[3], dict) and "no answer" in line[3]
@@ -193,6 +195,11 @@ class Replay:
             theirs = parts(said[1])
             names = {its: mine for mine, its in self.owners.items()}
             said[1] = (*theirs[:2], names.get(theirs[2], theirs[2]), theirs[3])
+            if "RELEASE" in theirs[0]:  # of two releases, the later one is told of a loss
+                lost = any(line[1] == "lost" and line[0] <= at + NEAR for line in self.lines)
+                if said[1] in self.released and not lost and not self.is_said_again(said[1]):
+                    raise Differs(f"{done}: again")
+                self.released.append(said[1])
         for wanted in self.wanted:
             if wanted[1] == what and self.in_time(wanted, at, what) and self.fits(wanted, what, said):
                 self.wanted.remove(wanted)
@@ -203,6 +210,8 @@ class Replay:
                         self.late.remove(line)
                         self.answer(line)
                 return
+        if what == "send" and said[1][0].endswith("ACQUIRE") and "BLOCK" in said[1][3] and self.is_busy(said[1], "RELEASE"):
+            raise Differs(f"{done}: a release is under way")
         if what == "send" and self.is_busy(said[1]):
             self.loose = True
             return  # it gets no answer
@@ -220,7 +229,7 @@ class Replay:
             return
         if what == "released" and any(line[1:] == ["not released", said[0], "lost"] and line[0] > at for line in self.lines) and not self.is_within(at, said[0], at + 2 * NEAR):
             raise Free("its lease is over, and the release has no answer")
-        if what == "acquired" and any(line[1:3] == ["refused", said[0]] and line[3] in UNCLEAR for line in self.lines):
+        if what == "acquired" and any(line[1:3] == ["refused", said[0]] and line[3] in ("unanswered", "not acquired") for line in self.lines):
             raise Free("the wait was over, and the answer under way")
         # A release that finds the lock lost may tell of it twice.
         ends = [line for line in self.lines if line[1] == "not released" and line[2] == said[0] and abs(line[0] - at) <= NEAR]
@@ -237,9 +246,10 @@ class Replay:
         believed = [line for line in self.lines if line[1:3] == ["believes", task] and line[0] <= at + NEAR]
         return bool(believed) and (believed[-1][3] is None or until is not None and until <= believed[-1][3] + NEAR)
 
-    def is_busy(self, command):
+    def is_busy(self, command, verb="LOCK"):
         """Whether a command of this acquire has no answer yet."""
-        mine = [line for line in self.lines if line[1] == "send" and line[2] in self.sent and parts(line[3])[1:3] == command[1:3]]
+        sent = [line for line in self.lines if line[1] == "send" and line[2] in self.sent and verb in line[3]]
+        mine = [line for line in sent if parts(line[3])[1:3] == command[1:3]]
         return any(line[2] not in self.answered for line in mine)
 
     def is_known(self, wanted):
@@ -260,7 +270,7 @@ class Replay:
     def is_said_again(self, command):
         """Whether this gives up what a command without an answer gives up, or one that has been lost by then."""
         lines = [line for line in self.lines if line[1] == "send" and same(parts(line[3]), command)]
-        unheard = [line[2] for line in self.lines if line[1] == "answer" and isinstance(line[3], dict) and "no answer" in line[3]]
+        unheard = [line[2] for line in self.lines if line[1] == "answer" and isinstance(line[3], dict)]
         return command[0] != "LOCK.ACQUIRE" and any(line[2] in unheard and line[2] in self.answered for line in lines)
 
     def in_time(self, wanted, at, what):
