@@ -4,7 +4,7 @@ use super::access::{Caller, LockAccess, Refusal};
 use super::confirm::tell_when_confirmed;
 use super::grant::{Granted, Planned, carry_out, grant, plan};
 use super::join::{self, Outcome, WaitOptions};
-use super::leases::lease_moved;
+use super::lapse::lease_moved;
 use super::lock_set::LocksAccess;
 use super::sessions;
 use super::settle::settle_for;

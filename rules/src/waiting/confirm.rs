@@ -7,7 +7,7 @@
 use super::access::{Environment, Host, LockAccess};
 use super::grant::{Granted, share_holds};
 use super::join::{BlockedRequest, WaitOptions};
-use super::leases::lease_moved;
+use super::lapse::lease_moved;
 use super::lock_set::LocksAccess;
 use super::run_due::TURN;
 use super::table::{Answer, Arrival, LockRef, RequestId, WaitKind};

@@ -3,7 +3,7 @@
 use super::access::{Caller, LockAccess, LockEvent, Refusal};
 use super::confirm::hold_answer;
 use super::join::{Outcome, block};
-use super::leases::lease_moved;
+use super::lapse::lease_moved;
 use super::lock_set::LocksAccess;
 use super::settle::settle_for;
 use super::table::{Answer, Arrival, Confirm, WaitKind};

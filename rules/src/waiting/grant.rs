@@ -1,7 +1,7 @@
 //! Grants the locks of a request: to the client of the running command, or to a waiter.
 
 use super::access::{Environment, LockAccess, LockEvent};
-use super::leases::{lease_moved, look_when_one_ends};
+use super::lapse::{lease_moved, look_when_one_ends};
 use super::lock_set::LocksAccess;
 use super::table::RequestId;
 use super::verdict::{Decision, GrantKind};

@@ -2,7 +2,7 @@
 
 use super::access::{Caller, Environment, LockAccess, LockEvent, Refusal};
 use super::detect;
-use super::leases::look_when_one_ends;
+use super::lapse::look_when_one_ends;
 use super::lock_set::LocksAccess;
 use super::table::{Arrival, Channel, Confirm, LockRef, RequestId, WaitKind, WaitTable};
 use super::verdict::{Conflict, Verdict};

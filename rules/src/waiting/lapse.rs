@@ -1,7 +1,10 @@
-//! Sets timers for the ends of leases, for locks that have waiters or sessions.
+//! How a lapse is noticed: timers for the ends of leases, and the end of lapsed grants. A command notices it too, because it settles its
+//! locks first. The server itself deletes a lock with a single lapsed grant, and its event sets the lock's timer.
 
 use super::access::LockAccess;
+use super::budget::{END, MOST_ENDED};
 use super::sessions;
+use super::table::MessageKind;
 use crate::lock::{Deadline, Fence, Now};
 
 /// Sets timers for the new end of a grant's lease: one for the lapse, if a waiter or holder is to be told of it, and one for the grant's
@@ -44,4 +47,30 @@ pub(super) fn look_when_one_ends<S: LockAccess>(lock: &mut S, now: Now) {
             table.locks.look_by(at, last.saturating_add(1));
         }
     });
+}
+
+/// If a lock has several grants, ends the lapsed grants, unless their sessions outlive the lapse. The caller has to grant the free room to
+/// waiters. Returns whether all lapsed grants have ended.
+pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
+    let Some(value) = lock.value().filter(|value| !value.is_one()) else { return true };
+    let mut lapsed: Vec<Fence> =
+        value.lapsed(lock.deadline(), now.millis()).take(MOST_ENDED as usize + 1).collect();
+    let paid = lapsed.iter().take_while(|_| lock.pay(END)).count();
+    let all = paid == lapsed.len();
+    if paid == 0 {
+        return all;
+    }
+    lapsed.truncate(paid);
+    let mut over = paid;
+    if !lock.idle() {
+        over -= lapsed.into_iter().filter(|fence| sessions::renew_overdue(lock, *fence, now)).count();
+    }
+    if over > 0 {
+        for fence in lock.end_lapsed(now.millis(), over) {
+            if !lock.idle() {
+                lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
+            }
+        }
+    }
+    all
 }
