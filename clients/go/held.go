@@ -43,6 +43,7 @@ type Held struct {
 	given         time.Duration // by the last answer that did not come out short
 	aged          bool          // it came out shorter than asked for, or than the one before: the maximum age ends it
 	doubted       bool
+	sent          bool // the last acquire: it may wait for a subscription
 	renewing      bool
 	started       bool // at the message: the claim, which gives it its whole lease, is still to come
 	heardLost     []int64
@@ -82,8 +83,8 @@ func (h *Held) Slot() int {
 	return int(h.slots[0])
 }
 
-// Context ends as soon as the lock is lost: then context.Cause is an ErrLost. It also ends with the release, and with the context
-// of Acquire.
+// Context ends as soon as the lock is lost: then context.Cause is an ErrLost. It also ends with the release, with Locks.Close, and with
+// the context of Acquire.
 func (h *Held) Context() context.Context { return h.ctx }
 
 // Err is an ErrLost if the lock was lost.
@@ -152,7 +153,7 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 	}
 	l.renewed(h, answered.reply, began)
 	left, _ := answered.reply.(int64)
-	return time.Duration(left) * time.Millisecond, nil
+	return time.Duration(left) * time.Millisecond, h.err
 }
 
 // Release gives the lock back. It returns an ErrLost if the lock was lost before. It is sent even if ctx has ended.
@@ -226,6 +227,9 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 	}
 	l.plan(h, h.due)
 	l.shorten(h, sure, began)
+	if !time.Now().Before(h.until) { // the process stood still
+		l.lose(h, errOver)
+	}
 }
 
 // extends is to be called with the mutex before the lease is set: the server may do so even if its answer does not come. Before the
@@ -285,7 +289,8 @@ func (l *Locks) renew(h *Held) {
 	defer func() { <-h.turn }()
 	r := h.request
 	l.mutex.Lock()
-	asks := h.doubted
+	doubted := h.doubted
+	asks := doubted
 	l.mutex.Unlock()
 	channel := ""
 	if asks {
@@ -294,7 +299,11 @@ func (l *Locks) renew(h *Held) {
 		asks = err == nil // else it is only made longer, until there is a subscription
 	}
 	l.mutex.Lock()
-	if h.state != held {
+	if h.state != held || !h.doubted && time.Now().Before(h.due) { // it was extended meanwhile
+		h.renewing = false
+		if h.state == held {
+			l.plan(h, h.due)
+		}
 		l.mutex.Unlock()
 		return
 	}
@@ -336,7 +345,7 @@ func (l *Locks) renew(h *Held) {
 		}
 	default:
 		l.renewed(h, reply, began)
-		if h.doubted && asks {
+		if h.doubted && asks == doubted {
 			l.plan(h, time.Now())
 		} else if h.doubted {
 			l.plan(h, time.Now().Add(min(time.Second, h.lease/10)))

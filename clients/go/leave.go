@@ -71,6 +71,11 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 		l.mutex.Lock()
 		h.state = over
 		l.forget(h)
+		for _, other := range l.entries[h.request.owner] {
+			if other.state == waiting { // what ends may end the place of its owner
+				l.doubt(other)
+			}
+		}
 		l.mutex.Unlock()
 		close(h.over)
 	}()

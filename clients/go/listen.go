@@ -13,8 +13,8 @@ import (
 
 // subscribed has the one subscription, from the first lock on.
 func (l *Locks) subscribed() error {
-	l.starting.Lock()
-	defer l.starting.Unlock()
+	l.starting <- struct{}{}
+	defer func() { <-l.starting }()
 	if l.pubsub != nil {
 		return nil
 	}
@@ -126,9 +126,9 @@ func (l *Locks) listen() {
 				pubsub = anew
 			}
 		}
-		l.starting.Lock()
+		l.starting <- struct{}{}
 		l.pubsub = pubsub
-		l.starting.Unlock()
+		<-l.starting
 	}
 }
 

@@ -32,7 +32,7 @@ type Locks struct {
 	cluster            *redis.ClusterClient // that for commands, if it is one
 	own, single        bool                 // the clients are ours to close; of one server
 	channel            string
-	starting           sync.Mutex
+	starting           chan struct{} // has one if somebody starts it
 	pubsub             *redis.PubSub // set by starting, then the listener's own
 	failed             time.Time     // with starting
 	failure            error
@@ -69,7 +69,8 @@ func New(client redis.UniversalClient, observers ...Observer) *Locks {
 	l := &Locks{
 		client: client, commands: client, sessions: client, channel: newChannel(), wake: make(chan struct{}, 1),
 		more: make(chan struct{}, commands),
-		done: make(chan struct{}), entries: map[string][]*Held{}, shards: map[string]*shard{}, next: never(), observers: observers,
+		done: make(chan struct{}), starting: make(chan struct{}, 1), entries: map[string][]*Held{}, shards: map[string]*shard{},
+		next: never(), observers: observers,
 	}
 	switch client := client.(type) {
 	case *redis.Client:
@@ -180,6 +181,11 @@ func (l *Locks) end(why error) {
 		}
 	}
 	all := l.all()
+	for _, h := range all { // who works is to stop before somebody else has the lock
+		if h.state == held {
+			h.cancel(why)
+		}
+	}
 	l.mutex.Unlock()
 	var parts sync.WaitGroup
 	for _, h := range all {
@@ -197,9 +203,9 @@ func (l *Locks) end(why error) {
 		})
 	}
 	parts.Wait()
-	l.starting.Lock()
+	l.starting <- struct{}{}
 	subscriptions := []*redis.PubSub{l.pubsub}
-	l.starting.Unlock()
+	<-l.starting
 	l.mutex.Lock()
 	for _, s := range l.shards {
 		subscriptions = append(subscriptions, s.pubsub)
@@ -287,14 +293,13 @@ func (l *Locks) clock() {
 				l.lose(h, errOver)
 				continue
 			}
-			if !now.Before(h.due) {
-				h.due = never()
-				if !h.renewing {
-					h.renewing = true
-					go l.renew(h)
-				}
+			if !h.renewing && !now.Before(h.due) {
+				h.renewing = true
+				go l.renew(h)
 			}
-			l.next = earlier(l.next, earlier(h.until, h.due))
+			if l.next = earlier(l.next, h.until); !h.renewing {
+				l.next = earlier(l.next, h.due)
+			}
 		}
 		timer.Reset(max(time.Millisecond, time.Until(l.next)))
 		l.mutex.Unlock()

@@ -21,21 +21,28 @@ type job struct {
 }
 
 // start sends a command, without having the caller wait for a connection that says nothing. If it asks for the lock, it names the
-// channel of a subscription, and the session.
+// channel of a subscription, and the session. The words, which are made with the mutex, are nil if nothing is to be sent any more.
 func (l *Locks) start(h *Held, words func(channel string) []any, asks bool) <-chan answer {
 	coming, r := make(chan answer, 1), h.request
 	session := asks && r.session
-	if l.queue(r, words(l.channel), session, coming) {
+	if l.queue(r, words, session, coming) {
 		return coming
 	}
 	go func() {
-		var answered answer
+		answered := answer{err: redis.Nil}
 		channel := ""
 		if asks {
-			channel, answered.err = l.notified(h)
+			var err error
+			if channel, err = l.notified(h); err != nil {
+				coming <- answer{err: err}
+				return
+			}
 		}
-		if answered.err == nil {
-			answered.reply, answered.err = l.send(words(channel), session)
+		l.mutex.Lock()
+		words := words(channel)
+		l.mutex.Unlock()
+		if words != nil {
+			answered.reply, answered.err = l.send(words, session)
 		}
 		coming <- answered
 	}()
@@ -49,7 +56,7 @@ func (l *Locks) ask(r *request, words []any) (any, error) {
 		return l.send(words, false)
 	}
 	coming := make(chan answer, 1)
-	if l.queue(r, words, false, coming) {
+	if l.queue(r, func(string) []any { return words }, false, coming) {
 		answered := <-coming
 		return answered.reply, answered.err
 	}
@@ -58,14 +65,14 @@ func (l *Locks) ask(r *request, words []any) (any, error) {
 
 // queue leaves a command to the workers: they send what has come together at once, so it must be for one server, and not keep
 // others waiting. It is false if they don't work yet, or no longer.
-func (l *Locks) queue(r *request, words []any, session bool, coming chan<- answer) bool {
+func (l *Locks) queue(r *request, words func(channel string) []any, session bool, coming chan<- answer) bool {
 	if !l.single || session || r.sync != nil {
 		return false
 	}
 	l.mutex.Lock()
 	working := l.working && l.closed == nil
 	if working {
-		l.jobs = append(l.jobs, job{command(words), coming})
+		l.jobs = append(l.jobs, job{command(words(l.channel)), coming})
 	}
 	l.mutex.Unlock()
 	if working {

@@ -65,21 +65,28 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 			tries--
 			continue
 		}
-		block, began := int64(0), time.Now()
-		if once {
-			block = -1
-		} else if r.wait != nil {
-			block = max(1, (time.Until(end) + time.Millisecond - 1).Milliseconds())
-		}
 		l.mutex.Lock()
-		h.asks, h.told = h.asks+1, nil
-		l.departs(h)
-		number := int64(0)
-		if r.starts && !l.claims && !once {
-			number = h.asks
-		}
+		h.asks, h.told, h.sent = h.asks+1, nil, false
+		starts := r.starts && !l.claims
 		l.mutex.Unlock()
-		words := func(channel string) []any { return r.acquire(channel, block, r.lease, number) }
+		began := time.Now()
+		words := func(channel string) []any { // once there is a subscription, which may take long
+			if h.state != waiting {
+				return nil
+			}
+			block, number := int64(0), int64(0)
+			began, h.sent = time.Now(), true
+			if once {
+				block = -1
+			} else if r.wait != nil {
+				block = max(1, (time.Until(end) + time.Millisecond - 1).Milliseconds())
+			}
+			l.departs(h)
+			if starts {
+				number = h.asks
+			}
+			return r.acquire(channel, block, r.lease, number)
+		}
 		coming := l.start(h, words, true)
 		answered, err := pause(0, nil, coming)
 		if answered == nil { // cancelled, or the wait is over
@@ -106,7 +113,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 			return l.giveUp(h, nil, notAcquired())
 		case passes(answered.err) && (!once || tries < 2):
 			trouble, next = answered.err, tryAgain
-		case answered.err != nil && number > 0 && isSyntax(answered.err): // an older server
+		case answered.err != nil && starts && isSyntax(answered.err): // an older server
 			l.mutex.Lock()
 			l.claims = true
 			l.mutex.Unlock()
@@ -129,7 +136,9 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 // note keeps in mind what the server may have of this wait. To be called with the mutex.
 func (h *Held) note(answered answer) {
 	h.unsure = h.unsure && answered.err != nil || passes(answered.err)
-	if grant, ok := answered.reply.([]any); ok {
+	if errors.Is(answered.err, redis.Nil) {
+		h.place, h.unsure = false, false
+	} else if grant, ok := answered.reply.([]any); ok {
 		h.fences = numbers(grant[1])
 		if left, _ := grant[3].(int64); left > 0 {
 			h.lease = time.Duration(left) * time.Millisecond
@@ -154,8 +163,6 @@ func (l *Locks) hold(h *Held, grant []any, began time.Time) bool {
 	l.renewed(h, grant[3], began)
 	if slices.ContainsFunc(h.fences, func(fence int64) bool { return slices.Contains(h.heardLost, fence) }) {
 		l.lose(h, errTold)
-	} else if !time.Now().Before(h.until) { // the process stood still
-		l.lose(h, errOver)
 	}
 	return true
 }
@@ -187,6 +194,9 @@ func (l *Locks) begin(h *Held, asked time.Time) bool {
 func (l *Locks) giveUp(h *Held, coming <-chan answer, why error) error {
 	l.mutex.Lock()
 	l.leave(h)
+	if !h.sent {
+		coming = nil
+	}
 	if !h.used {
 		l.giveBack(h.request, h.left)
 	}
