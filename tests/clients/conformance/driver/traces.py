@@ -46,6 +46,7 @@ This file sets the clock, gives each command the trace's answer, and compares. W
   trace (never more), and do other things: the replay ends there, counted as "in part".
 - To claim a grant that comes in answer to a command when the wait is over (in part, too).
 - To tell, when the lease is over, that a lock is released whose release has no answer (in part, too).
+- To look at the clock before a grant is doubted (in part: it is lost).
 - To send again what gives up a lock or a place, when there was no answer, for longer than the trace does; and to leave that out when the
   server has said that there is nothing.
 There are no traces of what each package decides: a first subscription that fails, silence for an acquire that does not wait, and a session
@@ -225,6 +226,8 @@ class Replay:
             raise Free("it asks again when another one of its owner has ended")
         if what == "send" and said[1][0].endswith("EXTEND") and "PX" not in said[1][3] and any("MAXHOLD" in str(line[3:]) for line in self.lines):
             raise Free("near its maximum age, it can't know the server's lease")
+        if what == "released" and not any(line[1] in ("lost", "not released") and line[2] == said[0] for line in self.lines):
+            return  # the trace ends before
         if what == "extended" and any(line[1:3] == ["not extended", said[0]] for line in self.lines):
             return
         if what == "released" and any(line[1:] == ["not released", said[0], "lost"] and line[0] > at for line in self.lines) and not self.is_within(at, said[0], at + 2 * NEAR):
@@ -307,6 +310,8 @@ class Replay:
         missing = [wanted for wanted in self.wanted if wanted[0] < until - NEAR and not self.is_known(wanted) and wanted[1] != "not extended" and (wanted[1] not in LATE or until > self.lines[-1][0])]
         if missing and self.loose:
             raise Free("it knows less by now")
+        if missing and missing[0][1] == "send" and "BLOCK" not in parts(missing[0][3])[3] and any(line[:2] == [missing[0][0], "lost"] for line in self.lines):
+            raise Free("it has looked at the clock before it doubts")
         if missing:
             raise Differs(f"{missing[0]}: it does not do that")
 
