@@ -161,3 +161,4 @@ for await (const line of createInterface({ input: process.stdin })) {
   const [, { due }] = next();
   process.stdout.write([...done, ["next", due === Infinity ? null : Math.ceil(due - 0.001)]].map((said) => `${JSON.stringify(said)}\n`).join(""));
 }
+process.exit();
