@@ -260,8 +260,10 @@ class Replay:
         if wanted[1] == "send" and wanted[3].startswith("LOCK.LEAVE"):
             nothing = {line[2] for line in self.lines if line[1] == "answer" and line[3] is None and line[0] <= wanted[0]}
             return any(line[2] in nothing and parts(line[3])[2] == parts(wanted[3])[2] for line in self.lines if line[1] == "send")
-        if wanted[1] == "send" and "RELEASE" in wanted[3] and self.is_said_again(parts(wanted[3])) and self.is_lost(wanted):
-            return True
+        if wanted[1] == "send" and "RELEASE" in wanted[3] and self.is_lost(wanted):
+            command = parts(wanted[3])
+            if command in self.released or self.is_said_again(command):
+                return True
         fence = wanted[1] == "send" and "RELEASE" in wanted[3] and parts(wanted[3])[3].get("FENCE")
         return fence and any(line[1] == "heard" and line[2].startswith(f"lost {fence[0]} ") and line[0] <= wanted[0] for line in self.lines)
 
