@@ -3,11 +3,11 @@
 import time
 
 from program import Watch
+from proxy import Pair
 from scenarios_losses import TOLD
 from scenarios_network import told_at_once
 from scenarios_starts import waits, whole_lease
 from scenarios_waits import free, hold, queued
-from proxy import Pair
 from servers import until
 from stage import leases, scenario
 
