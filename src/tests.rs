@@ -15,6 +15,7 @@ const ORDER: &[(&str, &[&str])] = &[
     ("error", &["keyspace", "server"]),
     ("config", &["server"]),
     ("keyspace", &["server", "stats"]),
+    ("engine", &["lock", "waiting"]),
     ("encoding", &["lock"]),
     ("waiting", &["counted", "lock"]),
     ("lock", &["counted"]),

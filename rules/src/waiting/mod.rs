@@ -46,9 +46,9 @@ mod run_due;
 mod session_end;
 mod sessions;
 mod settle;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod together;
 mod verdict;
 

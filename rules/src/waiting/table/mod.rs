@@ -77,6 +77,8 @@ pub(crate) use grants::LOOKS;
 pub use lock_id::{LockId, LockRef};
 pub(crate) use outgoing::Outgoing;
 pub use outgoing::{Message, MessageKind};
+#[cfg(test)]
+pub(crate) use queue::Queue;
 pub use queue::RequestId;
 pub use replication::Confirm;
 pub(crate) use replication::{Moved, Offset};

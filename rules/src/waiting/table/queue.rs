@@ -11,14 +11,14 @@ use crate::lock::Owner;
 pub struct RequestId(pub NonZeroU64);
 
 impl RequestId {
-    pub(super) const MIN: Self = Self(NonZeroU64::MIN);
-    pub(super) const MAX: Self = Self(NonZeroU64::MAX);
+    pub(crate) const MIN: Self = Self(NonZeroU64::MIN);
+    pub(crate) const MAX: Self = Self(NonZeroU64::MAX);
 }
 
 /// The waiters of one lock. Each method but the iterators takes logarithmic time at most.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) enum Queue {
+pub(crate) enum Queue {
     /// A short queue, in order of arrival. Most queues are short, and a list takes a fraction of the memory of two trees.
     Few(Vec<(RequestId, Owner<'static>)>),
     Many {
@@ -33,23 +33,23 @@ pub(super) enum Queue {
 const FEW: usize = 8;
 
 impl Queue {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self::Few(Vec::new())
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Few(waiters) => waiters.len(),
             Self::Many { arrivals, .. } => arrivals.len(),
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Adds a waiter behind all others. Its number must be greater than theirs.
-    pub(super) fn join(&mut self, request: RequestId, owner: Owner<'static>) {
+    pub(crate) fn join(&mut self, request: RequestId, owner: Owner<'static>) {
         match self {
             Self::Few(waiters) if waiters.len() < FEW => {
                 // `push` would make room for four waiters, but there is usually only one.
@@ -70,7 +70,7 @@ impl Queue {
     }
 
     /// Takes a waiter out, wherever it is in the queue.
-    pub(super) fn leave(&mut self, request: RequestId, owner: &Owner<'static>) {
+    pub(crate) fn leave(&mut self, request: RequestId, owner: &Owner<'static>) {
         match self {
             Self::Few(waiters) => {
                 let place = waiters.iter().position(|(waits, _)| *waits == request);
@@ -84,7 +84,7 @@ impl Queue {
     }
 
     /// Returns the waiter that came first.
-    pub(super) fn head(&self) -> Option<RequestId> {
+    pub(crate) fn head(&self) -> Option<RequestId> {
         match self {
             Self::Few(waiters) => waiters.first().map(|(request, _)| *request),
             Self::Many { arrivals, .. } => arrivals.first().copied(),
@@ -92,7 +92,7 @@ impl Queue {
     }
 
     /// Returns the first waiter of this owner that came after the request `seen`.
-    pub(super) fn next_of(&self, owner: &Owner<'static>, seen: Option<RequestId>) -> Option<RequestId> {
+    pub(crate) fn next_of(&self, owner: &Owner<'static>, seen: Option<RequestId>) -> Option<RequestId> {
         match (self, seen) {
             (Self::Many { owners, .. }, Some(seen)) => {
                 let last = Bound::Included((owner.clone(), RequestId::MAX));
@@ -104,7 +104,7 @@ impl Queue {
     }
 
     /// Returns the waiters of this owner, in order of arrival.
-    pub(super) fn all_of(&self, owner: &Owner<'static>) -> impl DoubleEndedIterator<Item = RequestId> {
+    pub(crate) fn all_of(&self, owner: &Owner<'static>) -> impl DoubleEndedIterator<Item = RequestId> {
         let (few, many) = match self {
             Self::Few(waiters) => (waiters.as_slice(), None),
             Self::Many { owners, .. } => {
@@ -117,12 +117,12 @@ impl Queue {
         few.chain(many.into_iter().flatten().map(|(_, request)| *request))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = RequestId> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = RequestId> {
         self.after(None)
     }
 
     /// Returns the waiters that came after the request `seen`, in order of arrival.
-    pub(super) fn after(&self, seen: Option<RequestId>) -> impl Iterator<Item = RequestId> {
+    pub(crate) fn after(&self, seen: Option<RequestId>) -> impl Iterator<Item = RequestId> {
         let (few, many) = match self {
             Self::Few(waiters) => (waiters.as_slice(), None),
             Self::Many { arrivals, .. } => {
@@ -138,7 +138,7 @@ impl Queue {
 #[cfg(any(test, debug_assertions))]
 impl Queue {
     /// Checks that a short queue is in order, and that both sets of a long queue have the same waiters.
-    pub(super) fn check(&self) {
+    pub(crate) fn check(&self) {
         match self {
             Self::Few(waiters) => assert!(waiters.is_sorted_by(|(one, _), (next, _)| one < next)),
             Self::Many { arrivals, owners } => {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use stateright::{Checker, DiscoveryClassification, HasDiscoveries, Model};
 
 /// Tries all orders of actions, until a state violates a property.
-pub(super) fn explore<M>(name: &str, model: M) -> impl Checker<M>
+pub(crate) fn explore<M>(name: &str, model: M) -> impl Checker<M>
 where
     M: Model<State: Clone + Debug + Hash + PartialEq + Send + Sync, Action: Clone + Debug + PartialEq>,
     M: Send + Sync + 'static,
@@ -23,7 +23,7 @@ where
 }
 
 /// Checks that all properties hold in all states. `faults` tells what is wrong with a state.
-pub(super) fn holds<M>(name: &str, model: M, faults: impl Fn(&M::State) -> String)
+pub(crate) fn holds<M>(name: &str, model: M, faults: impl Fn(&M::State) -> String)
 where
     M: Model<State: Clone + Debug + Hash + PartialEq + Send + Sync, Action: Clone + Debug + PartialEq>,
     M: Send + Sync + 'static,

@@ -2,18 +2,23 @@
 
 mod detect;
 mod examples;
-mod explore;
+pub(crate) mod explore;
 mod histories;
 mod memory;
 mod reference;
 mod scenes;
-mod server;
+pub(crate) mod server;
 mod sim;
 mod together;
 mod world;
 mod worlds;
 
 /// Returns `small`, or `large` in a long run (`scripts/soak`).
-fn soak<T>(small: T, large: T) -> T {
+pub(crate) fn soak<T>(small: T, large: T) -> T {
     if std::env::var_os("REDISLOCK_SOAK").is_some_and(|value| value == "1") { large } else { small }
+}
+
+/// Whether the rules under test have all that happens in a world.
+fn know(_: &world::Size) -> bool {
+    true
 }

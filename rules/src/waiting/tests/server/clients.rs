@@ -1,48 +1,10 @@
 //! Connections and blocked clients, as the different kinds of server treat them.
 
-use super::turn::{Turn, number};
-use super::{Conn, Reply, Rules, Server, Writes, time};
-use crate::lock::{Deadline, Millis};
+use super::turn::Turn;
+use super::{Blocked, Conn, Connection, Reply, Rules, Server, Writes};
+use crate::lock::Millis;
+use crate::waiting::RequestId;
 use crate::waiting::table::Offset;
-use crate::waiting::{self, Answer, RequestId, RequestedLock, RequestedLocks};
-
-/// A connection that the server believes to be open.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Connection {
-    pub(super) id: u64,
-    /// Whether the client is gone. The server finds this out one turn of its event loop later.
-    pub(super) vanished: bool,
-    /// Whether the server closes the connection at the end of this turn, for example because its user was deleted. Until then, the
-    /// connection counts as open, but nothing is sent on it.
-    pub(super) doomed: bool,
-}
-
-impl Connection {
-    pub(super) fn new(id: u64) -> Self {
-        Self { id, vanished: false, doomed: false }
-    }
-}
-
-/// A blocked client that the server has not freed yet.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Blocked {
-    pub(super) conn: Conn,
-    pub(super) id: u64,
-    /// Whether the connection has closed, or an operator has sent the client away with an error.
-    pub(super) gone: bool,
-    /// Whether the server can free the client.
-    pub(super) done: bool,
-    /// Whether the client was answered because of `UnblockClient`, not by an operator.
-    unblocked: bool,
-    /// The client's answer, which is sent with the other replies of the turn, when the server is done with the client.
-    answer: Option<Reply>,
-}
-
-impl Blocked {
-    pub(super) fn new(conn: Conn, id: u64) -> Self {
-        Self { conn, id, gone: false, done: false, unblocked: false, answer: None }
-    }
-}
 
 impl Turn<'_> {
     /// Makes the module answer a client that it has unblocked.
@@ -55,26 +17,10 @@ impl Turn<'_> {
     }
 
     fn tell(&mut self, request: RequestId) {
-        let Some(told) = waiting::tell(self, request, time(self.now)) else { return };
-        if let Answer::Granted { until } = told.answer
-            && until >= Deadline::At(self.now)
-        {
-            let goes_on = |lock: &RequestedLock| self.goes_on(number(&lock.id), lock.fence().unwrap());
-            assert!(told.locks.all().iter().all(goes_on), "{:?}", told.locks);
+        let Some(reply) = self.reply(request) else { return };
+        if let Some(blocked) = self.server.blocked.get_mut(&request) {
+            blocked.answer = Some(reply);
         }
-        let Some(blocked) = self.server.blocked.get_mut(&request) else { return };
-        blocked.answer = Some(match told.answer {
-            Answer::Granted { until } => match &told.locks {
-                RequestedLocks::One(RequestedLock { got: Some(got), .. }) => Reply::granted(*got, until),
-                locks => Reply::All(locks.all().iter().filter_map(|lock| lock.got).collect(), until),
-            },
-            Answer::NoReentry(why) => Reply::NoReentry(why),
-            Answer::Deadlock => Reply::Deadlock,
-            Answer::TimedOut | Answer::WrongType | Answer::Gone => Reply::Null,
-            Answer::Extended { until } => Reply::Extended(until),
-            Answer::NotHeld => Reply::NotHeld,
-            Answer::GrantUnconfirmed | Answer::ExtensionUnconfirmed => Reply::NoReplicas,
-        });
     }
 
     /// Frees a client: afterwards the server has forgotten the client.
@@ -86,8 +32,7 @@ impl Turn<'_> {
         self.server.told.extend(blocked.answer.filter(|_| arrives).map(|reply| (blocked.conn, reply)));
         // A real server knows no more than this about a client that is gone.
         let keeps_answers = self.rules.keeps_answers;
-        waiting::finished(self, request, blocked.gone, |_, unblocked| open && !(unblocked && keeps_answers));
-        self.server.table.freed(request);
+        self.finished(request, blocked.gone, |unblocked| open && !(unblocked && keeps_answers));
     }
 
     fn free_done(&mut self) {
@@ -117,8 +62,7 @@ impl Server {
     pub(crate) fn run_due(&mut self, rules: Rules, now: Millis, writes: Writes) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
         turn.writes = writes;
-        waiting::confirm(&mut turn);
-        waiting::run_due(&mut turn, time(now));
+        turn.run_due();
         if !rules.late {
             turn.free_done();
         }
@@ -152,7 +96,7 @@ impl Server {
     /// Sends answers before any other due work is done, as the separate timer does. Returns the answers.
     pub(crate) fn answer(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
-        waiting::send_due(&mut turn, || time(now));
+        turn.send_due();
         if !rules.late {
             turn.free_done();
         }
@@ -195,7 +139,7 @@ impl Server {
         let request = self.ticket_of(conn);
         let old = std::mem::replace(&mut self.conns[usize::from(conn)], Connection::new(self.next_id));
         self.next_id += 1;
-        waiting::closed(&mut self.turn(rules, now), old.id, || true);
+        self.turn(rules, now).closed(old.id);
         if let Some(request) = request {
             self.send_away(rules, now, request);
         }
@@ -207,7 +151,7 @@ impl Server {
         blocked.gone = true;
         // The server reports a client that has been answered only once, when it frees the client.
         if !std::mem::replace(&mut blocked.done, true) {
-            self.table.with_table_of(request, |table| table.depart(request));
+            self.turn(rules, now).depart(request);
         }
         if !rules.late {
             self.turn(rules, now).free(request);

@@ -1,8 +1,7 @@
 //! The commands that clients send to the small server.
 
-use super::clients::Blocked;
 use super::turn::{Client, number};
-use super::{Conn, Lock, Reply, Rules, Server, time};
+use super::{Blocked, Conn, Lock, Reply, Rules, Server, time};
 use crate::lock::{AcquireRequest, Deadline, Millis, Owner};
 use crate::waiting::{
     self, ExtendRequest, GivenUp, Outcome, Refusal, ReleaseRequest, WaitLimits, WaitOptions,

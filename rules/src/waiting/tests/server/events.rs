@@ -1,28 +1,14 @@
 //! Events of the small server and its keys, except the commands for locks.
 
-use super::clients::Connection;
-use super::{AT, Conn, Lock, Reply, Rules, Server, Writes, at};
+use super::{AT, Conn, Connection, Lock, Reply, Rules, Server, ServerOf, Writes, at};
 use crate::encoding::{self, Effect};
 use crate::lock::{Deadline, Grant, Millis, Owner, Value};
 use crate::waiting::grace::AWAY;
 
-impl Server {
+impl<T> ServerOf<T> {
     /// This replica becomes a primary.
     pub(crate) fn promote(&mut self, now: Millis) {
         self.grace.begin(self.moment(now));
-    }
-
-    /// Another server, which has what this one's file has: a replica, or this one after a restart.
-    pub(crate) fn out_of_file(&self, conns: Conn, now: Millis) -> Self {
-        let mut server = Self::new(conns);
-        for (lock, before) in server.locks.iter_mut().zip(&self.locks) {
-            let Some((value, until)) = before else { continue };
-            let mut grants = encoding::save(value).collect::<Vec<_>>().into_iter();
-            let read = encoding::load(|| grants.next().ok_or_else(|| "too short".into()), now);
-            *lock = Some((read.unwrap(), *until));
-        }
-        self.fences.last().into_iter().for_each(|fence| server.fences.observe(fence));
-        server
     }
 
     pub(crate) fn beat(&mut self, now: Millis) {
@@ -44,6 +30,21 @@ impl Server {
     pub(crate) fn disconnect(&mut self, conn: Conn) {
         self.conns[usize::from(conn)] = Connection::new(self.next_id);
         self.next_id += 1;
+    }
+}
+
+impl Server {
+    /// Another server, which has what this one's file has: a replica, or this one after a restart.
+    pub(crate) fn out_of_file(&self, conns: Conn, now: Millis) -> Self {
+        let mut server = Self::new(conns);
+        for (lock, before) in server.locks.iter_mut().zip(&self.locks) {
+            let Some((value, until)) = before else { continue };
+            let mut grants = encoding::save(value).collect::<Vec<_>>().into_iter();
+            let read = encoding::load(|| grants.next().ok_or_else(|| "too short".into()), now);
+            *lock = Some((read.unwrap(), *until));
+        }
+        self.fences.last().into_iter().for_each(|fence| server.fences.observe(fence));
+        server
     }
 
     /// The server's own expiry ends grants whose leases are over.

@@ -1,12 +1,12 @@
 //! Changes of a lock's key, on a primary and on a replica.
 
-use super::{Lock, Server};
+use super::{Lock, ServerOf};
 use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, Grant, Millis, Value};
 
-impl Server {
+impl<T> ServerOf<T> {
     /// Adds a grant to a lock.
-    pub(super) fn put(&mut self, lock: Lock, grant: Grant, end: Deadline) {
+    pub(crate) fn put(&mut self, lock: Lock, grant: Grant, end: Deadline) {
         match &mut self.locks[lock] {
             Some((value, until)) => *until = value.put(grant, end, *until),
             None => self.locks[lock] = Some((Value::One(grant), end)),
@@ -14,7 +14,7 @@ impl Server {
     }
 
     /// Ends the grant of a lock with this fence.
-    pub(super) fn end(&mut self, lock: Lock, fence: Fence) {
+    pub(crate) fn end(&mut self, lock: Lock, fence: Fence) {
         self.locks[lock].take_if(|(value, until)| match value.end(fence, *until) {
             Some(new_until) => {
                 *until = new_until;
@@ -25,7 +25,7 @@ impl Server {
     }
 
     /// If a lock has several grants, ends at most `most` grants whose leases ended before `now`, and returns their fences.
-    pub(super) fn end_lapsed(&mut self, lock: Lock, now: Millis, most: usize) -> Vec<Fence> {
+    pub(crate) fn end_lapsed(&mut self, lock: Lock, now: Millis, most: usize) -> Vec<Fence> {
         let lapsed = |(value, until): &(Value, Deadline)| value.lapsed(*until, now).take(most).collect();
         let lapsed: Vec<Fence> = self.locks[lock].as_ref().map(lapsed).unwrap_or_default();
         for fence in &lapsed {

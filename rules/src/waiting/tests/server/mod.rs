@@ -23,7 +23,6 @@ use crate::lock::{
 };
 use crate::waiting::table::Offset;
 use crate::waiting::{Cycle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
-use clients::{Blocked, Connection};
 
 /// The number of a connection. When the connection closes, another connection gets its number.
 pub(crate) type Conn = u8;
@@ -33,9 +32,9 @@ pub(crate) type Lock = usize;
 
 pub(crate) const KEYS: [&[u8]; 3] = [b"k", b"l", b"m"];
 
-const AT: LockRef<'static> = at(0);
+pub(crate) const AT: LockRef<'static> = at(0);
 
-const fn at(lock: Lock) -> LockRef<'static> {
+pub(crate) const fn at(lock: Lock) -> LockRef<'static> {
     LockRef { db: 0, key: KEYS[lock] }
 }
 
@@ -107,7 +106,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    fn granted(got: Got, deadline: Deadline) -> Self {
+    pub(crate) fn granted(got: Got, deadline: Deadline) -> Self {
         Self::Granted { fence: got.fence, holds: got.holds, slot: got.slot, deadline }
     }
 }
@@ -141,23 +140,62 @@ pub(crate) enum Writes {
     Replica,
 }
 
+/// A connection that the server believes to be open.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Server {
-    locks: [Option<(Value, Deadline)>; KEYS.len()],
+pub(crate) struct Connection {
+    pub(crate) id: u64,
+    /// Whether the client is gone. The server finds this out one turn of its event loop later.
+    pub(crate) vanished: bool,
+    /// Whether the server closes the connection at the end of this turn, for example because its user was deleted. Until then, the
+    /// connection counts as open, but nothing is sent on it.
+    pub(crate) doomed: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(id: u64) -> Self {
+        Self { id, vanished: false, doomed: false }
+    }
+}
+
+/// A blocked client that the server has not freed yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Blocked {
+    pub(crate) conn: Conn,
+    pub(crate) id: u64,
+    /// Whether the connection has closed, or an operator has sent the client away with an error.
+    pub(crate) gone: bool,
+    /// Whether the server can free the client.
+    pub(crate) done: bool,
+    /// Whether the client was answered because of `UnblockClient`, not by an operator.
+    pub(crate) unblocked: bool,
+    /// The client's answer, which is sent with the other replies of the turn, when the server is done with the client.
+    pub(crate) answer: Option<Reply>,
+}
+
+impl Blocked {
+    pub(crate) fn new(conn: Conn, id: u64) -> Self {
+        Self { conn, id, gone: false, done: false, unblocked: false, answer: None }
+    }
+}
+
+/// A server with this table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ServerOf<T> {
+    pub(crate) locks: [Option<(Value, Deadline)>; KEYS.len()],
     pub(crate) fences: FenceClock,
-    table: WaitTable<RequestId>,
+    pub(crate) table: T,
     pub(crate) grace: Grace,
     /// For how many ms the server has been busy, and frozen, in addition to the time of its world.
-    busy: Millis,
-    frozen: Millis,
-    conns: Vec<Connection>,
-    blocked: BTreeMap<RequestId, Blocked>,
+    pub(crate) busy: Millis,
+    pub(crate) frozen: Millis,
+    pub(crate) conns: Vec<Connection>,
+    pub(crate) blocked: BTreeMap<RequestId, Blocked>,
     /// The id of the next connection.
-    next_id: u64,
+    pub(crate) next_id: u64,
     /// The effects that have not been sent to replicas yet, each with its lock. (The server's own `PEXPIREAT` counts as one, too.)
     pub(crate) effects: Vec<(Lock, Effect)>,
     /// The answers that have been sent to waiters, until a test takes them.
-    told: Vec<(Conn, Reply)>,
+    pub(crate) told: Vec<(Conn, Reply)>,
     /// Whether no channel has a subscriber, and the channels that have none.
     pub(crate) deaf: bool,
     pub(crate) unheard: BTreeSet<Vec<u8>>,
@@ -172,12 +210,32 @@ pub(crate) struct Server {
     pub(crate) hears: bool,
 }
 
+pub(crate) type Server = ServerOf<WaitTable<RequestId>>;
+
 impl Server {
     pub(crate) fn new(conns: Conn) -> Self {
+        Self::with(WaitTable::new(), conns)
+    }
+
+    /// Renumbers waiters and connections, without changing their order: servers that differ only in these numbers are then equal. `cut_off`
+    /// says that replicas will never acknowledge anything more.
+    pub(crate) fn renumber(&mut self, cut_off: bool) {
+        let (known, most) = (self.acked - 1, if cut_off { 2 } else { Offset::MAX });
+        self.table.shift_offsets(known, most);
+        (self.written, self.acked) = ((self.written - known).min(most), 1);
+        let requests = self.table.renumber_requests();
+        let clients: Vec<u64> = self.table.clients().collect();
+        let clients = self.renumber_blocked(&requests, clients);
+        self.table.renumber_clients(&clients);
+    }
+}
+
+impl<T> ServerOf<T> {
+    pub(crate) fn with(table: T, conns: Conn) -> Self {
         Self {
             locks: [const { None }; KEYS.len()],
             fences: FenceClock::new(),
-            table: WaitTable::new(),
+            table,
             grace: Grace::new(),
             busy: 0,
             frozen: 0,
@@ -197,28 +255,27 @@ impl Server {
     }
 
     /// Returns the offset that each replica has acknowledged.
-    fn acks(&self) -> Vec<Offset> {
+    pub(crate) fn acks(&self) -> Vec<Offset> {
         [&[self.acked], self.more_acked.as_slice()].concat()
     }
 
-    fn moment(&self, now: Millis) -> Moment {
+    pub(crate) fn moment(&self, now: Millis) -> Moment {
         let ran = now + self.busy;
         Moment { since_boot: ran + self.frozen, ran }
     }
 
-    /// Renumbers waiters and connections, without changing their order: servers that differ only in these numbers are then equal. `cut_off`
-    /// says that replicas will never acknowledge anything more.
-    pub(crate) fn renumber(&mut self, cut_off: bool) {
-        let (known, most) = (self.acked - 1, if cut_off { 2 } else { Offset::MAX });
-        self.table.shift_offsets(known, most);
-        (self.written, self.acked) = ((self.written - known).min(most), 1);
-        let requests = self.table.renumber_requests();
+    /// Renumbers blocked clients by these new numbers of their requests, and all connections. Returns the new numbers of connections.
+    pub(crate) fn renumber_blocked(
+        &mut self,
+        requests: &BTreeMap<RequestId, RequestId>,
+        clients: impl IntoIterator<Item = u64>,
+    ) -> BTreeMap<u64, u64> {
         self.blocked = std::mem::take(&mut self.blocked)
             .into_iter()
             .map(|(request, blocked)| (requests[&request], blocked))
             .collect();
         let open = self.conns.iter().map(|conn| conn.id);
-        let ids: BTreeMap<u64, u64> = open.chain(self.table.clients()).zip(0..).collect();
+        let ids: BTreeMap<u64, u64> = open.chain(clients).zip(0..).collect();
         // If an id occurs twice, the later number wins, which does no harm.
         let ids: BTreeMap<u64, u64> = ids.into_keys().zip(0..).collect();
         self.next_id = ids.len() as u64;
@@ -228,10 +285,10 @@ impl Server {
         for blocked in self.blocked.values_mut() {
             blocked.id = ids.get(&blocked.id).copied().unwrap_or(u64::MAX);
         }
-        self.table.renumber_clients(&ids);
+        ids
     }
 }
 
-fn time(now: Millis) -> Now {
+pub(crate) fn time(now: Millis) -> Now {
     Now { micros: now * 1000, start: now }
 }

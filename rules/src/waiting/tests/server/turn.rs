@@ -1,12 +1,13 @@
 //! Implements the traits of `access` for the small server, as `serving` does for a real server.
 
-use super::{Conn, KEYS, Lock, Rules, Server, Writes, at, time};
+use super::{Conn, KEYS, Lock, Reply, Rules, Server, Writes, at, time};
 use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, Grant, GrantChange, LONGEST_LEASE, Limits, Micros, Millis, Now, Value};
 use crate::waiting::table::Offset;
 use crate::waiting::{
-    self, Budget, Caller, Deferral, Environment, GraceLeft, GraceLength, Holder, Host, LockAccess, LockEvent,
-    LockId, LocksAccess, Message, MessageKind, Replicas, RequestId, Settled, WaitLimits, WaitTable,
+    self, Answer, Budget, Caller, Deferral, Environment, GraceLeft, GraceLength, Holder, Host, LockAccess,
+    LockEvent, LockId, LocksAccess, Message, MessageKind, Replicas, RequestId, RequestedLock, RequestedLocks,
+    Settled, WaitLimits, WaitTable,
 };
 
 /// One turn of the server's event loop.
@@ -103,6 +104,52 @@ impl Turn<'_> {
         let is_there = held.chain(table.locks.kept_expired(at(lock))).any(|grant| grant.fence() == fence);
         let is_over = table.session(at(lock), fence).is_some_and(|session| session.over);
         is_there && (!is_over || table.has_successor(at(lock), fence))
+    }
+
+    /// Returns what the module answers to a client that was unblocked.
+    pub(super) fn reply(&mut self, request: RequestId) -> Option<Reply> {
+        let told = waiting::tell(self, request, time(self.now))?;
+        if let Answer::Granted { until } = told.answer
+            && until >= Deadline::At(self.now)
+        {
+            let goes_on = |lock: &RequestedLock| self.goes_on(number(&lock.id), lock.fence().unwrap());
+            assert!(told.locks.all().iter().all(goes_on), "{:?}", told.locks);
+        }
+        Some(match told.answer {
+            Answer::Granted { until } => match &told.locks {
+                RequestedLocks::One(RequestedLock { got: Some(got), .. }) => Reply::granted(*got, until),
+                locks => Reply::All(locks.all().iter().filter_map(|lock| lock.got).collect(), until),
+            },
+            Answer::NoReentry(why) => Reply::NoReentry(why),
+            Answer::Deadlock => Reply::Deadlock,
+            Answer::TimedOut | Answer::WrongType | Answer::Gone => Reply::Null,
+            Answer::Extended { until } => Reply::Extended(until),
+            Answer::NotHeld => Reply::NotHeld,
+            Answer::GrantUnconfirmed | Answer::ExtensionUnconfirmed => Reply::NoReplicas,
+        })
+    }
+
+    pub(super) fn finished(&mut self, request: RequestId, gone: bool, arrived: impl FnOnce(bool) -> bool) {
+        waiting::finished(self, request, gone, |_, unblocked| arrived(unblocked));
+        self.server.table.freed(request);
+    }
+
+    pub(super) fn run_due(&mut self) {
+        waiting::confirm(self);
+        waiting::run_due(self, time(self.now));
+    }
+
+    pub(super) fn send_due(&mut self) {
+        let now = time(self.now);
+        waiting::send_due(self, || now);
+    }
+
+    pub(super) fn closed(&mut self, client: u64) {
+        waiting::closed(self, client, || true);
+    }
+
+    pub(super) fn depart(&mut self, request: RequestId) {
+        self.server.table.with_table_of(request, |table| table.depart(request));
     }
 
     /// Notes an effect on the open lock.

@@ -2,36 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{AT, Conn, Lock, Queued, QueuedRequest, Rules, Server, at, time};
+use super::{AT, Conn, Lock, Queued, QueuedRequest, Rules, Server, ServerOf, at, time};
 use crate::lock::{AcquireRequest, Deadline, Fence, Grant, Held, Millis, Owner};
 use crate::waiting::{self, GraceLeft, RequestId};
 
-impl Server {
-    /// Returns for how many ms this server grants nothing new, and makes no lease longer.
-    pub(crate) fn grace_left(&mut self, rules: Rules, now: Millis) -> GraceLeft {
-        self.turn(rules, now).grace_left()
-    }
-
+impl<T> ServerOf<T> {
     /// Returns the grants of the first lock whose leases have not ended, the oldest first.
     pub(crate) fn holders(&self, now: Millis) -> Vec<Held<'_>> {
         self.holders_of(0, now)
-    }
-
-    /// Returns the grants, with the leases that replicas have confirmed.
-    pub(crate) fn confirmed(&self, now: Millis) -> Vec<Held<'_>> {
-        let holders = self.holders(now).into_iter();
-        holders.filter_map(|held| self.table.locks.lock(AT).confirmed(held, now)).collect()
-    }
-
-    /// Returns the grants that `LOCK.INFO` shows, and the ends of their leases.
-    pub(crate) fn shown(&mut self, rules: Rules, now: Millis) -> Vec<(Fence, Deadline)> {
-        let lock = self.locks[0].clone().filter(|(_, until)| Deadline::At(now) <= *until);
-        let (value, until) =
-            lock.as_ref().map_or((None, Deadline::Never), |(value, until)| (Some(value), *until));
-        let (count, shown) =
-            waiting::shown(&mut self.turn(rules, now), AT, value, until, time(now), usize::MAX);
-        assert_eq!(count, shown.len());
-        shown.iter().map(|holder| (holder.grant.fence(), holder.deadline)).collect()
     }
 
     /// Returns the grants of a lock whose leases have not ended.
@@ -57,6 +35,45 @@ impl Server {
     pub(crate) fn fence_of(&self, lock: Lock, owner: &Owner<'_>, now: Millis) -> Option<Fence> {
         let held = self.holders_of(lock, now).into_iter();
         held.map(|held| held.grant).find(|grant| grant.owner() == *owner).map(Grant::fence)
+    }
+
+    /// Returns the oldest grant whose lease has not ended.
+    pub(crate) fn held(&self, now: Millis) -> Option<Held<'_>> {
+        self.holders(now).first().copied()
+    }
+
+    /// Returns the connections of blocked clients that the server has not freed yet.
+    pub(crate) fn blocked(&self) -> Vec<Conn> {
+        self.blocked.values().filter(|blocked| !blocked.gone).map(|blocked| blocked.conn).collect()
+    }
+
+    /// Returns the number of blocked clients that the server has not freed yet, including clients that are gone.
+    pub(crate) fn unfreed(&self) -> usize {
+        self.blocked.len()
+    }
+}
+
+impl Server {
+    /// Returns for how many ms this server grants nothing new, and makes no lease longer.
+    pub(crate) fn grace_left(&mut self, rules: Rules, now: Millis) -> GraceLeft {
+        self.turn(rules, now).grace_left()
+    }
+
+    /// Returns the grants, with the leases that replicas have confirmed.
+    pub(crate) fn confirmed(&self, now: Millis) -> Vec<Held<'_>> {
+        let holders = self.holders(now).into_iter();
+        holders.filter_map(|held| self.table.locks.lock(AT).confirmed(held, now)).collect()
+    }
+
+    /// Returns the grants that `LOCK.INFO` shows, and the ends of their leases.
+    pub(crate) fn shown(&mut self, rules: Rules, now: Millis) -> Vec<(Fence, Deadline)> {
+        let lock = self.locks[0].clone().filter(|(_, until)| Deadline::At(now) <= *until);
+        let (value, until) =
+            lock.as_ref().map_or((None, Deadline::Never), |(value, until)| (Some(value), *until));
+        let (count, shown) =
+            waiting::shown(&mut self.turn(rules, now), AT, value, until, time(now), usize::MAX);
+        assert_eq!(count, shown.len());
+        shown.iter().map(|holder| (holder.grant.fence(), holder.deadline)).collect()
     }
 
     /// Whether a waiter is still to be told of the grant with this fence, or has to claim it.
@@ -94,11 +111,6 @@ impl Server {
         self.table.check();
     }
 
-    /// Returns the oldest grant whose lease has not ended.
-    pub(crate) fn held(&self, now: Millis) -> Option<Held<'_>> {
-        self.holders(now).first().copied()
-    }
-
     /// Whether the next look at the lock will correct something: a waiter or a session is gone, or a session's grant is to be given back.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.table.is_unsettled(AT)
@@ -134,16 +146,6 @@ impl Server {
             Some(blocked) => Queued::Blocked(blocked.conn),
             None => Queued::Notified(owner.clone()),
         }
-    }
-
-    /// Returns the connections of blocked clients that the server has not freed yet.
-    pub(crate) fn blocked(&self) -> Vec<Conn> {
-        self.blocked.values().filter(|blocked| !blocked.gone).map(|blocked| blocked.conn).collect()
-    }
-
-    /// Returns the number of blocked clients that the server has not freed yet, including clients that are gone.
-    pub(crate) fn unfreed(&self) -> usize {
-        self.blocked.len()
     }
 
     /// Returns the connection that keeps the grant with this fence alive.

@@ -1,8 +1,8 @@
 //! What owners believe about their grants, because of replies, messages and `LOCK.INFO`.
 
+use super::super::server::{Conn, Reply};
 use super::{Belief, Clients, Hears, Kind, Role, Size, Who, World, owner};
 use crate::lock::Deadline;
-use crate::waiting::tests::server::{Conn, Reply};
 
 impl World {
     /// Notes a session when a client that asked for a session is told of its grant: its connection keeps the grant alive from then on.

@@ -85,7 +85,7 @@ struct Hears {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct World {
+pub(crate) struct World {
     now: Millis,
     primary: Server,
     /// The old primary, and the time at which it dies.
@@ -134,7 +134,7 @@ pub(super) struct World {
     faults: BTreeSet<Fault>,
 }
 
-fn owner(who: Who) -> Owner<'static> {
+pub(crate) fn owner(who: Who) -> Owner<'static> {
     const NAMES: [&[u8]; 3] = [b"a", b"b", b"c"];
     Owner::new(NAMES[usize::from(who)]).unwrap()
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use stateright::{Model, Property};
 
+use super::super::server::{Conn, Server, Writes};
+use super::super::soak;
 use super::{Belief, Clients, Kind, Role, Size, Who, World};
 use crate::lock::{Millis, Room};
-use crate::waiting::tests::server::{Conn, Server, Writes};
-use crate::waiting::tests::soak;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::waiting::tests) enum Action {
+pub(crate) enum Action {
     Acquire {
         at: Role,
         conn: Conn,
@@ -72,8 +72,7 @@ pub(in crate::waiting::tests) enum Action {
 }
 
 /// The name of the guarantee that worlds with a failover test.
-pub(in crate::waiting::tests) const EXCLUSION: &str =
-    "1: owners inside their leases have room for each other";
+pub(crate) const EXCLUSION: &str = "1: owners inside their leases have room for each other";
 
 impl Size {
     fn acquires(self, world: &World, at: Role, who: Who, actions: &mut Vec<Action>) {

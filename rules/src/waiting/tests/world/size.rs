@@ -2,73 +2,73 @@
 
 use std::num::NonZeroU64;
 
+use super::super::server::{Conn, Rules};
 use super::owner;
 use crate::lock::{AcquireRequest, Millis, Room, Slot, SlotRequest};
-use crate::waiting::tests::server::{Conn, Rules};
 use crate::waiting::{Channel, Confirm, WaitOptions};
 
 /// The number of an owner.
-pub(in crate::waiting::tests) type Who = u8;
+pub(crate) type Who = u8;
 
 /// The size of a world, and what may happen in it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::waiting::tests) struct Size {
-    pub(in crate::waiting::tests) owners: Who,
-    pub(in crate::waiting::tests) conns: Conn,
-    pub(in crate::waiting::tests) leases: &'static [Millis],
+pub(crate) struct Size {
+    pub(crate) owners: Who,
+    pub(crate) conns: Conn,
+    pub(crate) leases: &'static [Millis],
     /// The time at which the clock of the world stops.
-    pub(in crate::waiting::tests) horizon: Millis,
-    pub(in crate::waiting::tests) kinds: &'static [Kind],
+    pub(crate) horizon: Millis,
+    pub(crate) kinds: &'static [Kind],
     /// The most grants in each millisecond.
-    pub(in crate::waiting::tests) grants: i64,
+    pub(crate) grants: i64,
     /// The most holds that an owner asks for.
-    pub(in crate::waiting::tests) holds: u32,
-    pub(in crate::waiting::tests) breaks: bool,
-    pub(in crate::waiting::tests) happens: Happens,
-    pub(in crate::waiting::tests) failover: Option<Failover>,
+    pub(crate) holds: u32,
+    pub(crate) breaks: bool,
+    pub(crate) happens: Happens,
+    pub(crate) failover: Option<Failover>,
     /// The option `SYNC` of every request, if owners use `SYNC`.
-    pub(in crate::waiting::tests) confirm: Option<Confirm>,
-    pub(in crate::waiting::tests) rules: Rules,
+    pub(crate) confirm: Option<Confirm>,
+    pub(crate) rules: Rules,
 }
 
 /// What else may happen to a server and its clients.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::waiting::tests) struct Happens {
+pub(crate) struct Happens {
     /// Whether an operator sends waiters away.
-    pub(in crate::waiting::tests) unblocks: bool,
+    pub(crate) unblocks: bool,
     /// Whether the server finds out only later that a client is gone.
-    pub(in crate::waiting::tests) vanishes: bool,
+    pub(crate) vanishes: bool,
     /// Whether the server has to close connections, and does so at the end of a turn.
-    pub(in crate::waiting::tests) dooms: bool,
+    pub(crate) dooms: bool,
     /// Whether the server refuses due work.
-    pub(in crate::waiting::tests) refusals: bool,
+    pub(crate) refusals: bool,
     /// Whether the server may freeze although work is due.
-    pub(in crate::waiting::tests) freezes: bool,
+    pub(crate) freezes: bool,
     /// Whether the lock's hash slot is moving to the server, so that commands for due work do not find the lock.
-    pub(in crate::waiting::tests) arrives: bool,
+    pub(crate) arrives: bool,
     /// Whether an operator shortens the lease.
-    pub(in crate::waiting::tests) cuts: bool,
+    pub(crate) cuts: bool,
     /// Whether subscribers come and go.
-    pub(in crate::waiting::tests) unheard: bool,
+    pub(crate) unheard: bool,
     /// Whether the server is demoted, and promoted again before it has done anything else.
-    pub(in crate::waiting::tests) flips: bool,
+    pub(crate) flips: bool,
 }
 
 /// A primary that dies, and its replica.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::waiting::tests) struct Failover {
+pub(crate) struct Failover {
     /// For how many ms the old primary lives on beside its successor.
-    pub(in crate::waiting::tests) lives_on: Millis,
+    pub(crate) lives_on: Millis,
     /// Whether the old primary was away when it was replaced. If so, `lives_on` counts from its return.
-    pub(in crate::waiting::tests) away: bool,
+    pub(crate) away: bool,
     /// The most effects that can be on their way to the replica, and get lost.
-    pub(in crate::waiting::tests) lag: usize,
-    pub(in crate::waiting::tests) clients: Clients,
+    pub(crate) lag: usize,
+    pub(crate) clients: Clients,
 }
 
 /// How strictly owners keep to the rules for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::waiting::tests) enum Clients {
+pub(crate) enum Clients {
     /// Clients extend only grants that they were told of. If 0 holds are left, they don't hold the lock. They ignore later answers about a
     /// grant that they have released.
     Strict,
@@ -82,7 +82,7 @@ pub(in crate::waiting::tests) enum Clients {
 
 /// How an owner asks for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::waiting::tests) enum Kind {
+pub(crate) enum Kind {
     Plain,
     Once,
     /// The client waits without limit.
@@ -147,13 +147,13 @@ impl Kind {
         }
     }
 
-    pub(super) fn session(self) -> bool {
+    pub(crate) fn session(self) -> bool {
         use Kind::{ReadWithSession, Session, WaitToReadWithSession, WaitWithSession};
         matches!(self, Session | WaitWithSession | ReadWithSession | WaitToReadWithSession)
     }
 
     /// Whether the owner is told by messages (`NOTIFY`).
-    pub(super) fn notified(self) -> bool {
+    pub(crate) fn notified(self) -> bool {
         matches!(self, Self::Place | Self::PlaceToStart | Self::PlaceBriefly | Self::PlaceToRead)
     }
 
@@ -161,7 +161,7 @@ impl Kind {
         self.notified() || matches!(self, Self::Once | Self::WaitOnce | Self::ReadOnce)
     }
 
-    pub(super) fn ask(
+    pub(crate) fn ask(
         self,
         who: Who,
         lease: Millis,

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::server::{Conn, Queued, Reply, Rules, Server, Writes};
 use super::{Belief, Clients, Failover, Fault, Kind, Role, Size, Who, World, owner};
 use crate::lock::{Deadline, Millis};
-use crate::waiting::tests::server::{Conn, Queued, Reply, Rules, Server, Writes};
 use crate::waiting::{Confirm, ExtendRequest};
 
 impl World {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::server::{Queued, QueuedRequest, Rules, Server};
 use super::{Fault, Hears, Role, Size, Who, World, owner};
 use crate::lock::{Deadline, Fence, Held, Millis, Owner, Room, Slot, SlotRequest};
 use crate::waiting::table::Offset;
-use crate::waiting::tests::server::{Queued, QueuedRequest, Rules, Server};
 use crate::waiting::{Message, MessageKind};
 
 /// The fence of a grant, its owner and its room.

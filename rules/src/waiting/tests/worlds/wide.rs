@@ -1,9 +1,9 @@
 //! Worlds that each take more than 20 s on two cores. Only `scripts/test all` runs them, not `scripts/test`.
 
+use super::super::server::Rules;
+use super::super::soak;
+use super::super::world::{Happens, Kind, Size};
 use super::{NOTHING_ELSE, ONE_SERVER, holds};
-use crate::waiting::tests::server::Rules;
-use crate::waiting::tests::soak;
-use crate::waiting::tests::world::{Happens, Kind, Size};
 
 #[test]
 fn holds_leases_timeouts_and_breaks() {
