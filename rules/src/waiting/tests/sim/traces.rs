@@ -153,7 +153,7 @@ fn the_diagram_is_that_of_the_core() {
         let mut reached = vec![from.clone()];
         for at in 0.. {
             let Some(state) = reached.get(at).cloned() else { break };
-            if at > 0 && state == "over" {
+            if at > 0 && !matches!(state.as_str(), "leaving" | "lost") && !(state == "held" && to == "lost") {
                 continue;
             }
             let next = drawn.iter().filter(|[from, _]| *from == state).map(|[_, to]| to.clone());
