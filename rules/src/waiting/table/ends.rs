@@ -132,6 +132,8 @@ impl<C: Copy> WaitTable<C> {
     #[inline(never)]
     fn grant_ended(&mut self, id: &LockId, record: GrantRecord, kind: Option<fn(Fence) -> MessageKind>) {
         let at = id.to_ref();
+        // Drops the lock's entry, if this grant was all that was left in it.
+        self.locks.change(at, |_| ());
         self.sessions().ended(id, &record);
         let (mut was_to_claim, mut was_told) = (false, false);
         for hold in record.pending.iter() {
