@@ -60,7 +60,8 @@ pub(super) struct Known {
     /// Whether its session's connection has closed: the server may have seen that first.
     pub(super) closed: bool,
     /// Whether the lease may be shorter than its holder can know: an extension that its process had given up has arrived behind a later
-    /// one, or the server's clock was set forward.
+    /// one, the server's clock was set forward, or it was set back, and an extension by the default lease has ended the lease that this
+    /// made longer.
     pub(super) shorter: bool,
     pub(super) ended: Option<Why>,
 }
@@ -132,6 +133,7 @@ impl World {
                         if why == Why::Acquire && *until < known.until {
                             self.fault = Some(Fault::AcquireShortens(lock));
                         }
+                        known.shorter |= self.set_back && why == Why::Command && *until < known.until;
                         (known.until, known.session) = (*until, known.session || session);
                         // A failover may bring a grant back.
                         known.ended = known.ended.filter(|_| why != Why::Failover);

@@ -1017,6 +1017,7 @@ impl World {
     pub(super) fn end_all(&mut self) {
         self.say(|| "from here on, nothing disturbs them".to_string());
         self.calm = true;
+        self.inbox.retain(|arrived| !matches!(arrived, Arrived::Operator(_)));
         self.rules.most_waiters = None;
         self.processes.iter_mut().for_each(|process| process.denied = false);
         let now = self.now;
