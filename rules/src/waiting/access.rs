@@ -93,6 +93,13 @@ pub trait LockAccess: Environment {
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
+    /// Returns a limit on the grants of this lock that places (waiters with `NOTIFY`, which are not blocked) still have to claim. Each such
+    /// place counts with the number of locks for which it asked. At the limit, no further place re-enters a grant that its owner already
+    /// has, until owners have claimed some of these grants.
+    fn most_unclaimed(&self) -> u32 {
+        32
+    }
+
     /// Runs `body` on the table, with the name of this lock.
     fn here<R>(&mut self, body: impl FnOnce(&mut WaitTable<Self::Client>, LockRef<'_>) -> R) -> R {
         let (db, key) = (self.db(), self.key());

@@ -136,6 +136,14 @@ fn may_have_again<S: LockAccess>(
     verdict: Result<Verdict, ReentryError>,
     now: Now,
 ) -> Result<Decision, Served> {
+    let most = lock.most_unclaimed();
+    let may_be_given = lock.here(|table, at| {
+        !table.waiters.is_place(request)
+            || table.locks.change(at, |entry| entry.may_be_given(most)).unwrap_or(true)
+    });
+    if !may_be_given {
+        return Err(Served::Waits);
+    }
     let answer = match verdict {
         Ok(Ok(decision)) => return Ok(decision),
         Ok(Err(Conflict { upgrade, grace, .. })) => {

@@ -88,7 +88,12 @@ impl<C: Copy> WaitTable<C> {
         for lock in waiter.locks.all() {
             let Some(fence) = lock.fence() else { continue };
             let at = lock.id.to_ref();
-            self.locks.change(at, |entry| entry.remove_pending(fence, request));
+            let claimed = self.locks.change(at, |entry| {
+                entry.remove_pending(fence, request).is_some_and(|hold| hold.to_claim) && entry.recheck
+            });
+            if claimed == Some(true) {
+                self.locks.look_by(at, 0);
+            }
         }
     }
 
@@ -132,8 +137,7 @@ impl<C: Copy> WaitTable<C> {
     #[inline(never)]
     fn grant_ended(&mut self, id: &LockId, record: GrantRecord, kind: Option<fn(Fence) -> MessageKind>) {
         let at = id.to_ref();
-        // Drops the lock's entry, if this grant was all that was left in it.
-        self.locks.change(at, |_| ());
+        let recheck = self.locks.change(at, |entry| entry.recheck).unwrap_or_default();
         self.sessions().ended(id, &record);
         let (mut was_to_claim, mut was_told) = (false, false);
         for hold in record.pending.iter() {
@@ -152,6 +156,9 @@ impl<C: Copy> WaitTable<C> {
                     self.drop_waiter(hold.request);
                 }
             }
+        }
+        if was_to_claim && recheck {
+            self.locks.look_by(at, 0);
         }
         if let (Some(listener), Some(kind)) = (record.listener, kind)
             && (listener.claimed || was_told || !was_to_claim)

@@ -18,6 +18,12 @@ pub struct LockEntry {
     pub(super) queue: Queue,
     pub(super) grants: GrantRecords,
     pub(super) timers: LockTimers,
+    /// The places that still have to claim a grant of this lock have asked for this many locks in total. One place may have asked for
+    /// several locks.
+    pub(super) unclaimed_locks: u32,
+    /// Whether the module has put off the re-entry of a place, because `unclaimed_locks` was too great. The module tries again when this
+    /// number gets smaller.
+    pub(super) put_off: bool,
     /// Whether holders have to be told that somebody waits.
     pub(super) wanted: bool,
     /// The holder that waits for an upgrade: its grant is to allow fewer holders (a reader becomes a writer). The holder's waiters for this
@@ -67,6 +73,8 @@ impl LockEntry {
             queue: Queue::new(),
             grants: GrantRecords::new(),
             timers: LockTimers::new(),
+            unclaimed_locks: 0,
+            put_off: false,
             wanted: false,
             upgrader: None,
             recheck: false,
@@ -173,6 +181,15 @@ impl LockEntry {
         Some(message)
     }
 
+    /// Whether a place may re-enter a grant that its owner already has. Returns `false`, and sets `put_off`, if the places that still have
+    /// to claim a grant of this lock asked for `most` locks or more in all. The limit exists because one claim has to handle all places of
+    /// an owner. The module tries the place again when other places have claimed grants of this lock, or given them up.
+    pub(crate) fn may_be_given(&mut self, most: u32) -> bool {
+        let full = self.unclaimed_locks >= most;
+        self.put_off |= full;
+        !full
+    }
+
     /// Ends a waiter's privilege to go ahead of the queue, if the waiter has this privilege.
     pub(super) fn withdraw_upgrade(&mut self, request: RequestId) {
         if let Some(upgrader) = &mut self.upgrader {
@@ -183,23 +200,40 @@ impl LockEntry {
 
     /// Notes a hold that a waiter has been given, but has not been told of, or has not claimed.
     pub(super) fn add_pending(&mut self, fence: Fence, hold: PendingHold) {
+        if hold.to_claim {
+            self.unclaimed_locks += hold.locks;
+        }
         self.grants.open(fence, |record| record.pending.add(hold));
     }
 
     /// Removes the pending hold of a waiter that has been told of this hold, or has claimed it.
-    pub(super) fn remove_pending(&mut self, fence: Fence, request: RequestId) {
-        self.grants.change(fence, |record| record.pending.remove(request));
+    pub(super) fn remove_pending(&mut self, fence: Fence, request: RequestId) -> Option<PendingHold> {
+        let hold = self.grants.change(fence, |record| record.pending.remove(request)).flatten()?;
+        self.pending_removed(&hold);
+        Some(hold)
     }
 
     /// Removes the pending hold of a waiter that is gone. The hold has to be taken back, unless another waiter shares it.
     pub(super) fn lose_pending(&mut self, fence: Fence, request: RequestId) {
-        self.grants.change(fence, |record| record.lose_pending(request));
+        let hold = self.grants.change(fence, |record| record.lose_pending(request)).flatten();
+        hold.iter().for_each(|hold| self.pending_removed(hold));
     }
 
     /// Removes and returns the record of a grant that has ended.
     pub(super) fn end_grant(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.upgrader.take_if(|upgrader| upgrader.fence == fence);
-        self.grants.end(fence)
+        let record = self.grants.end(fence)?;
+        record.pending.iter().for_each(|hold| self.pending_removed(hold));
+        Some(record)
+    }
+
+    /// Corrects `unclaimed_locks` for a hold that was claimed or given up, or whose grant has ended. If `may_be_given` has put off a
+    /// re-entry, notes that the module has to try the re-entry again.
+    fn pending_removed(&mut self, hold: &PendingHold) {
+        if hold.to_claim {
+            self.unclaimed_locks -= hold.locks;
+            self.recheck |= std::mem::take(&mut self.put_off);
+        }
     }
 }
 
@@ -212,6 +246,9 @@ impl LockEntry {
         self.grants.check();
         let in_front = self.upgrader.iter().flat_map(|upgrader| &upgrader.requests);
         assert!(in_front.into_iter().all(|request| self.queue.iter().any(|other| other == *request)));
+        let pending = self.grants.iter().flat_map(|record| record.pending.iter());
+        let unclaimed: u32 = pending.filter(|hold| hold.to_claim).map(|hold| hold.locks).sum();
+        assert_eq!(unclaimed, self.unclaimed_locks);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::pending::PendingHolds;
+use super::pending::{PendingHold, PendingHolds};
 use super::queue::RequestId;
 use super::replication::{Confirm, Moved};
 use super::waiter::{Channel, Session};
@@ -122,10 +122,10 @@ impl GrantRecord {
 
     /// Handles the loss of a waiter that had not been told of its hold, or had not claimed it. This hold has to be taken back, unless
     /// another waiter shares the hold and so has it now.
-    pub(super) fn lose_pending(&mut self, request: RequestId) {
-        if let Some(hold) = self.pending.remove(request) {
-            self.undeliverable += u32::from(hold.own && !self.pending.transfer(&hold));
-        }
+    pub(super) fn lose_pending(&mut self, request: RequestId) -> Option<PendingHold> {
+        let hold = self.pending.remove(request)?;
+        self.undeliverable += u32::from(hold.own && !self.pending.transfer(&hold));
+        Some(hold)
     }
 
     /// Whether the connection that kept the grant alive is known to have closed.

@@ -21,6 +21,8 @@ pub(super) struct PendingHolds {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct PendingHold {
     pub(super) request: RequestId,
+    /// How many locks the waiter waited for.
+    pub(super) locks: u32,
     /// Whether the hold is the client's own. A client that asked with `ONCE` may share the hold of another client instead.
     pub(super) own: bool,
     /// Whether the waiter's connection will keep the grant alive once the waiter has been told.

@@ -269,7 +269,8 @@ impl<C> Waiter<C> {
     }
 
     pub(super) fn hold(&self, request: RequestId) -> PendingHold {
-        PendingHold { request, own: true, binds: self.ask.session, to_claim: self.channel().is_some() }
+        let (locks, to_claim) = (self.locks.all().len() as u32, self.channel().is_some());
+        PendingHold { request, locks, own: true, binds: self.ask.session, to_claim }
     }
 
     pub(super) fn waited(&self, now: Micros) -> Millis {

@@ -281,6 +281,10 @@ impl LockAccess for Turn<'_> {
         self.changed[self.lock]
     }
 
+    fn most_unclaimed(&self) -> u32 {
+        if self.rules.slow { 1 } else { 32 }
+    }
+
     /// A lock that is not idle counts as busy until the turn is over, as on a real server.
     fn idle(&mut self) -> bool {
         self.busy[self.lock] |= !self.server.table.locks.is_idle(at(self.lock));

@@ -150,6 +150,7 @@ impl World {
         let waits_to_upgrade = |asked: &QueuedRequest| {
             held.iter().any(|held| held.grant.owner() == asked.owner && asked.room < held.grant.room())
         };
+        let is_unclaimed = |held: &Held<'_>| self.server.is_unclaimed(lock, held.grant.fence());
         // At most two other waiters of the owner that can't have the lock yet are passed over.
         let is_reached = || {
             let queue = self.queue(lock);
@@ -158,6 +159,8 @@ impl World {
         };
         let is_next = || self.server.next_in(lock).is_some_and(|queued| self.conn(&queued) == conn);
         match own.first() {
+            // In a slow world, a place re-enters only when the lock has no unclaimed grant.
+            Some(_) if self.slow && want.notify && held.iter().any(is_unclaimed) => false,
             Some(own) if own.grant.room() > want.room => fits && (is_reached() || is_next()),
             Some(_) => is_reached(),
             None => {
