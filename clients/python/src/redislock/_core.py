@@ -676,21 +676,27 @@ class Core:
             self.closed = True
             handles = self._all()
             waiting = self._in_state("waiting", handles)
+            for handle in handles:
+                handle._ended = self.io.signal()
             for handle in waiting:
-                handle._cancelled, handle._ended = why, self.io.signal()
+                handle._cancelled = why
         for handle in waiting:
             handle._woken.set()
-        self.ending = [handle for handle in handles if handle._ended is None]
+        given_up = set(waiting)
+        self.ending = [handle for handle in handles if handle not in given_up]
         for handle in self.ending:
             self._lose(handle, why, closing=True)
         return self._part_all(waiting)
 
     async def _part_all(self, waiting: list[Handle]) -> None:
+        going = waiting
         for handle in self.ending:
-            if handle._state in ("held", "lost") or (handle._state == "parting" and handle._due < math.inf):  # else it is on its way
+            if handle._state in ("held", "lost") or (handle._state == "parting" and handle._due < math.inf):
                 await self._leave(handle)
+            else:  # its holder gives it back
+                going.append(handle)
         ends = monotonic() + CLOSING
-        for handle in waiting:
+        for handle in going:
             if handle._ended is not None:
                 await handle._ended.sleep(ends - monotonic())
 
