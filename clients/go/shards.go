@@ -130,6 +130,7 @@ func (l *Locks) open(s *shard) error {
 	} else if !serves.Load() {
 		return errNoSlot
 	}
+	moved := 0
 	for tag := range 1 << 17 { // a slot has 8 of them on average
 		node, err := client.MasterForKey(ctx, strconv.Itoa(tag))
 		if err != nil {
@@ -149,7 +150,10 @@ func (l *Locks) open(s *shard) error {
 				_, err = pubsub.ReceiveTimeout(ctx, silence)
 			}
 		}
-		return err
+		if moved++; !redis.HasErrorPrefix(err, "MOVED") || moved == 8 { // the node that told the slots had not heard of it yet
+			return err
+		}
+		_ = pubsub.Close()
 	}
 	return errNoSlot
 }

@@ -24,7 +24,7 @@ module Redislock
     def shards? = false
     def node(_key) = nil
     def channel(name, _node) = name
-    def refresh(_suspect) = nil
+    def refresh(_suspect, _knows = nil) = nil
   end
 
   # The nodes of a cluster, and which slots each has, for all threads. The client libraries keep that to themselves, and some read it anew
@@ -65,14 +65,16 @@ module Redislock
       node
     end
 
-    # Asks for the slots; last of all the node that may not answer.
-    def refresh(suspect)
+    # Asks for the slots: first the node that knows of a move, of which others may not have heard yet; last of all the one that may not
+    # answer.
+    def refresh(suspect, knows = nil)
       begun = Wires.now
       @mutex.synchronize do
         return if @read > begun # by another thread
 
         known = (@slots.compact | @nodes).shuffle
         known << known.delete(suspect) if known.include?(suspect)
+        known.unshift(knows) if knows
         begin
           read(node = known.shift)
         rescue StandardError

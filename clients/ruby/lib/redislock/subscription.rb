@@ -37,11 +37,12 @@ module Redislock
 
     def subscribe
       known = @node # else it is the only server, or the slots of the cluster are not known yet
+      knows = nil
       loop do
         connection = nil
         begin
           unless known
-            interruptible { @servers.refresh(@node) }
+            interruptible { @servers.refresh(@node, knows) }
             break if over?(:moved)
           end
           known = nil
@@ -53,6 +54,7 @@ module Redislock
           @mutex.synchronize { attend(connection) }
           break
         rescue StandardError => error
+          knows = (@node if Refusal.code(error) == "MOVED")
           over?(error)
         ensure
           Wires.close_quietly(connection)

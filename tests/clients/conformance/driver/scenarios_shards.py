@@ -167,11 +167,14 @@ def slot_of_the_channel_moves(stage):
     waiting = program.acquire(key, wait=LONG)
     queued(source, key, 1)
     [before] = channels(source)
-    for _ in range(2):
-        servers.move_slot(before, source, target)
+    for known in (True, False):
+        servers.move_slot(before, source, target, ends=known)
+        slot, name = source("CLUSTER", "KEYSLOT", before), target("CLUSTER", "MYID")
         watch = Watch()
+        source("CLUSTER", "SETSLOT", slot, "NODE", name)  # the other nodes may still send clients to the source
         until(lambda: channels(source) not in ([], [before]), "it listens to another channel")
         watch.within(0, 2000, "the new subscription")
+        target("CLUSTER", "SETSLOT", slot, "NODE", name)
         [before] = channels(source)
         queued(source, key, 1)
     handed_over(source, waiting, key)
