@@ -17,9 +17,6 @@ use crate::server::{Server, Setup};
 pub(crate) enum Kind {
     Plain,
     Module,
-    /// With a replica.
-    PlainPair,
-    ModulePair,
     Postgres,
     Etcd,
 }
@@ -45,19 +42,15 @@ impl Host {
     /// Foreign servers have their files in that folder. The reason where it can't be had.
     pub(crate) fn start(folder: &Path, kind: Kind) -> Result<Self, String> {
         let setup = match kind {
-            Kind::Plain | Kind::PlainPair => Setup::PLAIN,
-            Kind::Module | Kind::ModulePair => Setup::MODULE,
+            Kind::Plain => Setup::PLAIN,
+            Kind::Module => Setup::MODULE,
             Kind::Postgres => return Foreign::start(folder, "postgres", "ready to accept connections"),
             Kind::Etcd => return Foreign::start(folder, "etcd", "serving client traffic"),
         };
-        let server = Server::start(setup);
-        if matches!(kind, Kind::PlainPair | Kind::ModulePair) {
-            server.add_replica(setup);
-        }
-        Ok(Self::Redis(server))
+        Ok(Self::Redis(Server::start(setup)))
     }
 
-    /// Of the primary first, where there is a replica; of all nodes of a cluster.
+    /// Of all nodes of a cluster.
     pub(crate) fn address(&self) -> String {
         match self {
             Self::Redis(server) => server.address(),

@@ -6,7 +6,8 @@ use std::fs;
 
 use crate::report::Report;
 
-/// The kinds of server whose figures are kept, as their names begin. The chosen figures are those of the first: one machine, one server.
+/// The kinds of server whose results are kept, as their names begin. Of the first, there are also the figures behind the ratios, and those
+/// that the tables have chosen: one machine, one server.
 const KINDS: [&str; 2] = ["Redis", "Valkey"];
 
 const PACKAGE: &str = "Redislock's package";
@@ -19,7 +20,7 @@ pub(crate) fn keep(parts: &[&str], part: &str, report: &Report) {
     if kind != KINDS[0] && ["clients", "failures"].contains(&part) {
         return;
     }
-    let section = format!("\n{}{}", report.about(), report.tables());
+    let section = format!("\n{}{}", report.about(), report.tables(kind == KINDS[0]));
     let page = format!("docs/bench/{}.md", kind.to_lowercase());
     change(&page, |page| with_section(page, parts, part, &section));
     if kind == KINDS[0] {

@@ -16,7 +16,6 @@ mod hosts;
 mod instructions;
 mod keep;
 mod line;
-mod load;
 mod memory;
 mod net;
 mod notify;
@@ -28,11 +27,8 @@ mod resp;
 mod rivals;
 mod rounds;
 mod server;
-mod several;
-mod shared;
 mod stall;
 mod stats;
-mod sync;
 mod throughput;
 mod waiters;
 
@@ -51,7 +47,7 @@ use server::{Server, Setup};
 type Part = (&'static str, fn(&Plan, &mut Report));
 
 /// The parts, in the order in which they run.
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 11] = [
     ("instructions", instructions::run),
     ("throughput", throughput::run),
     ("handover", handover::run),
@@ -63,9 +59,6 @@ const PARTS: [Part; 14] = [
     ("cluster", cluster::run),
     ("stall", stall::run),
     ("hostile", stall::run_hostile),
-    ("shared", shared::run),
-    ("several", several::run),
-    ("sync", sync::run),
 ];
 
 /// What the command line asks for; scripts/bench and scripts/instructions tell more.
@@ -118,7 +111,7 @@ fn main() {
         if save && !failed.contains(&part) {
             keep::keep(&names, part, &report);
         }
-        println!("\n{part}: {}{}", report.about(), report.tables());
+        println!("\n{part}: {}{}", report.about(), report.tables(true));
     }
     if !failed.is_empty() {
         eprintln!("error: {} failed: see above; nothing of that is kept in docs", failed.join(", "));

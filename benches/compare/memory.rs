@@ -1,10 +1,11 @@
-//! How much memory a held lock takes.
+//! How much memory a held lock takes: of one holder, beside other locks, and of several that share it.
 
 use crate::net::Net;
 use crate::report::{Figure, Report, Row};
+use crate::resp::said;
 use crate::rivals::{self, HASH_LUA, LONG_LEASE, REDISLOCK, SET_DEL};
 use crate::rounds::{Plan, progress};
-use crate::server::Server;
+use crate::server::{Server, Setup};
 use crate::stats::Spread;
 
 const LOCKS: usize = 1_000_000;
@@ -29,6 +30,24 @@ fn bytes_per_lock(rival: &str) -> f64 {
     })
 }
 
+/// How many grants there are, and how many share a lock.
+const GRANTS: usize = 200_000;
+const SHARED: [usize; 4] = [1, 2, 100, 1_000];
+
+/// The bytes that each of so many holders of a lock takes.
+fn bytes_per_grant(holders: usize) -> f64 {
+    let server = Server::start(Setup::MODULE);
+    let locks = GRANTS / holders;
+    server.bytes_of_each(GRANTS, || {
+        let requests = (0..GRANTS).map(|number| {
+            let lock = number % locks;
+            said(&format!("LOCK.ACQUIRE lock:{lock:08} OWNER {{owner}} PX {LONG_LEASE} SHARED"), number)
+        });
+        Net::with(CONNECTIONS, server.port).send_all(CONNECTIONS, requests, b"*4\r\n");
+        server.wait_for_departures();
+    })
+}
+
 pub(crate) fn run(_: &Plan, report: &mut Report) {
     let work = "memory of a held lock, UUID owner";
     let mut ours = 0.0;
@@ -42,5 +61,14 @@ pub(crate) fn run(_: &Plan, report: &mut Report) {
         }
         let figure = Figure::new(work, who, "bytes", Spread::one(bytes));
         report.figures.push(figure.remark("1,000,000 locks, 13-byte names"));
+    }
+    for holders in SHARED {
+        let bytes = bytes_per_grant(holders);
+        let work = format!("memory of a grant with SHARED, holders of a lock: {holders}");
+        progress(&format!("  {work}: {bytes:.1} bytes"));
+        report
+            .rows
+            .push(Row::ratio(&work, "a lock that is not shared", Spread::one(bytes / ours)).at_most(2.0));
+        report.figures.push(Figure::new(work, REDISLOCK, "bytes", Spread::one(bytes)));
     }
 }

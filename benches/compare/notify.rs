@@ -1,18 +1,17 @@
-//! Waiting without a connection (`NOTIFY`): what a place takes in memory, what a handover to one costs, beside clients that
-//! are blocked, and how soon a holder that keeps its lock gives it up for another.
+//! Waiting without a connection (`NOTIFY`): what a place takes in memory, and what a handover to one costs, beside clients that are
+//! blocked.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::line::{Line, Outcome};
 use crate::net::{Conn, Net, Outbox, PATIENCE};
 use crate::report::{Figure, Report, Row};
 use crate::resp::{said, words};
 use crate::rivals::{BLMOVE, LONG_LEASE, REDISLOCK};
-use crate::rounds::{Plan, Rounds, Sample, percentiles, progress};
+use crate::rounds::{Plan, Rounds, Sample, progress};
 use crate::server::{Server, Setup};
-use crate::stats::{Spread, sorted};
+use crate::stats::Spread;
 use crate::waiters::Circle;
 
 const CHANNEL: &str = "grants:web-7";
@@ -25,7 +24,6 @@ const BLOCKED: usize = 1_000;
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     memory(report);
     handovers(plan, report);
-    wishes(plan, report);
 }
 
 /// Owners that `granted` knows again.
@@ -233,35 +231,4 @@ fn handovers(plan: &Plan, report: &mut Report) {
         report.rows.extend(rounds.row(work, PLACE, beside).map(|row| row.at_most(bound)));
     }
     report.figures.extend(rounds.figures(|_| String::new()));
-}
-
-/// A holder keeps its lock until it hears that it is wanted: from the wish of another to its grant.
-fn wishes(plan: &Plan, report: &mut Report) {
-    let server = Server::start(Setup::MODULE);
-    let [mut holder, mut hears, mut other] = [0; 3].map(|_| Line::new(server.port));
-    let wish = format!("LOCK.ACQUIRE lock:kept OWNER {NAME} PX {LONG_LEASE} BLOCK 0");
-    let keep = said(&format!("{wish} NOTIFY {CHANNEL} WANTED ONCE"), 0);
-    let wish = said(&wish, 1);
-    let [release, back] = [0, 1].map(|owner| said(&format!("LOCK.RELEASE lock:kept {NAME}"), owner));
-    hears.say(&format!("SUBSCRIBE {CHANNEL}")).expect("a subscription");
-    let mut waited = Vec::new();
-    let mut turn = || -> Outcome<_> {
-        holder.ask(&keep)?;
-        let begin = Instant::now();
-        other.send(&wish)?;
-        hears.reply()?;
-        holder.send(&release)?;
-        other.reply()?;
-        waited.push(begin.elapsed().as_secs_f64() * 1e3);
-        holder.reply()?;
-        other.ask(&back)
-    };
-    (0..plan.pick(2_000, 500)).try_for_each(|_| turn().map(|_| ())).expect("grants");
-    let waited = sorted(waited);
-    let [_, p99, max] = percentiles(&waited);
-    let work = "from a wish to the grant, p99, where the holder keeps its lock until it is wanted";
-    report.rows.push(Row::new(work, "a wish at a time", " ms", Spread::one(p99)).at_most(5.0));
-    let (work, spread) = (work.replace(", p99", ""), Spread::of(waited));
-    let figure = Figure::new(work, "Redislock, NOTIFY", "ms", spread);
-    report.figures.push(figure.remark(format!("p99 {p99:.2}, max {max:.2} ms")));
 }

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Deserialize)]
 pub(crate) struct Tables {
     pub(crate) languages: Vec<Language>,
-    pub(crate) mixes: Vec<Mix>,
+    pub(crate) sharing: Vec<Sharing>,
     locks: BTreeMap<String, Lock>,
 }
 
@@ -46,25 +46,12 @@ pub(crate) struct Language {
     pub(crate) cluster: bool,
 }
 
-/// Who wants what, and by which locks: ours first.
+/// A program whose tasks share a client, and by which locks: ours first.
 #[derive(Deserialize)]
-pub(crate) struct Mix {
-    pub(crate) part: String,
+pub(crate) struct Sharing {
     pub(crate) run: String,
-    pub(crate) mode: String,
-    pub(crate) served: Served,
-    pub(crate) who: String,
-    /// How many, in full and quickly; else 5 and 2.
-    pub(crate) rounds: Option<[usize; 2]>,
+    pub(crate) name: String,
     pub(crate) locks: Vec<String>,
-}
-
-#[derive(Clone, Copy, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Served {
-    Alone,
-    Alike,
-    Writer(u64),
 }
 
 #[derive(Deserialize)]

@@ -101,8 +101,8 @@ impl Report {
         )
     }
 
-    /// What is to be known, the ratios, and the figures behind them, in Markdown that reads as it is.
-    pub(crate) fn tables(&self) -> String {
+    /// What is to be known, the ratios, and the figures behind them if these are wanted, in Markdown that reads as it is.
+    pub(crate) fn tables(&self, with_figures: bool) -> String {
         let mut text: String = self.notes.iter().map(|note| format!("- {note}\n")).collect();
         if !text.is_empty() {
             text.push('\n');
@@ -112,6 +112,7 @@ impl Report {
         let rows = table(&titles, self.rows.iter().map(Row::cells));
         let titles = ["work", "contestant", "median (min..max)", "unit", "server CPU, µs each", "remark"];
         let figures = table(&titles, self.figures.iter().map(Figure::cells));
+        let figures = if with_figures { figures } else { String::new() };
         let tables = [rows, figures, self.more.clone()].into_iter().filter(|table| !table.is_empty());
         text + &tables.collect::<Vec<_>>().join("\n")
     }

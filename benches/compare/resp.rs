@@ -15,11 +15,10 @@ pub(crate) fn words(line: &str) -> Vec<u8> {
     request(&line.split_ascii_whitespace().collect::<Vec<_>>())
 }
 
-/// The same, with what depends on a number: itself for `{number}`, the next one for `{next}`, and four owners, `{owner}` to `{owner4}`.
+/// The same, with what depends on a number: itself for `{number}`, and two owners, `{owner}` and `{owner2}`.
 pub(crate) fn said(line: &str, number: usize) -> Vec<u8> {
-    let next = (number + 1).to_string();
-    let mut line = line.replace("{number}", &number.to_string()).replace("{next}", &next);
-    for (place, name) in ["{owner}", "{owner2}", "{owner3}", "{owner4}"].into_iter().enumerate() {
+    let mut line = line.replace("{number}", &number.to_string());
+    for (place, name) in ["{owner}", "{owner2}"].into_iter().enumerate() {
         if line.contains(name) {
             line = line.replace(name, &owner(number + place * 10_000_000));
         }

@@ -4,15 +4,12 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{env, fs, thread};
 
 use crate::line::Line;
 use crate::process::{Process, free_port};
-use crate::resp::{integer, request, words};
-
-/// How long a replica may take to come into sync.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::resp::{request, words};
 
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Setup {
@@ -34,7 +31,6 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     /// A connection for what is not measured.
     control: RefCell<Line>,
-    replicas: RefCell<Vec<Self>>,
 }
 
 pub(crate) fn program() -> String {
@@ -51,8 +47,7 @@ fn module() -> PathBuf {
 /// What runs the servers' program in a folder: itself, or Callgrind.
 fn command(setup: Setup, folder: &Path, port: u16) -> Command {
     let mut config = format!(
-        "port {port}\nbind 127.0.0.1\ndir {}\nsave ''\nmaxclients 19000\ntcp-backlog 1024\nloglevel warning\n\
-         repl-diskless-sync-delay 0\n",
+        "port {port}\nbind 127.0.0.1\ndir {}\nsave ''\nmaxclients 19000\ntcp-backlog 1024\nloglevel warning\n",
         folder.display(),
     );
     if setup.module {
@@ -95,35 +90,15 @@ impl Server {
         let process = Process::start(&env::temp_dir(), |folder, port| command(setup, folder, port), is_ready)
             .unwrap_or_else(|error| panic!("{}: {error}", program()));
         let control = RefCell::new(control.into_inner().expect("a connection to what is ready"));
-        Self { port: process.port, process, control, replicas: RefCell::default() }
+        Self { port: process.port, process, control }
     }
 
     pub(crate) fn shared(setup: Setup) -> Rc<Self> {
         Rc::new(Self::start(setup))
     }
 
-    /// Gives it one more replica, which is in sync with it, and ends with it.
-    pub(crate) fn add_replica(&self, setup: Setup) {
-        let (replica, begin) = (Self::start(setup), Instant::now());
-        replica.ask(&format!("REPLICAOF 127.0.0.1 {}", self.port));
-        while field(&replica.ask("INFO replication"), "master_link_status").as_deref() != Some("up") {
-            assert!(begin.elapsed() < PATIENCE, "the replica does not come into sync");
-            thread::sleep(Duration::from_millis(10));
-        }
-        // It says that it has what it gets for the first time up to a second later.
-        self.ask("SET first 1");
-        while integer(&self.ask("WAIT 9 20")) < Some(self.replicas.borrow().len() + 1) {
-            assert!(begin.elapsed() < PATIENCE, "the replica acknowledges nothing");
-        }
-        self.ask("DEL first");
-        self.replicas.borrow_mut().push(replica);
-    }
-
-    /// Where it is to be reached, and behind it its replicas.
     pub(crate) fn address(&self) -> String {
-        let mut address = format!("127.0.0.1:{}", self.port);
-        self.replicas.borrow().iter().for_each(|replica| address += &format!(",127.0.0.1:{}", replica.port));
-        address
+        format!("127.0.0.1:{}", self.port)
     }
 
     pub(crate) fn reply(&self, request: &[u8]) -> Vec<u8> {

@@ -29,26 +29,13 @@ type lock struct {
 	rest func()
 }
 
-// What a client wants of the lock: all of it, as a writer does; or to read.
-type role int
-
-const (
-	sole role = iota
-	reader
-)
-
-var kinds = map[string]func(address, key string, wanted role) lock{
-	"redislock": func(address, key string, wanted role) lock {
-		if wanted == reader {
-			return redislock(address, key, "SHARED")
-		}
-		return redislock(address, key)
-	},
-	"package":  withPackage,
-	"session":  func(address, key string, _ role) lock { return redislock(address, key, "SESSION") },
-	"redsync":  withRedsync,
-	"postgres": withPostgres,
-	"etcd":     withEtcd,
+var kinds = map[string]func(address, key string) lock{
+	"redislock": func(address, key string) lock { return redislock(address, key) },
+	"package":   withPackage,
+	"session":   func(address, key string) lock { return redislock(address, key, "SESSION") },
+	"redsync":   withRedsync,
+	"postgres":  withPostgres,
+	"etcd":      withEtcd,
 }
 
 func goRedis(address string) *redis.Client {
@@ -78,7 +65,7 @@ func redislock(address, key string, words ...any) lock {
 var sharing = map[string]func(address string) func(key string) lock{
 	"package": func(address string) func(key string) lock {
 		ours := locks.New(redis.NewClient(&redis.Options{Addr: address}))
-		return func(key string) lock { return ofPackage(ours, key, sole) }
+		return func(key string) lock { return ofPackage(ours, key) }
 	},
 	"redsync": func(address string) func(key string) lock {
 		shared := redsync.New(goredis.NewPool(redis.NewClient(&redis.Options{Addr: address})))
@@ -86,22 +73,18 @@ var sharing = map[string]func(address string) func(key string) lock{
 	},
 }
 
-func withPackage(address, key string, wanted role) lock {
+func withPackage(address, key string) lock {
 	// Several addresses are those of a cluster.
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(address, ",")})
-	return ofPackage(locks.New(client), key, wanted)
+	return ofPackage(locks.New(client), key)
 }
 
-func ofPackage(ours *locks.Locks, key string, wanted role) lock {
-	options := []locks.Option{locks.Lease(lease)}
-	if wanted == reader {
-		options = append(options, locks.Shared())
-	}
+func ofPackage(ours *locks.Locks, key string) lock {
 	var held *locks.Held
 	return lock{
 		acquire: func() {
 			var err error
-			held, err = ours.Acquire(ctx, key, options...)
+			held, err = ours.Acquire(ctx, key, locks.Lease(lease))
 			check(err)
 		},
 		release: func() { check(held.Release(ctx)) },
@@ -109,7 +92,7 @@ func ofPackage(ours *locks.Locks, key string, wanted role) lock {
 	}
 }
 
-func withRedsync(address, key string, _ role) lock {
+func withRedsync(address, key string) lock {
 	client := goRedis(address)
 	check(client.Ping(ctx).Err())
 	return ofRedsync(redsync.New(goredis.NewPool(client)), key)
@@ -132,7 +115,7 @@ func ofRedsync(shared *redsync.Redsync, key string) lock {
 	}
 }
 
-func withPostgres(address, key string, wanted role) lock {
+func withPostgres(address, key string) lock {
 	connection, err := pgx.Connect(ctx, "postgres://postgres@"+address+"/postgres?sslmode=disable")
 	check(err)
 	ask := func(function string) func() {
@@ -141,14 +124,10 @@ func withPostgres(address, key string, wanted role) lock {
 			check(err)
 		}
 	}
-	suffix := ""
-	if wanted == reader {
-		suffix = "_shared"
-	}
-	return lock{acquire: ask("pg_advisory_lock" + suffix), release: ask("pg_advisory_unlock" + suffix), rest: func() {}}
+	return lock{acquire: ask("pg_advisory_lock"), release: ask("pg_advisory_unlock"), rest: func() {}}
 }
 
-func withEtcd(address, key string, _ role) lock {
+func withEtcd(address, key string) lock {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}})
 	check(err)
 	session, err := concurrency.NewSession(client) // its lease: 60 s, renewed by the client

@@ -4,11 +4,8 @@
 //	                                      says "ready", waits for a line, has 8 clients contend for so long and keep each
 //	                                      grant for MS, and prints a line for each: when it came, when it was released, and
 //	                                      which client's it was
-//	contest readers ADDRESS WHO SECONDS   the same with 7 clients that read and one, the last, that writes; each keeps its
-//	                                      grant for 1 ms, then does something else for 1 ms, and the line tells when the
-//	                                      grant came, whose it was, and how long it was waited for
-//	contest own-8 ADDRESS WHO SECONDS     has 8 tasks of one program, which share a client, take a lock of their own each, and
-//	                                      give it back at once; the lines are the same
+//	contest own ADDRESS WHO SECONDS MS    the same with 100 tasks of one program, which share a client, and take a lock of their
+//	                                      own each
 //	contest hold ADDRESS WHO KEY          says "ready", then takes and gives back one lock as the lines "acquire" and
 //	                                      "release" say, and prints when it had it, or began to give it back
 //
@@ -21,67 +18,49 @@ import (
 	"log"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	clients = 8
-	// How long a reader or a writer keeps its grant, and then does something else: else a lock would never be free of readers.
-	kept, rested = time.Millisecond, time.Millisecond
-)
+const clients, tasks = 8, 100
 
 func main() {
 	if len(os.Args) < 5 || kinds[os.Args[3]] == nil {
-		log.Fatal("usage: contest contend|readers|own-N|hold ADDRESS WHO SECONDS|KEY [MS]")
+		log.Fatal("usage: contest contend|own|hold ADDRESS WHO SECONDS|KEY [MS]")
 	}
 	mode, address, who, last := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
 	open := kinds[who]
 	lines := bufio.NewScanner(os.Stdin)
 	if mode == "hold" {
-		hold(open(address, last, sole), lines)
+		hold(open(address, last), lines)
 		return
 	}
 	seconds, err := strconv.ParseFloat(last, 64)
 	check(err)
-	length := time.Duration(seconds * float64(time.Second))
-	if count, ok := strings.CutPrefix(mode, "own-"); ok {
-		tasks, err := strconv.Atoi(count)
-		check(err)
+	ms, err := strconv.Atoi(os.Args[5])
+	check(err)
+	var opened []lock
+	if mode == "own" {
 		share := sharing[who](address)
-		var opened []lock
 		for task := range tasks {
 			alone := share(fmt.Sprint("own-", task))
 			alone.rest = func() {}
 			opened = append(opened, alone)
 		}
-		contend(opened, lines, length, 0, 0, true)
-		return
-	}
-	var opened []lock
-	for client := range clients {
-		wanted := sole
-		if mode == "readers" && client < clients-1 {
-			wanted = reader
-		}
-		opened = append(opened, open(address, "contested", wanted))
-	}
-	if mode == "readers" {
-		contend(opened, lines, length, kept, rested, true)
 	} else {
-		ms, err := strconv.Atoi(os.Args[5])
-		check(err)
-		contend(opened, lines, length, time.Duration(ms)*time.Millisecond, 0, false)
+		for range clients {
+			opened = append(opened, open(address, "contested"))
+		}
 	}
+	contend(opened, lines, time.Duration(seconds*float64(time.Second)), time.Duration(ms)*time.Millisecond)
 }
 
-type grant struct{ time, waited, released int64 }
+type grant struct{ time, released int64 }
 
-// contend has clients that keep the lock for so long each time, and then do something else.
-func contend(opened []lock, lines *bufio.Scanner, length, keep, rest time.Duration, waits bool) {
+// contend has clients that keep the lock for so long each time.
+func contend(opened []lock, lines *bufio.Scanner, length, keep time.Duration) {
 	fmt.Println("ready")
 	lines.Scan()
 	end := time.Now().Add(length)
@@ -90,13 +69,11 @@ func contend(opened []lock, lines *bufio.Scanner, length, keep, rest time.Durati
 	for client, lock := range opened {
 		running.Go(func() {
 			for time.Now().Before(end) {
-				asked := now()
 				lock.acquire()
 				granted := now()
 				time.Sleep(keep)
-				grants[client] = append(grants[client], grant{granted, granted - asked, now()})
+				grants[client] = append(grants[client], grant{granted, now()})
 				lock.release()
-				time.Sleep(rest)
 				lock.rest()
 			}
 		})
@@ -106,11 +83,7 @@ func contend(opened []lock, lines *bufio.Scanner, length, keep, rest time.Durati
 	defer out.Flush()
 	for client, all := range grants {
 		for _, grant := range all {
-			if waits {
-				fmt.Fprintln(out, grant.time, client, grant.waited)
-			} else {
-				fmt.Fprintln(out, grant.time, grant.released, client)
-			}
+			fmt.Fprintln(out, grant.time, grant.released, client)
 		}
 	}
 }

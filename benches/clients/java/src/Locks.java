@@ -11,10 +11,8 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
 import org.redisson.Redisson;
-import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 import redis.clients.jedis.Jedis;
@@ -26,41 +24,19 @@ interface Locks {
 
     void release();
 
-    /** What a client wants of the lock: all of it; to read or to write; one of 10 permits. */
-    enum Role {
-        SOLE,
-        READER("SHARED"),
-        WRITER,
-        PERMIT("LIMIT", "10");
-
-        /** How LOCK.ACQUIRE says it. */
-        private final String[] words;
-
-        Role(String... words) {
-            this.words = words;
-        }
-    }
-
-    static Locks open(String who, String address, String key, Role role) {
+    static Locks open(String who, String address, String key) {
         return switch (who) {
-            case "redislock" -> new Redislock(address, key, role.words);
+            case "redislock" -> new Redislock(address, key);
             case "lettuce" -> new OfLettuce(address, key);
             case "session" -> new Redislock(address, key, "SESSION");
-            case "sync" -> new Redislock(address, key, "SYNC", "1", "1000");
             case "rlock" -> new OfLock(redisson(address).getLock(key));
-            case "synced" -> new OfLock(replicated(address).getLock(key));
             case "fair" -> new OfLock(redisson(address).getFairLock(key));
-            case "readwrite" -> {
-                var lock = redisson(address).getReadWriteLock(key);
-                yield new OfLock(role == Role.READER ? lock.readLock() : lock.writeLock());
-            }
-            case "semaphore" -> new Permit(address, key);
             default -> Tasks.open(who, address).apply(key);
         };
     }
 
     static Jedis jedis(String address) {
-        var parts = address.split(",")[0].split(":");
+        var parts = address.split(":");
         var client = new Jedis(parts[0], Integer.parseInt(parts[1]));
         client.ping();
         return client;
@@ -70,16 +46,6 @@ interface Locks {
         var config = new Config();
         // One connection for commands, as the others have it; at its start it would open 24.
         config.useSingleServer().setAddress("redis://" + address).setConnectionMinimumIdleSize(1).setConnectionPoolSize(1);
-        return Redisson.create(config);
-    }
-
-    /** Of a primary and its replica: so Redisson has the replica confirm each lock, as it does by default. */
-    static RedissonClient replicated(String addresses) {
-        var both = addresses.split(",");
-        var config = new Config();
-        config.useMasterSlaveServers().setMasterAddress("redis://" + both[0]).addSlaveAddress("redis://" + both[1])
-            .setMasterConnectionMinimumIdleSize(1).setMasterConnectionPoolSize(1)
-            .setSlaveConnectionMinimumIdleSize(1).setSlaveConnectionPoolSize(1);
         return Redisson.create(config);
     }
 
@@ -162,31 +128,6 @@ interface Locks {
         @Override
         public void release() {
             lock.unlock();
-        }
-    }
-
-    /** One of 10, leased for 30 s. */
-    final class Permit implements Locks {
-        private final RPermitExpirableSemaphore permits;
-        private String permit;
-
-        Permit(String address, String key) {
-            permits = redisson(address).getPermitExpirableSemaphore(key);
-            permits.trySetPermits(10);
-        }
-
-        @Override
-        public void acquire() {
-            try {
-                permit = permits.acquire(30, TimeUnit.SECONDS);
-            } catch (InterruptedException e) {
-                throw new IllegalStateException(e);
-            }
-        }
-
-        @Override
-        public void release() {
-            permits.release(permit);
         }
     }
 }
