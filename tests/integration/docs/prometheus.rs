@@ -194,8 +194,8 @@ fn the_dashboard_is_well_made() {
         assert!(!targets.is_empty(), "{title}");
         let names: BTreeSet<_> = targets.iter().map(|target| target["refId"].as_str().unwrap()).collect();
         assert_eq!(names.len(), targets.len(), "{title}");
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{title}");
         for target in &targets {
-            assert_eq!(target["datasource"]["uid"], "${datasource}", "{title}");
             let expression = target["expr"].as_str().unwrap();
             let selected = expression.matches("{job=~\"$job\", instance=~\"$instance\"}").count();
             assert_eq!(selected, expression.matches("redis_").count(), "{title}: {expression}");
