@@ -5,7 +5,6 @@ mod doctor;
 mod errors;
 mod many;
 mod operators;
-mod picture;
 mod places;
 mod rights;
 mod run;
