@@ -1,4 +1,4 @@
-//! Tests of the rules alone: no server, no clock.
+//! Tests of the rules alone, without a server or a clock: what the scenarios of tests/clients/conformance don't reach.
 
 use std::time::{Duration, Instant};
 
@@ -126,21 +126,6 @@ fn it_renews_at_a_third_and_is_lost_at_the_end_of_what_it_believes() {
 }
 
 #[test]
-fn a_shorter_lease_is_believed_before_its_answer() {
-    let mut bench = Bench::new();
-    let (id, _) = bench.held("a", 7);
-    let extended = bench.core.extend(id, Some(SECOND), bench.now);
-    assert_eq!(bench.sent(), [(id, "LOCK.EXTEND k a PX 1000 FENCE 7".to_string())]);
-    bench.pass(SECOND);
-    assert!(matches!(bench.core.check(id, bench.now), Err(Error::Lost(_))));
-    bench.sent();
-    assert!(matches!(extended.wait(Some(Duration::ZERO)), Some(Err(Error::Lost(_)))));
-    bench.core.answered(id, Ok(Value::Int(1000)), bench.now);
-    bench.sent();
-    assert!(matches!(extended.wait(Some(Duration::ZERO)), Some(Err(Error::Lost(_)))));
-}
-
-#[test]
 fn what_no_renewal_makes_longer_is_not_renewed_on_but_a_shorter_default_is() {
     for lowered in [false, true] {
         let mut bench = Bench::new();
@@ -212,17 +197,6 @@ fn a_lease_that_is_over_is_seen_before_anything_is_asked() {
 }
 
 #[test]
-fn a_loss_that_is_heard_before_the_grant_counts() {
-    let mut bench = Bench::new();
-    let (id, acquired) = bench.acquire(Bench::wanted("a b"));
-    bench.core.heard(b"lost 7 a b", bench.now);
-    bench.granted(id, 7, 9000);
-    bench.sent();
-    let lost = acquired.wait(Some(Duration::ZERO)).unwrap().unwrap().lost;
-    assert!(lost.wait(Some(Duration::ZERO)).is_some());
-}
-
-#[test]
 fn a_release_waits_for_the_answer_that_is_on_its_way() {
     let mut bench = Bench::new();
     let (id, _) = bench.held("a", 7);
@@ -235,69 +209,6 @@ fn a_release_waits_for_the_answer_that_is_on_its_way() {
     bench.core.answered(id, Ok(Value::Int(0)), bench.now);
     bench.sent();
     assert!(matches!(released.wait(Some(Duration::ZERO)), Some(Ok(()))));
-}
-
-#[test]
-fn a_session_is_released_even_when_its_lease_would_be_over() {
-    let mut bench = Bench::new();
-    let (id, _) = bench.acquire(Request { session: true, ..Bench::wanted("a") });
-    bench.granted(id, 7, 9000);
-    assert_eq!(bench.core.belief(id), Some((&[7_u64][..], Some(bench.now + 9 * SECOND))));
-    let released = bench.core.release(id, bench.now);
-    bench.sent();
-    bench.pass(10 * SECOND);
-    bench.core.answered(id, Err(cut()), bench.now);
-    bench.pass(SECOND);
-    assert_eq!(bench.sent(), [(id, "LOCK.RELEASE k a FENCE 7".to_string())]);
-    assert!(released.wait(Some(Duration::ZERO)).is_none());
-}
-
-#[test]
-fn what_is_lost_while_another_one_waits_is_given_back_behind_its_wait() {
-    let mut bench = Bench::new();
-    bench.held("a", 7);
-    let (other, _) = bench.acquire(Bench::wanted("a"));
-    bench.pass(3 * SECOND);
-    bench.sent();
-    bench.pass(6 * SECOND);
-    bench.sent();
-    bench.core.answered(other, Ok(Value::Nil), bench.now);
-    assert!(bench.sent().iter().any(|(_, words)| words == "LOCK.RELEASE k a FENCE 7"));
-}
-
-#[test]
-fn not_held_says_nothing_of_a_release_that_is_sent_again() {
-    for again in [false, true] {
-        let mut bench = Bench::new();
-        let (id, _) = bench.held("a", 7);
-        let released = bench.core.release(id, bench.now);
-        bench.sent();
-        if again {
-            bench.core.answered(id, Err(cut()), bench.now);
-            assert!(bench.sent().is_empty());
-            bench.pass(SECOND);
-            assert_eq!(bench.sent(), [(id, "LOCK.RELEASE k a FENCE 7".to_string())]);
-        }
-        bench.core.answered(id, Err(not_held()), bench.now);
-        bench.sent();
-        let result = released.wait(Some(Duration::ZERO)).unwrap();
-        assert_eq!(result.is_ok(), again, "{result:?}");
-    }
-}
-
-#[test]
-fn the_last_one_of_an_owner_releases() {
-    let mut bench = Bench::new();
-    let ((first, _), (second, _)) = (bench.held("a", 7), bench.held("a", 7));
-    bench.core.dropped(first, bench.now);
-    assert!(bench.sent().is_empty());
-    bench.core.dropped(second, bench.now);
-    assert_eq!(bench.sent(), [(second, "LOCK.RELEASE k a FENCE 7".to_string())]);
-    // An acquire that comes meanwhile asks after the release.
-    let (third, _) = bench.acquire(Bench::wanted("a"));
-    assert!(bench.sent().is_empty());
-    bench.core.answered(second, Ok(Value::Int(0)), bench.now);
-    assert_eq!(bench.sent()[0].0, third);
 }
 
 #[test]
