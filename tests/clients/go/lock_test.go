@@ -1,9 +1,8 @@
-// Raw commands through go-redis, on its pool and on one connection, in RESP2 and RESP3: what the page about all clients says of it.
+// What the tests share, and sessions of raw commands through go-redis.
 package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"testing"
 	"time"
@@ -74,43 +73,6 @@ func waiters(client doer, key string) any {
 		}
 	}
 	return nil
-}
-
-func TestALockFromItsGrantToItsEnd(t *testing.T) {
-	for name, protocol := range map[string]int{"RESP2": 2, "RESP3": 3} {
-		pool := connect(t, protocol)
-		connection := pool.Conn()
-		defer connection.Close()
-		for kind, client := range map[string]doer{"pool": pool, "one connection": connection} {
-			t.Run(name+", "+kind, func(t *testing.T) { fromGrantToEnd(t, client, pool) })
-		}
-	}
-}
-
-func fromGrantToEnd(t *testing.T, client doer, pool *redis.Client) {
-	key := uuid.NewString()
-	fence := acquire(t, client, key, "alice")
-	if err := client.Do(ctx, "LOCK.ACQUIRE", key, "OWNER", "bob").Err(); !errors.Is(err, redis.Nil) {
-		t.Fatal(err)
-	}
-	// The pool gives each wait a connection of its own.
-	granted := make(chan []any, 1)
-	go func() {
-		next, _ := pool.Do(ctx, "LOCK.ACQUIRE", key, "OWNER", "bob", "BLOCK", 0).Slice()
-		granted <- next
-	}()
-	until(t, "bob waits", func() bool { return waiters(client, key) == int64(1) })
-	expect(t, client.Do(ctx, "LOCK.RELEASE", key, "alice", "FENCE", fence), 0)
-	if next := <-granted; len(next) != 4 || next[0] != "bob" || next[1].(int64) <= fence {
-		t.Fatal(next, fence)
-	}
-	if err := client.Do(ctx, "LOCK.EXTEND", key, "alice").Err(); !redis.HasErrorPrefix(err, "NOTHELD") {
-		t.Fatal(err)
-	}
-	expect(t, client.Do(ctx, "LOCK.RELEASE", key, "bob"), 0)
-	if err := client.Do(ctx, "LOCK.INFO", key).Err(); !errors.Is(err, redis.Nil) {
-		t.Fatal(err)
-	}
 }
 
 func TestASessionEndsWithItsConnection(t *testing.T) {

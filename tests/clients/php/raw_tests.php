@@ -5,26 +5,6 @@ declare(strict_types=1);
 // Raw commands through phpredis: what the page about all clients says of it.
 
 return [
-    'a lock from its grant to its end' => function (): void {
-        [$redis, $other] = [connect(), connect()];
-        [$owner, $fence, $holds, $lease] = $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'alice', 'PX', 30_000);
-        same('a grant', [$owner, $holds, $lease], ['alice', 1, 30_000]);
-        ok('a fence of 16 digits is exact', $fence > 10 ** 15 && (string) $fence === $redis->eval(
-            "return string.format('%.0f', redis.call('LOCK.INFO', 'door')[4])", [], 0));
-        same('someone else holds it', $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'bob'), []);
-        same('nor is that an error', $redis->getLastError(), null);
-        $redis->setOption(Redis::OPT_NULL_MULTIBULK_AS_NULL, true);
-        same('null', $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'bob'), null);
-        // A process waits on its own connection.
-        Workers::start(fn() => same('bob', connect()->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'bob', 'BLOCK', 0)[0], 'bob'));
-        waitFor('bob waits', fn() => waiters($other, 'door') === 1);
-        same('a release', $redis->rawCommand('LOCK.RELEASE', 'door', 'alice', 'FENCE', $fence), 0);
-        Workers::join();
-        same('queued', $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'carol', 'BLOCK', 60_000, 'NOTIFY', 'mine', 'ONCE'), true);
-        same('a break', $redis->rawCommand('LOCK.BREAK', 'door'), 1);
-        same('a free lock', $redis->rawCommand('LOCK.INFO', 'window'), null);
-    },
-
     'errors: some are false, some are thrown' => function (): void {
         $redis = connect();
         $redis->set('word', 'x');

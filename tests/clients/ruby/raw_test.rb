@@ -5,25 +5,6 @@
 require_relative "support"
 
 class RawTest < Test
-  def test_a_lock_from_its_grant_to_its_end
-    owner, fence, holds, lease = @redis.call("LOCK.ACQUIRE", "door", "OWNER", "alice", "PX", 30_000)
-    assert_equal ["alice", 1, 30_000], [owner, holds, lease]
-    assert_operator fence, :>, 10**15
-    exact = @other.eval("return string.format('%.0f', redis.call('LOCK.INFO', 'door')[4])")
-    assert_equal exact, fence.to_s
-    assert_nil @redis.call("LOCK.ACQUIRE", "door", "OWNER", "bob")
-    assert_kind_of Redis::VERSION < "6" ? Array : Hash, @redis.call("LOCK.INFO", "door")
-    # A thread waits on a connection of its own.
-    waiting = start { connect.call("LOCK.ACQUIRE", "door", "OWNER", "bob", "BLOCK", 0) }
-    wait_for("bob waits") { waiters("door") == 1 }
-    assert_equal 0, @redis.call("LOCK.RELEASE", "door", "alice", "FENCE", fence)
-    owner, later, = waiting.value
-    assert_equal "bob", owner
-    assert_operator later, :>, fence
-    assert_equal "QUEUED", @redis.call("LOCK.ACQUIRE", "door", "OWNER", "carol", "BLOCK", 60_000, "NOTIFY", "mine", "ONCE")
-    assert_nil @redis.call("LOCK.INFO", "window")
-  end
-
   def test_errors
     @redis.set("word", "x")
     refused("NOTHELD") { @redis.call("LOCK.RELEASE", "door", "alice") }

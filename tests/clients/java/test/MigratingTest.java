@@ -24,12 +24,12 @@ import redislock.Locks;
 class MigratingTest {
     private final String name = UUID.randomUUID().toString();
     private final RedissonClient redisson = Redisson.create(config());
-    private final RedisClient client = RedisClient.create(ClientsTest.URL);
+    private final RedisClient client = RedisClient.create(LocksTest.URL);
     private final Locks locks = new Locks(client);
 
     private static Config config() {
         var config = new Config();
-        config.useSingleServer().setAddress(ClientsTest.URL);
+        config.useSingleServer().setAddress(LocksTest.URL);
         return config;
     }
 
