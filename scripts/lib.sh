@@ -230,10 +230,7 @@ needs() {
             want zsh "the completion of names" command -v zsh
             want fish "the completion of names" command -v fish
             ;;&
-        evidence)
-            want_go
-            want postgresql "money between accounts" compgen -G '/usr/lib/postgresql/*/bin'
-            ;;&
+        evidence) want_go ;;&
         clients\ * | conformance\ * | evidence) want_python ;;&
         *\ go,*) want_go ;;
         *\ node,*)

@@ -1,15 +1,18 @@
 //! Histories made by hand, each of which contradicts a guarantee: the judge says so. That it has nothing against good ones, the histories
-//! of real servers show; here is the one that each bad one was made of.
+//! of real servers show; here is the one that each bad one was made of. The checker in `tests/evidence` gets them, too.
 
 use std::slice::from_ref;
 
 use super::check::check;
+use super::keep;
 use super::record::{Call, Micros, Record, Reply, Room, Shown, read, write};
 
 const ANY: i64 = i64::MAX;
 
 fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply) -> Record {
-    Record { client, sent, received: Some(received), key: "k".into(), with: Vec::new(), call, reply }
+    // What concerns all locks has no key.
+    let key = if matches!(call, Call::Close | Call::Kill(_)) { "" } else { "k" };
+    Record { client, sent, received: Some(received), key: key.into(), with: Vec::new(), call, reply }
 }
 
 /// What is asked on a connection that ends before an answer comes.
@@ -61,7 +64,9 @@ fn free(sent: Micros, received: Micros) -> Record {
 #[track_caller]
 fn broken(history: &[Record]) -> String {
     let (faults, _) = check(history);
-    faults.iter().filter_map(|fault| fault.chars().next()).collect()
+    let guarantees: String = faults.iter().filter_map(|fault| fault.chars().next()).collect();
+    keep(&format!("made-{guarantees}"), history);
+    guarantees
 }
 
 /// What is wrong with a history, and how it becomes so: by other records in the places of some, and by more at its end.
@@ -162,7 +167,7 @@ fn a_free_lock_that_nobody_gets() {
     let Call::Acquire { session: by_session, lease, .. } = &mut session[0].call else { panic!() };
     (*by_session, *lease) = (true, 1);
     session[0].reply = granted(1050);
-    let close = Record { key: String::new(), ..record(1, 1900, 2000, Call::Close, Reply::Gone) };
+    let close = record(1, 1900, 2000, Call::Close, Reply::Gone);
     are_broken(
         &long(1490),
         &[

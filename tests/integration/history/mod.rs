@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Ends, Rng, Server, Setup, figure, freeze, path_in, size, tally, wake};
 use check::Figures;
 use clients::{LEASE, Shared};
+use record::Record;
 use relay::relays;
 use turns::{Taste, watch, work};
 
@@ -105,6 +106,14 @@ fn record(
     shared
 }
 
+/// Keeps it for the checker in `tests/evidence`.
+fn keep(name: &str, history: &[Record]) {
+    let Some(folder) = path_in("REDISLOCK_KEEP_HISTORIES") else { return };
+    let prefix = format!("{}-", name.replace(' ', "-"));
+    let file = tempfile::Builder::new().prefix(&prefix).suffix(".jsonl").tempfile_in(folder).unwrap();
+    record::write(&file.keep().unwrap().1, history).unwrap();
+}
+
 /// That was done in the history.
 fn note(name: &str, what: &str) {
     tally(&format!("history, {name}"), what, 1);
@@ -126,10 +135,8 @@ fn judge(name: &str, shared: &Shared, guarantee: &str) -> Figures {
     tally(&trial, "commands", asked);
     tally(&trial, "grants", figures.grants);
     tally(&trial, "violations", faults.len());
-    if let Some(folder) = path_in("REDISLOCK_KEEP_HISTORIES").filter(|_| guarantee.is_empty()) {
-        let prefix = format!("{}-", name.replace(' ', "-"));
-        let file = tempfile::Builder::new().prefix(&prefix).suffix(".jsonl").tempfile_in(folder).unwrap();
-        record::write(&file.keep().unwrap().1, &history).unwrap();
+    if guarantee.is_empty() {
+        keep(name, &history);
     }
     if !faults.is_empty() {
         let (_, path) =

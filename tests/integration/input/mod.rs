@@ -2,5 +2,4 @@
 
 mod binary;
 pub(crate) mod payload;
-mod soak_resp;
 mod words;

@@ -3,4 +3,3 @@
 mod files;
 mod golden;
 mod last_fence;
-mod soak_altered;

@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::{ask, counted, grants, holds};
-use crate::support::{Client, Server};
+use super::{counted, grants, holds};
+use crate::support::Server;
 
 #[test]
 fn the_reply_has_the_shape_of_a_single_one_with_lists() {
@@ -36,51 +36,6 @@ fn a_lease_without_an_end_is_none_that_ends_first() {
     assert_eq!(holds(&mut client, "a b", "alice", "PX 70000 ONCE").lease, 70_000);
     client.ask::<()>("PERSIST b");
     assert_eq!(holds(&mut client, "a b", "alice", "PX 70000 ONCE").lease, -1);
-}
-
-/// Whether a transaction that was begun by `WATCH` of these keys before that line is still carried out.
-#[track_caller]
-fn goes_on_after(client: &mut Client, other: &mut Client, keys: &str, line: &str) -> bool {
-    client.ask::<()>(&format!("WATCH {keys}"));
-    let _ = other.send(line);
-    client.ask::<()>("MULTI");
-    client.ask::<()>("PING");
-    client.ask::<Value>("EXEC") != Value::Nil
-}
-
-#[test]
-fn a_watch_is_broken_by_what_changes_that_lock_alone() {
-    let (_server, [mut client, mut other]) = Server::and_clients();
-    holds(&mut other, "a b", "alice", "");
-    holds(&mut other, "taken", "bob", "");
-    other.ask::<()>("SET text any");
-    let watched = "a b taken free text";
-    for line in [
-        &ask("a free taken", "alice", "")[..],
-        &ask("free a text", "alice", ""),
-        &ask("a b", "alice", "ONCE PX 1"),
-        "LOCK.MACQUIRE 2 free free OWNER x",
-        "LOCK.MACQUIRE 1 free OWNER x PX 0",
-        "LOCK.MRELEASE 3 a b free nobody",
-        "LOCK.MRELEASE 2 a b alice FENCE 5",
-        "LOCK.MRELEASE 2 a text alice",
-        "LOCK.MEXTEND 3 a b taken alice PX 700000",
-        "LOCK.MEXTEND 2 a text alice PX 700000",
-        "LOCK.MEXTEND 2 a b alice FENCE 5 PX 700000",
-    ] {
-        assert!(goes_on_after(&mut client, &mut other, watched, line), "{line}");
-    }
-    for line in
-        [&ask("a b", "alice", "")[..], "LOCK.MRELEASE 2 a b alice", "LOCK.MEXTEND 2 a b alice PX 700000"]
-    {
-        for key in ["a", "b"] {
-            other.ask::<()>(&ask("a b", "alice", ""));
-            other.ask::<()>("LOCK.MEXTEND 2 a b alice PX 600000");
-            assert!(!goes_on_after(&mut client, &mut other, key, line), "{line}: {key}");
-            assert!(goes_on_after(&mut client, &mut other, "taken free text", line), "{line}");
-        }
-        other.ask::<()>(&ask("a b", "alice", "ONCE"));
-    }
 }
 
 #[test]

@@ -10,8 +10,6 @@ mod notify;
 mod replica;
 mod shared;
 mod soak_killed;
-mod transactions;
-mod transfers;
 mod wait;
 
 use redis::Value;

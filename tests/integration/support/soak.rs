@@ -48,10 +48,6 @@ impl Rng {
         Self(self.0.fork())
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0.u64(..)
-    }
-
     /// 0 to `end` - 1.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0.usize(..end)
