@@ -54,7 +54,11 @@ module Redislock
       core.acquire(entry)
       held = Held.new(core, entry)
     ensure
-      Thread.handle_interrupt(Object => :never) { core.release(entry) if entry && !held }
+      Thread.handle_interrupt(Object => :never) do
+        core.release(entry) if entry && !held
+      rescue StandardError
+        nil # what went wrong before tells more
+      end
     end
 
     # Asks once: nil if somebody else holds the lock.

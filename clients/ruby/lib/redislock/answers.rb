@@ -51,7 +51,6 @@ module Redislock
         entry.fences = fences if fences
         # Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
         entry.used &&= partner(entry, :waiting, :held) || (fences && partner(entry, :leaving, fences: fences))
-        entry.until, entry.due = now + entry.lease, 0
       else
         give_back(entry.request, fences) if fences
       end
@@ -97,7 +96,7 @@ module Redislock
       entry.aged = entry.request.kept? && lease < asked - 0.001
       entry.given = lease if whole && !entry.aged
       entry.lease = lease unless entry.request.lease || left.negative?
-      sure = [lease, entry.most].min
+      sure = [began + lease, entry.most].min - began
       return if sure == Entry::NEVER
 
       entry.until = began + sure
@@ -132,7 +131,7 @@ module Redislock
       elsif extension || kept
         lease = request.lease || entry.lease
         shorten(entry, lease, now) # even if the answer does not come
-        transmit(entry, request.extend(entry.fences), lease: lease) { |*answer| extended(entry, extension, *answer) }
+        transmit(entry, request.extend(entry.fences), ends: now + lease) { |*answer| extended(entry, extension, *answer) }
       end
     end
 
@@ -145,7 +144,7 @@ module Redislock
         else
           entry.doubted = true if Refusal.code(error) == "GRACE"
           again = entry.request.kept? || entry.doubted || entry.unclaimed
-          entry.due = now + [1, entry.lease / 10, (entry.until - now) / 3].min if again
+          entry.due = now + [1, entry.lease / 10].min if again
         end
         entry.due = 0 if entry.doubted && error.nil? && listen(entry).channel # else it is looked at once it has subscribed
       end
@@ -198,8 +197,6 @@ module Redislock
     end
 
     def parted(entry, reply, error, _began)
-      return if entry.state == :over
-
       if error && Refusal.passes?(error)
         entry.again = true
         entry.due = now + Core::TRY_AGAIN
@@ -213,7 +210,7 @@ module Redislock
       elsif error
         entry.error ||= Refusal.explained(error, entry.request)
       end
-      finish(entry)
+      finish(entry) unless entry.state == :over
     end
 
     # A lost answer may have been that of a grant whose fence is not known. (An owner that the caller named may hold the lock in

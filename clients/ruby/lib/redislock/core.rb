@@ -291,18 +291,19 @@ module Redislock
       end
     end
 
-    # `lease`: the one that the command sets. Of two that are on their way for one grant, either may reach the server last.
-    def transmit(entry, words, session: false, lease: NEVER)
-      entry.flight, entry.most = lease, NEVER
+    # `ends`: when the lease that the command sets is over. Of two that are on their way for one grant, either may reach the server last.
+    def transmit(entry, words, session: false, ends: NEVER)
+      entry.flight, entry.most = ends, NEVER
       @entries[entry.request.name]&.each do |other|
         next unless other.flight && entry.shares?(other)
 
-        entry.most, other.most = [entry.most, other.flight].min, [other.most, lease].min
+        entry.most, other.most = [entry.most, other.flight].min, [other.most, ends].min
       end
       answer = lambda do |reply, error, began|
         exclusively do
           entry.flight = nil
           yield reply, error, began
+          entry.until = now + entry.lease if entry.state == :leaving && entry.until == NEVER
           follow(entry)
           look(entry)
         end
@@ -373,9 +374,9 @@ module Redislock
       left = was_held ? entry.fences : entry.left
       other.left = left if other && left
       entry.used, entry.state, entry.due = !other.nil?, :leaving, 0
+      entry.until = entry.flight ? NEVER : now + entry.lease if entry.flight || !was_held # what is on its way is answered first
       unless was_held
         @waiting -= 1
-        entry.until = entry.flight ? NEVER : now + entry.lease # its acquire, which may be yet to be sent, is answered first
         give_back(entry.request, left) if left && !other
       end
       look(entry)

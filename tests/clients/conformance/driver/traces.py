@@ -46,7 +46,9 @@ This file sets the clock, gives each command the trace's answer, and compares. W
   trace (never more), and do other things: the replay ends there, counted as "in part".
 - To claim a grant that comes in answer to a command when the wait is over (in part, too).
 - To tell, when the lease is over, that a lock is released whose release has no answer (in part, too).
-- To look at the clock before a grant is doubted (in part: it is lost).
+- To look at the clock before a grant is doubted, or the locks are closed (in part: it is lost).
+- To ask again only after TRY_AGAIN where the trace does at once, since the subscription was made anew before there was no answer (in part).
+- To give up what a doubt without an answer may have been granted (in part).
 - To send again what gives up a lock or a place, when there was no answer, for longer than the trace does; and to leave that out when the
   server has said that there is nothing.
 There are no traces of what each package decides: a first subscription that fails, silence for an acquire that does not wait, and a session
@@ -211,11 +213,17 @@ class Replay:
                         self.late.remove(line)
                         self.answer(line)
                 return
+        if what == "believes" and said[1] is not None and isinstance(ends := self.ends(at, said[0]), int) and abs(said[1] - ends) <= NEAR:
+            return
         if what == "send" and said[1][0].endswith("ACQUIRE") and "BLOCK" in said[1][3] and self.is_busy(said[1], "RELEASE"):
             raise Differs(f"{done}: a release is under way")
         if what == "send" and self.is_busy(said[1]):
             self.loose = True
             return  # it gets no answer
+        if what == "send" and (said[1][0] == "LOCK.LEAVE" or "RELEASE" in said[1][0] and "FENCE" not in said[1][3]) and self.is_doubtful(said[1]):
+            raise Free("there may be a grant without a known fence")
+        if what == "lost" and [at, what, said[0], "closed"] in self.wanted and not self.is_within(at, said[0], at + 2 * NEAR):
+            raise Free("it has looked at the clock before it is closed")
         if self.loose and (what != "believes" or self.is_within(at, *said)):
             raise Free("it knows less by now")
         if what == "send" and self.is_said_again(said[1]):
@@ -246,14 +254,24 @@ class Replay:
 
     def is_within(self, at, task, until):
         """Whether the trace allows to believe this."""
-        believed = [line for line in self.lines if line[1:3] == ["believes", task] and line[0] <= at + NEAR]
-        return bool(believed) and (believed[-1][3] is None or until is not None and until <= believed[-1][3] + NEAR)
+        ends = self.ends(at, task)
+        return ends is not ... and (ends is None or until is not None and until <= ends + NEAR)
+
+    def ends(self, at, task):
+        """When the lease ends then, as far as the trace's holder knows; `...` if it holds nothing."""
+        return next((line[3] for line in reversed(self.lines) if line[1:3] == ["believes", task] and line[0] <= at + NEAR), ...)
 
     def is_busy(self, command, verb="LOCK"):
         """Whether a command of this acquire has no answer yet."""
         sent = [line for line in self.lines if line[1] == "send" and line[2] in self.sent and verb in line[3]]
         mine = [line for line in sent if parts(line[3])[1:3] == command[1:3]]
         return any(line[2] not in self.answered for line in mine)
+
+    def is_doubtful(self, command):
+        """Whether a grant was doubted that this gives up, and the doubt has no answer."""
+        unheard = [line[2] for line in self.lines if line[1] == "answer" and isinstance(line[3], dict)]
+        doubts = [parts(line[3]) for line in self.lines if line[1] == "send" and line[2] in unheard and line[2] in self.answered]
+        return any(verb.endswith("ACQUIRE") and "BLOCK" not in options and owner == command[2] for verb, _, owner, options in doubts)
 
     def is_known(self, wanted):
         """Whether this gives up what is not there, as the server has said."""
@@ -314,6 +332,8 @@ class Replay:
             raise Free("it knows less by now")
         if missing and missing[0][1] == "send" and "BLOCK" not in parts(missing[0][3])[3] and any(line[:2] == [missing[0][0], "lost"] for line in self.lines):
             raise Free("it has looked at the clock before it doubts")
+        if missing and missing[0][1] == "send" and self.early.get(missing[0][2]) == missing[0][0]:
+            raise Free("it asks again after a pause")
         if missing:
             raise Differs(f"{missing[0]}: it does not do that")
 
