@@ -273,6 +273,14 @@ class Replay:
         doubts = [parts(line[3]) for line in self.lines if line[1] == "send" and line[2] in unheard and line[2] in self.answered]
         return any(verb.endswith("ACQUIRE") and "BLOCK" not in options and owner == command[2] for verb, _, owner, options in doubts)
 
+    def is_late(self, at, _, __, text, *___):
+        """Whether this asks for what is lost in that moment, or releases at the close what is over."""
+        verb, _, _, options = parts(text)
+        lost = [line for line in self.lines if line[:2] == [at, "lost"]]
+        if "RELEASE" not in verb:
+            return bool(lost) and "BLOCK" not in options
+        return any(outcome == "closed" and not self.is_within(at, task, at + 2 * NEAR) for *_, task, outcome in lost)
+
     def is_known(self, wanted):
         """Whether this gives up what is not there, as the server has said."""
         if wanted[1] == "send" and wanted[3].startswith("LOCK.LEAVE"):
@@ -330,8 +338,8 @@ class Replay:
         missing = [wanted for wanted in self.wanted if wanted[0] < until - NEAR and not self.is_known(wanted) and wanted[1] != "not extended" and (wanted[1] not in LATE or until > self.lines[-1][0])]
         if missing and self.loose:
             raise Free("it knows less by now")
-        if missing and missing[0][1] == "send" and "BLOCK" not in parts(missing[0][3])[3] and any(line[:2] == [missing[0][0], "lost"] for line in self.lines):
-            raise Free("it has looked at the clock before it doubts")
+        if missing and missing[0][1] == "send" and self.is_late(*missing[0]):
+            raise Free("it has looked at the clock before")
         if missing and missing[0][1] == "send" and self.early.get(missing[0][2]) == missing[0][0]:
             raise Free("it asks again after a pause")
         if missing:

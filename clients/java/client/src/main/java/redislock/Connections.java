@@ -164,8 +164,8 @@ final class Connections {
         Lane lane = session ? sessions : commands;
         return ready().thenCompose(ready -> listens(words)).thenCompose(listens -> lane.get()).thenCompose(connection -> {
             var command = new AsyncCommand<String, String, Object>(new Command<>(words.name, new Reply(), words.args));
+            words.begin();
             deadlines.add(command, ANSWER_MS + words.syncMs);
-            words.sent = System.nanoTime();
             connection.dispatch(command);
             return command.handle((reply, error) -> {
                 if (error == null) return reply;

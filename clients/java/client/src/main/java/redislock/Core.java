@@ -262,6 +262,13 @@ final class Core {
         LockSupport.unpark(held.waiter);
     }
 
+    /** Those that wait under this name. */
+    void wakeAll(String owner) {
+        for (Held held : entries.getOrDefault(owner, List.of())) {
+            if (held.state == Held.State.WAITING) wake(held);
+        }
+    }
+
     void plan(Held held, long due) {
         held.due = due;
         long first = due - held.until > 0 ? held.until : due;

@@ -133,6 +133,7 @@ final class Leaving {
         core.locked(() -> {
             held.state = Held.State.OVER;
             core.forget(held);
+            core.wakeAll(held.request.owner); // their places may have gone with this one's
             return null;
         });
         if (error == null) held.over.complete(null);

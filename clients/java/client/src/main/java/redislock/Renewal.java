@@ -34,6 +34,10 @@ final class Renewal {
                 if (held.state != Held.State.HELD) return null;
                 asks[0] = held.doubted;
                 held.doubted = false;
+                if (!asks[0] && held.due - System.nanoTime() < Core.LONG / 2) { // an extension was in turn before, and has planned the next one
+                    held.renewing = false;
+                    return null;
+                }
                 if (!asks[0]) return extension(held);
                 held.atMost = Core.never();
                 // To ask never makes a lease shorter.

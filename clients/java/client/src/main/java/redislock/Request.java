@@ -10,6 +10,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.UUID;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 
 /** What is asked of the server, in its own words. */
 final class Request {
@@ -19,12 +20,29 @@ final class Request {
         final CommandArgs<String, String> args;
         final long syncMs;
         volatile long sent; // a lease counts from then
+        private boolean begun;
+        private boolean unwanted;
         Request notifies; // an acquire, to which the channel is still to be added
+        LongSupplier block; // and how long it waits
 
         Words(ProtocolKeyword name, CommandArgs<String, String> args, long syncMs) {
             this.name = name;
             this.args = args;
             this.syncMs = syncMs;
+        }
+
+        /** Whether it is not sent yet. Then it never is. */
+        synchronized boolean drop() {
+            unwanted = true;
+            return !begun;
+        }
+
+        /** It is sent now. */
+        synchronized void begin() {
+            if (unwanted) throw new LockException.Closed();
+            begun = true;
+            if (block != null) args.add("BLOCK").add(block.getAsLong());
+            sent = System.nanoTime();
         }
     }
 
@@ -84,20 +102,20 @@ final class Request {
 
     /** Asks once. */
     Words acquire(long lease) {
-        return acquire(lease, -1, 0);
+        return acquire(lease, null, 0);
     }
 
-    /** A negative block asks once, 0 waits for ever. The message that says that number again is to be enough to begin, unless it is 0. */
-    Words acquire(long lease, long block, long number) {
+    /** Without a block it asks once, 0 waits for ever. The message that says that number again is to be enough to begin, unless it is 0. */
+    Words acquire(long lease, LongSupplier block, long number) {
         List<Object> words = new ArrayList<>(List.of("OWNER", owner));
         if (lease > 0) words.addAll(List.of("PX", lease));
         if (number > 0) words.addAll(List.of("START", number));
         words.add("ONCE");
-        if (block >= 0) words.addAll(List.of("BLOCK", block));
         words.addAll(mode);
         words.addAll(sync);
         Words command = command("ACQUIRE", words);
         command.notifies = this;
+        command.block = block;
         return command;
     }
 

@@ -21,8 +21,10 @@ final class Wait {
     private final boolean limited;
     private final long end;
     private boolean interrupted;
-    private CompletableFuture<Object> coming; // the last answer, as long as nobody has seen it
+    private Request.Words words; // the last question
+    private CompletableFuture<Object> coming; // its answer, as long as nobody has seen it
     private volatile boolean late; // it was not there in time
+    private volatile long since; // when the question began, or was answered
     private long number; // what the message is to say that is enough to begin, or 0
 
     Wait(Core core, Held held, boolean interruptible) {
@@ -41,7 +43,7 @@ final class Wait {
         try {
             ask();
         } catch (InterruptedException | RuntimeException why) { // whatever ended it, nothing stays at the server
-            core.leaving.end(held, coming);
+            core.leaving.end(held, words != null && words.drop() ? null : coming);
             throw why;
         } finally {
             if (interrupted) Thread.currentThread().interrupt();
@@ -56,15 +58,18 @@ final class Wait {
             }
             core.locked(() -> held.atMost = Core.never());
             // Not with the mutex: callbacks take it as well.
-            var words = request.acquire(request.lease(), block(), number);
+            words = request.acquire(request.lease(), once ? null : this::block, number);
             var answer = core.connections.send(words, request.session);
             coming = answer;
+            since = System.nanoTime();
             answer.whenComplete((reply, error) -> answered(answer));
             core.mutex.lock();
             try {
                 if (watchesPlace()) pause(ASK_AGAIN, () -> held.woken || answer.isDone());
                 if (watchesPlace() && isPlace(answer)) tellWaiting();
-                late = !pause(ASK_AGAIN, () -> hasNews(answer));
+                do {
+                    late = !pause(since + ASK_AGAIN - System.nanoTime(), () -> hasNews(answer));
+                } while (late && !over() && since + ASK_AGAIN - System.nanoTime() > 0);
                 if (late && !pause(FOREVER, answer::isDone)) throw over(trouble == null ? unanswered() : trouble);
                 Object reply = null;
                 trouble = null;
@@ -104,10 +109,9 @@ final class Wait {
             held.woken = false; // before the command is sent: the message may come before the reply
             held.start = null;
             held.number++;
-            number = core.starts && request.starts && !once ? held.number : 0;
+            number = core.starts && request.starts ? held.number : 0;
             Held other = core.partner(held, Held.State.LEAVING);
             if (other == null) return false;
-            other.over.whenComplete((done, error) -> core.wake(held));
             pause(ASK_AGAIN, () -> held.woken);
             return true;
         } finally {
@@ -125,6 +129,7 @@ final class Wait {
     }
 
     private void answered(CompletableFuture<Object> answer) {
+        since = System.nanoTime();
         if (late || watchesPlace() || hasNews(answer)) LockSupport.unpark(held.waiter);
     }
 
@@ -143,7 +148,6 @@ final class Wait {
     }
 
     private long block() {
-        if (once) return -1;
         return limited ? Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime() + 999_999)) : 0;
     }
 

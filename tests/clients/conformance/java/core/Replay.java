@@ -1,0 +1,455 @@
+package redislock;
+
+import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import io.lettuce.core.AbstractRedisClient;
+import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisCommandTimeoutException;
+import io.lettuce.core.RedisException;
+import io.netty.buffer.Unpooled;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Delayed;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RejectedExecutionHandler;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.function.Predicate;
+
+/**
+ * Replays traces with the core of the package: no server, and a clock that ../../driver/traces.py sets. That file tells the lines, too. The package is
+ * a copy, in which {@link Turn} is the clock, and the classes beside it are those of the JDK, and of the connections.
+ */
+final class Replay {
+    private static final Gson GSON = new GsonBuilder().serializeNulls().create();
+    private static final List<Object> lines = new ArrayList<>();
+
+    /** One that the trace's process has asked for. */
+    private static final class Acquire {
+        final Request request;
+        final Turn turn = Turn.current();
+        Held held;
+        long until; // ms that it was told; 0: it does not hold
+
+        Acquire(Request request) {
+            this.request = request;
+        }
+    }
+
+    private final Core core = new Core(null, null);
+    private final List<Acquire> acquires = new ArrayList<>();
+
+    static void tell(Object... said) {
+        var line = new ArrayList<Object>(List.of(Turn.ms()));
+        line.addAll(Arrays.asList(said));
+        lines.add(line);
+    }
+
+    private static String outcome(Throwable error) {
+        return error instanceof LockException.NotAcquired ? "not acquired"
+            : error instanceof LockException.Lost ? "lost"
+            : error instanceof LockException.Closed ? "closed"
+            : error instanceof LockException.Deadlock ? "deadlock"
+            : error instanceof LockException.NotConfirmed ? "not confirmed"
+            : error instanceof LockException.NoModule ? "no module"
+            : error instanceof LockException.TooOld ? "too old"
+            : error instanceof InterruptedException ? "cancelled"
+            : "error";
+    }
+
+    private static Duration ms(JsonElement number) {
+        return Duration.ofMillis(number.getAsLong());
+    }
+
+    private static void options(JsonObject wanted, Options options) {
+        wanted.asMap().forEach((name, value) -> {
+            switch (name) {
+                case "wait" -> options.wait(ms(value));
+                case "lease" -> options.lease(ms(value));
+                case "max_hold" -> options.maxHold(ms(value));
+                case "shared" -> options.shared();
+                case "session" -> options.session();
+                case "detect" -> options.detect();
+                case "renew" -> options.renew(value.getAsBoolean());
+                case "limit" -> options.limit(value.getAsInt());
+                case "owner" -> options.owner(value.getAsString());
+                case "sync" -> options.sync(value.getAsJsonArray().get(0).getAsInt(), ms(value.getAsJsonArray().get(1)));
+                case "keys", "fresh" -> { }
+                default -> throw new IllegalArgumentException(name);
+            }
+        });
+    }
+
+    private void acquire(JsonObject wanted) {
+        List<String> keys = wanted.getAsJsonArray("keys").asList().stream().map(JsonElement::getAsString).toList();
+        var acquire = new Acquire(new Request(keys, options -> options(wanted, options)));
+        acquires.add(acquire);
+        int number = acquires.size();
+        tell("owner", number, acquire.request.owner);
+        try {
+            Held held = acquire.held = core.acquire(acquire.request, true);
+            tell("acquired", number, held.fences(), held.slot().isPresent() ? held.slot().getAsInt() : null);
+            held.lost().thenAccept(why -> {
+                tell("lost", number, outcome(why));
+                release(acquire);
+            });
+        } catch (InterruptedException | RuntimeException why) {
+            tell("refused", number, outcome(why));
+        }
+    }
+
+    private static void release(Acquire acquire) {
+        try {
+            acquire.held.close();
+        } catch (RuntimeException lost) { // it is told already
+        }
+    }
+
+    private void asked(JsonArray line, String done, Function<Held, List<Object>> work) {
+        int number = line.get(2).getAsInt();
+        try {
+            var said = new ArrayList<Object>(List.of(done, number));
+            said.addAll(work.apply(of(line).held));
+            tell(said.toArray());
+        } catch (RuntimeException why) {
+            tell("not " + done, number, outcome(why));
+        }
+    }
+
+    private Acquire of(JsonArray line) {
+        return acquires.get(line.get(2).getAsInt() - 1);
+    }
+
+    private void call(String what, JsonArray line) {
+        switch (what) {
+            case "subscribed" -> core.connections.subscribed();
+            case "heard" -> core.connections.hear.accept(line.get(2).getAsString());
+            case "answer" -> core.connections.answer(line.get(2).getAsInt(), line.get(3));
+            case "acquire" -> acquire(line.get(2).getAsJsonObject());
+            case "extend" -> asked(line, "extended", held -> {
+                boolean same = line.get(3).isJsonNull();
+                return List.of((same ? held.extend() : held.extend(ms(line.get(3)))).toMillis());
+            });
+            case "check" -> of(line).held.isHeld();
+            case "release" -> asked(line, "released", held -> {
+                held.close();
+                return List.of();
+            });
+            case "cancel" -> of(line).turn.interrupt();
+            case "close" -> core.close();
+            case "time" -> { }
+            default -> throw new IllegalArgumentException(what);
+        }
+    }
+
+    private void step(JsonArray line) {
+        Turn.set(line.get(0).getAsLong());
+        String what = line.get(1).getAsString();
+        Turn.start(() -> call(what, line));
+        Turn.settle();
+        for (Acquire acquire : acquires) {
+            boolean holds = acquire.held != null && acquire.held.state == Held.State.HELD;
+            boolean ends = holds && acquire.held.until - Turn.now() < Core.LONG / 2;
+            long until = ends ? Math.round(acquire.held.until / 1e6) : holds ? -1 : 0;
+            int number = acquires.indexOf(acquire) + 1;
+            if (holds && until != acquire.until) tell("believes", number, ends ? until : null);
+            if (what.equals("close") && acquire.until != 0) tell("lost", number, "closed"); // its holder sees that by Held.isHeld
+            acquire.until = until;
+        }
+        long next = Turn.next();
+        lines.add(Arrays.asList("next", next < Core.LONG / 2 ? (next + 999_999) / 1_000_000 : null));
+        for (Object each : lines) System.out.println(GSON.toJson(each));
+        System.out.flush();
+        lines.clear();
+    }
+
+    public static void main(String[] given) throws Exception {
+        var input = new BufferedReader(new InputStreamReader(System.in));
+        Replay replay = null;
+        for (String line; (line = input.readLine()) != null;) {
+            JsonArray said = GSON.fromJson(line, JsonArray.class);
+            if (said.get(0).getAsJsonPrimitive().isString()) {
+                Turn.forget();
+                replay = new Replay();
+            } else {
+                replay.step(said);
+            }
+        }
+        System.exit(0);
+    }
+}
+
+/** A thread of the package. They take turns: each goes on until it waits. */
+final class Turn {
+    private static final List<Turn> all = new ArrayList<>();
+    private static final Semaphore rests = new Semaphore(0); // the one whose turn it is
+    private static Turn current;
+    private static long now;
+
+    private final Semaphore turn = new Semaphore(0);
+    private final Thread thread;
+    private long due;
+    private boolean over;
+
+    private Turn(Runnable work) {
+        thread = new Thread(() -> {
+            turn.acquireUninterruptibly();
+            due = Core.LONG;
+            work.run();
+            over = true;
+            rests.release();
+        });
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    static void start(Runnable work) {
+        all.add(0, new Turn(work));
+    }
+
+    static void forget() {
+        all.clear();
+        ScheduledThreadPoolExecutor.all.clear();
+    }
+
+    static Turn current() {
+        return current;
+    }
+
+    static void set(long ms) {
+        now = TimeUnit.MILLISECONDS.toNanos(ms);
+    }
+
+    static long now() {
+        return now;
+    }
+
+    static long ms() {
+        return TimeUnit.NANOSECONDS.toMillis(now);
+    }
+
+    /** When the clock has work next. */
+    static long next() {
+        long next = Core.LONG;
+        for (Turn each : all) next = Math.min(next, each.due);
+        for (var each : ScheduledThreadPoolExecutor.all) next = Math.min(next, each.due);
+        return next;
+    }
+
+    /** All that can be done now. */
+    static void settle() {
+        for (int turns = 0; next() <= now; turns++) {
+            if (turns > 10_000) throw new IllegalStateException("it never comes to rest");
+            current = all.stream().filter(each -> each.due <= now).findFirst().orElse(null);
+            if (current == null) {
+                ScheduledThreadPoolExecutor.all.stream().filter(each -> each.due <= now).findFirst().orElseThrow().run();
+                continue;
+            }
+            current.turn.release();
+            rests.acquireUninterruptibly();
+            if (current.over) all.remove(current);
+        }
+    }
+
+    void wake() {
+        due = now;
+    }
+
+    void interrupt() {
+        thread.interrupt();
+        wake();
+    }
+
+    static void wake(Thread waiter) {
+        for (Turn each : all) {
+            if (each.thread == waiter) each.wake();
+        }
+    }
+
+    static void rest(long until) {
+        Turn mine = current;
+        if (mine.due > now) { // else it was woken before
+            mine.due = until;
+            rests.release();
+            mine.turn.acquireUninterruptibly();
+        }
+        mine.due = Core.LONG;
+    }
+
+    /** As {@link CompletableFuture#get(long, TimeUnit)}. */
+    static void get(CompletableFuture<?> done, long most) throws InterruptedException, ExecutionException, TimeoutException {
+        Turn mine = current;
+        long end = now + most;
+        done.whenComplete((reply, error) -> mine.wake());
+        while (!done.isDone()) {
+            if (Thread.interrupted()) throw new InterruptedException();
+            if (end <= now) throw new TimeoutException();
+            rest(end);
+        }
+        done.get();
+    }
+}
+
+/** The JDK's, but for the clock. */
+final class LockSupport {
+    static void parkNanos(Object blocker, long most) {
+        if (!Thread.currentThread().isInterrupted()) Turn.rest(Turn.now() + most);
+    }
+
+    static void unpark(Thread thread) {
+        Turn.wake(thread);
+    }
+}
+
+/** The JDK's, but for the clock. */
+final class ScheduledThreadPoolExecutor extends java.util.concurrent.ScheduledThreadPoolExecutor {
+    static final List<Work> all = new ArrayList<>();
+
+    static final class Work extends CompletableFuture<Void> implements ScheduledFuture<Void>, Runnable {
+        final long due;
+        private final Runnable work;
+
+        Work(Runnable work, long pause) {
+            this.work = work;
+            due = Turn.now() + pause;
+            all.add(this);
+        }
+
+        @Override
+        public void run() {
+            all.remove(this);
+            work.run();
+        }
+
+        @Override
+        public boolean cancel(boolean interrupt) {
+            return all.remove(this);
+        }
+
+        @Override
+        public long getDelay(TimeUnit unit) {
+            return unit.convert(due - Turn.now(), TimeUnit.NANOSECONDS);
+        }
+
+        @Override
+        public int compareTo(Delayed other) {
+            return Long.compare(getDelay(TimeUnit.NANOSECONDS), other.getDelay(TimeUnit.NANOSECONDS));
+        }
+    }
+
+    private boolean ended;
+
+    ScheduledThreadPoolExecutor(int threads, ThreadFactory factory, RejectedExecutionHandler rejected) {
+        super(threads, factory, rejected);
+    }
+
+    @Override
+    public ScheduledFuture<?> schedule(Runnable work, long pause, TimeUnit unit) {
+        var planned = new Work(work, unit.toNanos(pause));
+        if (ended) planned.cancel(false);
+        return planned;
+    }
+
+    @Override
+    public ScheduledFuture<?> scheduleAtFixedRate(Runnable work, long first, long pause, TimeUnit unit) {
+        return schedule(() -> {
+            work.run();
+            scheduleAtFixedRate(work, pause, pause, unit);
+        }, first, unit);
+    }
+
+    @Override
+    public void execute(Runnable work) {
+        schedule(work, 0, TimeUnit.NANOSECONDS);
+    }
+
+    @Override
+    public void shutdown() {
+        ended = true;
+        all.clear();
+    }
+}
+
+/** Commands wait for the trace's answers, and the subscription is there when the trace says so. */
+final class Connections {
+    final Consumer<String> hear;
+    private final Consumer<String> doubt;
+    private final CompletableFuture<Void> ready = new CompletableFuture<>();
+    private final List<CompletableFuture<Object>> sent = new ArrayList<>();
+
+    Connections(AbstractRedisClient client, String channel, Consumer<String> hear, Consumer<String> doubt, Predicate<String> needs, Runnable ended) {
+        this.hear = hear;
+        this.doubt = doubt;
+    }
+
+    static Thread daemon(String name, Runnable work) {
+        return new Thread(work, name);
+    }
+
+    CompletableFuture<Object> send(Request.Words words, boolean session) {
+        return ready.thenCompose(ready -> {
+            words.begin();
+            var answer = new CompletableFuture<Object>();
+            sent.add(answer);
+            var encoded = Unpooled.buffer();
+            words.args.encode(encoded);
+            var text = new StringBuilder(words.name.toString());
+            String[] parts = encoded.toString(StandardCharsets.UTF_8).split("\r\n"); // lengths, each with its word
+            for (int at = 1; at < parts.length; at += 2) text.append(' ').append(parts[at]);
+            if (session) Replay.tell("send", sent.size(), text.toString(), "session");
+            else Replay.tell("send", sent.size(), text.toString());
+            return answer;
+        });
+    }
+
+    int breaks() {
+        return 0;
+    }
+
+    Duration patience() {
+        return Duration.ofNanos(Core.LONG);
+    }
+
+    void close() {
+    }
+
+    void subscribed() {
+        if (!ready.complete(null)) doubt.accept(null);
+    }
+
+    void answer(int number, JsonElement reply) {
+        var answer = sent.get(number - 1);
+        if (!reply.isJsonObject()) {
+            answer.complete(plain(reply));
+            return;
+        }
+        JsonElement said = reply.getAsJsonObject().get("error");
+        JsonElement none = reply.getAsJsonObject().get("no answer");
+        answer.completeExceptionally(said != null ? new RedisCommandExecutionException(said.getAsString())
+            : none.getAsString().equals("silence") ? new RedisCommandTimeoutException("no answer") : new RedisException("no answer"));
+    }
+
+    private static Object plain(JsonElement reply) {
+        if (reply.isJsonNull()) return null;
+        if (reply.isJsonArray()) {
+            var all = new ArrayList<Object>();
+            reply.getAsJsonArray().forEach(each -> all.add(plain(each)));
+            return all;
+        }
+        return reply.getAsJsonPrimitive().isNumber() ? (Object) reply.getAsLong() : reply.getAsString();
+    }
+}
