@@ -235,6 +235,7 @@ impl Core {
 
     /// What a holder relies on: its fences, and the end of its lease.
     #[cfg(test)]
+    #[allow(dead_code, reason = "the world in rules/ uses it, which compiles this file")]
     pub(crate) fn belief(&self, id: Id) -> Option<(&[u64], Option<Instant>)> {
         let entry = self.entries.get(&id).filter(|entry| entry.state == State::Held)?;
         Some((&entry.fences, entry.until))
