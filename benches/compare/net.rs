@@ -112,13 +112,12 @@ impl Net {
         }
     }
 
-    /// Sends a line so many times, as requests by number, over the first so many connections, some at a time, and looks at how the
-    /// replies begin.
+    /// Sends a line so many times, as requests by number, as [`Self::send_all`] does.
     pub(crate) fn fill(&mut self, conns: usize, count: usize, line: &str, success: &[u8]) {
         self.send_all(conns, (0..count).map(|number| resp::said(line, number)), success);
     }
 
-    /// The same of any requests.
+    /// Sends these requests over the first so many connections, some at a time, and looks at how the replies begin.
     pub(crate) fn send_all(&mut self, conns: usize, requests: impl Iterator<Item = Vec<u8>>, success: &[u8]) {
         let mut requests = requests.peekable();
         while requests.peek().is_some() {

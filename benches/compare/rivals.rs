@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -22,7 +21,6 @@ pub(crate) const SET_DEL_BESIDE_MODULE: &str = "SET NX PX + DEL, module loaded";
 pub(crate) const SET_LUA: &str = "SET NX PX + compare-and-delete in Lua";
 pub(crate) const HASH_LUA: &str = "re-entrant hash in Lua with PUBLISH";
 pub(crate) const BLMOVE: &str = "BLMOVE of a token";
-pub(crate) const PUB_SUB: &str = "hash in Lua, PUBLISH/SUBSCRIBE";
 pub(crate) const SESSION: &str = "Redislock, SESSION";
 
 static TABLES: LazyLock<Tables> =
@@ -49,8 +47,6 @@ pub(crate) struct Rival {
     #[serde(default)]
     pub(crate) targets: BTreeMap<String, f64>,
     before: Option<String>,
-    pub(crate) channel: Option<String>,
-    poll: Option<u64>,
     acquire: String,
     granted: String,
     release: String,
@@ -68,10 +64,6 @@ pub(crate) fn wait(name: &str) -> Rival {
 
 fn find(table: &[Rival], name: &str) -> Rival {
     table.iter().find(|rival| rival.name == name).unwrap_or_else(|| panic!("no rival {name}")).clone()
-}
-
-pub(crate) fn waits() -> Vec<Rival> {
-    TABLES.waits.clone()
 }
 
 /// Those pairs for which the server has the commands; of the others the report says that they are left out.
@@ -115,15 +107,6 @@ impl Rival {
         }
     }
 
-    pub(crate) fn channel(&self, key: &str) -> Option<String> {
-        Some(self.channel.as_ref()?.replace("{key}", key))
-    }
-
-    /// After how long it is asked again.
-    pub(crate) fn interval(&self) -> Option<Duration> {
-        self.poll.map(Duration::from_millis)
-    }
-
     /// The request by which the client of that number takes a lock for that many ms.
     pub(crate) fn acquire(&self, key: &str, client: usize, lease: &str) -> Vec<u8> {
         said(&self.acquire.replace("{lease}", lease).replace("{key}", key), client)
@@ -140,9 +123,5 @@ impl Rival {
 
     pub(crate) fn granted(&self, reply: &[u8]) -> bool {
         reply.starts_with(self.granted.as_bytes())
-    }
-
-    pub(crate) fn released(&self, reply: &[u8]) -> bool {
-        reply.starts_with(self.released.as_bytes())
     }
 }

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use crate::line::Line;
 use crate::net::Net;
 use crate::ping::Ping;
-use crate::report::{Figure, Report, Row, table};
+use crate::report::{Report, Row, table};
 use crate::resp::{said, words};
-use crate::rounds::{Plan, Sample, progress, spread};
+use crate::rounds::{Plan, progress, spread};
 use crate::server::{Server, Setup};
 use crate::stats::Spread;
 
@@ -56,12 +56,9 @@ fn tables(locks: usize) -> Tables {
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let work = "longest PING of another client";
     for event in tables(1).events {
-        let (seen, [longest, quiet]) = event.watch(plan, 1);
-        if !event.plain {
-            report.rows.push(Row::new(work, &event.name, " ms", longest).at_most(10.0));
-        }
-        let figure = Figure::new(work, &event.name, "ms", longest).cpu(spread(&seen, |seen| seen.cpu_us));
-        report.figures.push(figure.remark(format!("before it at most {:.1} ms", quiet.max)));
+        let [longest, _] = event.watch(plan, 1);
+        let row = Row::new(work, &event.name, " ms", longest);
+        report.rows.push(row.at_most((!event.plain).then_some(10.0)));
     }
 }
 
@@ -72,7 +69,7 @@ pub(crate) fn run_hostile(plan: &Plan, report: &mut Report) {
         .into_iter()
         .flat_map(|locks| tables(locks).attacks_on_several.into_iter().map(move |attack| (locks, attack)));
     let rows = on_one.chain(on_several).map(|(locks, attack)| {
-        let (_, [longest, quiet]) = attack.watch(plan, locks);
+        let [longest, quiet] = attack.watch(plan, locks);
         let more = Spread::one((longest.median - quiet.median).max(0.0));
         [attack.name].into_iter().chain([longest, quiet, more].map(|ms| ms.to_string())).collect()
     });
@@ -80,20 +77,19 @@ pub(crate) fn run_hostile(plan: &Plan, report: &mut Report) {
 }
 
 impl Event {
-    /// What was seen of it, each time on a server of its own; and the longest `PING` of each time, from then on and before.
-    fn watch(&self, plan: &Plan, locks: usize) -> (Vec<Sample>, [Spread; 2]) {
-        let seen: Vec<Sample> = (0..plan.pick(3, 1)).map(|_| self.stall(locks)).collect();
-        let longest = [spread(&seen, |seen| seen.value), spread(&seen, |seen| seen.shares[0])];
+    /// The longest `PING` of each time, on a server of its own: from then on, and before.
+    fn watch(&self, plan: &Plan, locks: usize) -> [Spread; 2] {
+        let seen: Vec<[f64; 2]> = (0..plan.pick(3, 1)).map(|_| self.stall(locks)).collect();
+        let longest = [0, 1].map(|when| spread(&seen, |seen| seen[when]));
         progress(&format!(
             "  {}: {:.1} ms, {:.1} ms before",
             self.name, longest[0].median, longest[1].median
         ));
-        (seen, longest)
+        longest
     }
 
-    /// The longest `PING` from then on and, as its first share, before, in ms; and the server's processor time for each of the many,
-    /// without that for `PING`.
-    fn stall(&self, locks: usize) -> Sample {
+    /// The longest `PING` from then on, and before, in ms.
+    fn stall(&self, locks: usize) -> [f64; 2] {
         let server = Server::start(if self.plain { Setup::PLAIN } else { Setup::MODULE });
         let mut net = Net::with(1 + self.waiters, server.port);
         if !self.plain {
@@ -104,9 +100,7 @@ impl Event {
         hears.say("SUBSCRIBE told").expect("a subscription");
         self.prepare(&mut net, &server, locks);
         let mut ping = Ping::new(server.port);
-        let idle = server.cpu_ns();
-        let (quiet, before) = (ping.longest_for(Duration::from_millis(500)), server.cpu_ns());
-        let (quiet, cpu_quiet) = (quiet.longest, (before - idle) / f64::from(quiet.count));
+        let quiet = ping.longest_for(Duration::from_millis(500));
         let begin = Instant::now();
         if self.closes {
             net.close(0);
@@ -114,15 +108,13 @@ impl Event {
         self.commands.iter().for_each(|line| net.out.send(0, &words(line)));
         net.out.flush();
         // What is to come by itself comes within that time.
-        let pings = ping.until_quick(begin, Duration::from_secs(self.watched.unwrap_or(4)));
-        let cpu = server.cpu_ns() - before - cpu_quiet * f64::from(pings.count);
+        let longest = ping.until_quick(begin, Duration::from_secs(self.watched.unwrap_or(4)));
         // All of it has happened.
         net.replies(self.waiters + self.commands.len(), |_, _| ());
         if let Some((field, value)) = &self.holds {
             assert_eq!(server.info("lock", field), f64::from(*value), "{}: {field}", self.name);
         }
-        let cpu_us = cpu.max(0.0) / 1e3 / self.count().max(self.waiters) as f64;
-        Sample { value: pings.longest, cpu_us, shares: [quiet, 0.0], ..Sample::default() }
+        [longest, quiet]
     }
 
     /// Of how many locks or places it is.
