@@ -22,17 +22,6 @@ return [
         same('the connection stays', $redis->rawCommand('CLIENT', 'ID'), $connection);
     },
 
-    'words are sent as they are' => function (): void {
-        $redis = connect();
-        $redis->setOption(Redis::OPT_PREFIX, 'app:');
-        $redis->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_PHP);
-        $redis->rawCommand('LOCK.ACQUIRE', 'plain', 'OWNER', 'alice');
-        same('no prefix', $redis->rawCommand('EXISTS', 'plain'), 1);
-        $grant = $redis->rawCommand('LOCK.ACQUIRE', $redis->_prefix('mine'), 'OWNER', 'alice');
-        same('no serializer', $grant[0], 'alice');
-        same('with _prefix', $redis->rawCommand('EXISTS', 'app:mine'), 1);
-    },
-
     'a read timeout: phpredis by itself keeps its place, and reads the late reply as the next one' => function (): void {
         [$redis, $other] = [connect(), connect()];
         $other->rawCommand('LOCK.ACQUIRE', 'mixed', 'OWNER', 'other', 'PX', 600_000);
@@ -77,18 +66,5 @@ return [
         same('and the session goes on', info($other, 'session')['session'], 1);
         $redis->close();
         waitFor('it ends with close()', $free);
-    },
-
-    'a cluster' => function (): void {
-        $url = parse_url(getenv('CLUSTER_URL'));
-        $cluster = new RedisCluster(null, ["$url[host]:$url[port]"], 5, 1);
-        $fence = $cluster->rawCommand('door', 'LOCK.ACQUIRE', 'door', 'OWNER', 'alice', 'PX', 60_000)[1];
-        same('someone else holds it', $cluster->rawCommand('door', 'LOCK.ACQUIRE', 'door', 'OWNER', 'bob'), []);
-        same('NOTHELD', $cluster->rawCommand('door', 'LOCK.RELEASE', 'door', 'bob'), false);
-        ok('its message', str_starts_with($cluster->getLastError(), 'NOTHELD '));
-        ok('a read timeout', refused(fn() => $cluster->rawCommand('door', 'LOCK.ACQUIRE', 'door', 'OWNER', 'bob', 'BLOCK', 0)) !== '');
-        $cluster->close();
-        same('after close', $cluster->rawCommand('door', 'LOCK.RELEASE', 'door', 'alice', 'FENCE', $fence), 0);
-        same('bob has left', $cluster->rawCommand('door', 'LOCK.INFO', 'door'), []);
     },
 ];
