@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::group::{Group, LONG, patiently};
 use super::pinned::{Pinned, reply_to};
 use crate::support::{
-    Belief, Link, Load, Network, Outcome, Rng, Setup, Way, Work, figure, freeze, grant, tally, wake,
+    Belief, Link, Load, Network, Outcome, Rng, Setup, Way, Work, figure, freeze, grant, wake,
 };
 
 /// How a primary goes.
@@ -50,9 +50,9 @@ const DELAY: usize = 50;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Took {
     exit: Exit,
-    /// From the end of the old one.
+    /// From the end of the old primary.
     in_all: Duration,
-    /// From the promotion.
+    /// From the promotion of the new one.
     promoted: Duration,
 }
 
@@ -214,9 +214,6 @@ impl Trial {
         let ledger = Arc::clone(&load.ledger);
         let outcomes = load.stop();
         let overlaps = ledger.overlaps();
-        tally(what, "failovers", times.len());
-        tally(what, "grants", ledger.len());
-        tally(what, "overlaps", overlaps.len());
         figure(
             what,
             format!(

@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use crate::support::{Ends, Rng, Server, Setup, figure, freeze, path_in, size, tally, wake};
+use crate::support::{Ends, Rng, Server, Setup, figure, freeze, path_in, size, wake};
 use check::Figures;
 use clients::{LEASE, Shared};
 use record::Record;
@@ -114,11 +114,6 @@ fn keep(name: &str, history: &[Record]) {
     record::write(&file.keep().unwrap().1, history).unwrap();
 }
 
-/// That was done in the history.
-fn note(name: &str, what: &str) {
-    tally(&format!("history, {name}"), what, 1);
-}
-
 /// So many of each, numbered.
 fn each(counts: [(usize, Taste); 3]) -> impl Iterator<Item = (usize, Taste)> {
     counts.into_iter().flat_map(|(count, taste)| std::iter::repeat_n(taste, count)).enumerate()
@@ -131,10 +126,6 @@ fn judge(name: &str, shared: &Shared, guarantee: &str) -> Figures {
     faults.retain(|fault| fault.starts_with(guarantee));
     let asked: usize = history.iter().filter(|record| record.owner().is_some()).count();
     figure(&format!("history, {name}"), format_args!("{asked} commands, {figures:?}"));
-    let trial = format!("history, {name}");
-    tally(&trial, "commands", asked);
-    tally(&trial, "grants", figures.grants);
-    tally(&trial, "violations", faults.len());
     if guarantee.is_empty() {
         keep(name, &history);
     }
@@ -165,9 +156,7 @@ fn soak_history_of_kills_and_stops() {
         history("kills and stops", setup.clone().start(), LONG, |server, _, rng| {
             if rng.percent(50) {
                 server.kill_and_restart();
-                note("kills and stops", "kills");
             } else {
-                note("kills and stops", "freezes");
                 freeze(server);
                 sleep(rng.up_to(1500));
                 wake(server);
@@ -187,7 +176,6 @@ fn soak_history_of_failovers() {
         history("failovers", primary, LEASE, |primary, shared, rng| {
             sleep(rng.up_to(500));
             primary.kill();
-            note("failovers", "failovers");
             replica.client().ask::<()>("REPLICAOF NO ONE");
             shared.port.store(replica.port(), Ordering::Relaxed);
             let next = replica.replica_with(setup.clone());

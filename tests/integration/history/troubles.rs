@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::check::Figures;
 use super::clients::Shared;
-use super::{LONG, histories, history, judge, note, record};
+use super::{LONG, histories, history, judge, record};
 use crate::memory::POLICIES;
-use crate::support::{Network, Own, Rng, Server, Setup, SmallDisk, Syncs, Way, apart, tally, wait_for};
+use crate::support::{Network, Own, Rng, Server, Setup, SmallDisk, Syncs, Way, apart, wait_for};
 
 /// One history, with such a server.
 fn in_trouble(name: &str, server: Server, mut trouble: impl FnMut(&mut Server, &mut Rng)) -> Figures {
@@ -23,18 +23,15 @@ fn durable() -> Setup {
 /// All packets get lost at times: some of both ways, or all of one.
 #[test]
 fn soak_history_of_lost_packets() {
-    const NAME: &str = "lost packets";
     apart(Own::Network, || {
         let network = Network::new();
         histories(|| {
-            in_trouble(NAME, Server::start(), |server, rng| {
+            in_trouble("lost packets", Server::start(), |server, rng| {
                 let port = server.port();
                 if rng.percent(50) {
                     network.lose([(Way::To(port), 50), (Way::From(port), 50)]);
-                    note(NAME, "times of loss");
                 } else {
                     network.lose([(*rng.one_of(&[Way::To(port), Way::From(port)]), 1000)]);
-                    note(NAME, "one-way cuts");
                 }
                 sleep(rng.up_to(700));
                 network.lose([]);
@@ -46,16 +43,14 @@ fn soak_history_of_lost_packets() {
 /// With `appendfsync always`, a server ends that can't write; what it acknowledged is there once it runs again.
 #[test]
 fn soak_history_of_a_full_disk() {
-    const NAME: &str = "a full disk, appendfsync always";
     apart(Own::Mounts, || {
         histories(|| {
             let disk = SmallDisk::new();
-            in_trouble(NAME, disk.of(durable()).start(), |server, _| {
+            in_trouble("a full disk, appendfsync always", disk.of(durable()).start(), |server, _| {
                 disk.fill();
                 server.wait_for_end();
                 disk.free();
                 server.relaunch();
-                note(NAME, "full disks");
             })
         });
     });
@@ -64,7 +59,6 @@ fn soak_history_of_a_full_disk() {
 /// With RDB files or `appendfsync everysec`, a server goes on without writing, refuses what changes locks, and recovers.
 #[test]
 fn soak_history_of_a_full_disk_and_refusals() {
-    const NAME: &str = "a full disk, refusals";
     apart(Own::Mounts, || {
         let mut turn = 0;
         histories(|| {
@@ -72,7 +66,7 @@ fn soak_history_of_a_full_disk_and_refusals() {
             let setup = Setup::new().set("auto-aof-rewrite-min-size", "4mb");
             let setup =
                 setup.set("appendonly", "yes").set("appendfsync", "everysec").set("save", "3600 100000000");
-            in_trouble(NAME, disk.of(setup).start(), |server, rng| {
+            in_trouble("a full disk, refusals", disk.of(setup).start(), |server, rng| {
                 turn += 1;
                 let mut client = server.client();
                 let field = if turn % 2 == 0 { "aof_last_write_status" } else { "rdb_last_bgsave_status" };
@@ -91,7 +85,6 @@ fn soak_history_of_a_full_disk_and_refusals() {
                 sleep(rng.up_to(500));
                 disk.free();
                 becomes("ok");
-                note(NAME, "full disks");
             })
         });
     });
@@ -100,21 +93,18 @@ fn soak_history_of_a_full_disk_and_refusals() {
 /// With `appendfsync always`, a server waits for its disk, and ends where that fails.
 #[test]
 fn soak_history_of_failing_and_hanging_syncs() {
-    const NAME: &str = "syncs that fail or hang";
     let syncs = Syncs::new();
     histories(|| {
-        in_trouble(NAME, syncs.of(durable()).start(), |server, rng| {
+        in_trouble("syncs that fail or hang", syncs.of(durable()).start(), |server, rng| {
             if rng.percent(50) {
                 syncs.fail();
                 server.wait_for_end();
                 syncs.work();
                 server.relaunch();
-                note(NAME, "failed syncs");
             } else {
                 syncs.hang();
                 sleep(rng.up_to(700));
                 syncs.work();
-                note(NAME, "hanging syncs");
             }
         })
     });
@@ -123,36 +113,33 @@ fn soak_history_of_failing_and_hanging_syncs() {
 /// With `noeviction`, whoever asks is refused, and what is held stays.
 #[test]
 fn soak_history_of_memory_that_runs_short() {
-    const NAME: &str = "memory that runs short";
     histories(|| {
-        in_trouble(NAME, Setup::new().set("maxmemory-policy", "noeviction").start(), |server, rng| {
-            let mut client = server.client();
-            client.ask::<()>("CONFIG SET maxmemory 1");
-            sleep(rng.up_to(300));
-            client.ask::<()>("CONFIG SET maxmemory 0");
-            note(NAME, "times without memory");
-        })
+        in_trouble(
+            "memory that runs short",
+            Setup::new().set("maxmemory-policy", "noeviction").start(),
+            |server, rng| {
+                let mut client = server.client();
+                client.ask::<()>("CONFIG SET maxmemory 1");
+                sleep(rng.up_to(300));
+                client.ask::<()>("CONFIG SET maxmemory 0");
+            },
+        )
     });
 }
 
 /// With the other policies, locks are evicted, and nobody is told. Fences rise all the same.
 #[test]
 fn soak_history_of_evictions() {
-    const NAME: &str = "evictions";
     let mut policies = POLICIES[1..].iter().cycle();
     histories(|| {
         let shared = record(Server::start(), LONG, |server, _, rng| {
             let mut client = server.client();
             let policy = policies.next().unwrap();
             client.ask::<()>(&format!("CONFIG SET maxmemory-policy {policy}"));
-            let before: u64 = client.info("stats", "evicted_keys").parse().unwrap();
             client.ask::<()>("CONFIG SET maxmemory 1");
             sleep(rng.up_to(100));
             client.ask::<()>("CONFIG SET maxmemory 0");
-            note(NAME, "times without memory");
-            let after: u64 = client.info("stats", "evicted_keys").parse().unwrap();
-            tally(&format!("history, {NAME}"), "evicted locks", (after - before) as usize);
         });
-        judge(NAME, &shared, "2:")
+        judge("evictions", &shared, "2:")
     });
 }

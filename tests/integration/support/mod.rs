@@ -50,7 +50,7 @@ pub(crate) use proxy::Proxy;
 pub(crate) use refusals::{FREE, HELD_BY_ANOTHER, OTHER_FENCE, no_integer, not_positive, syntax_at};
 pub(crate) use server::{Server, Setup};
 pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_stopped};
-pub(crate) use soak::{Ends, Rng, figure, size, tally};
+pub(crate) use soak::{Ends, Rng, figure, size};
 pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{
     Waiter, all_along, blocked_clients, held, is_left_of, lease_end_after, owners, processor_time,

@@ -15,11 +15,6 @@ pub(crate) fn figure(name: &str, value: impl Display) {
     println!("figure: {name}: {value}");
 }
 
-/// So much of it was done, or happened: `tests/evidence/rounds.py` adds it up over all its rounds.
-pub(crate) fn tally(trial: &str, what: &str, count: usize) {
-    println!("tally: {trial}: {what}: {count}");
-}
-
 /// Says that something is over once it is dropped: also where a test fails, so that nobody goes on for ever.
 pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
 
