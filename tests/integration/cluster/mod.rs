@@ -1,12 +1,10 @@
 //! Locks in a cluster: redirections, slots that move with waiters, failovers.
 
 mod atomic;
-mod detect;
 mod importing;
 mod nodes;
 mod notify;
 mod several;
-mod shared;
 mod slots;
 mod sync;
 mod under_load;

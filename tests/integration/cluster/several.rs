@@ -20,7 +20,7 @@ fn holds(client: &mut Client, keys: &str, owner: &str) -> i64 {
 }
 
 #[test]
-fn all_keys_are_of_one_slot() {
+fn several_locks_of_one_command_must_be_in_one_slot() {
     let cluster = Cluster::start(Setup::new(), false);
     let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT {k}");
     let at = cluster.owner_of(slot);

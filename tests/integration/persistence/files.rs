@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use redis::Value;
+
 use crate::support::{Client, Grant, Server, Setup, wait_for};
 
 /// Locks of every kind: a UUID owner, a name, any bytes, several holds, no end.
@@ -28,6 +30,8 @@ fn fill(client: &mut Client) {
     client.ask::<()>("RENAME renamed other");
     client.acquire("released", "OWNER frank").unwrap();
     client.ask::<()>("LOCK.RELEASE released frank");
+    client.ask::<Value>("LOCK.MACQUIRE 3 first name second OWNER alice PX 600000");
+    client.ask::<Value>("LOCK.MRELEASE 1 name alice");
     client.acquire("broken", "OWNER grace").unwrap();
     client.ask::<()>("LOCK.BREAK broken");
     client.ask::<()>("SET string text");
@@ -37,7 +41,7 @@ type State = (Vec<(Vec<u8>, i64)>, String, Vec<Grant>);
 
 fn state(client: &mut Client) -> State {
     let snapshot = client.snapshot();
-    let holders = ["uuid", "name", "endless", "extended", "expire", "other"].map(|key| {
+    let holders = ["uuid", "name", "endless", "extended", "expire", "other", "first", "second"].map(|key| {
         let mut holder = client.holder(key).unwrap();
         // When it ends is in the snapshot, to the millisecond.
         holder.lease = holder.lease.min(0);
@@ -58,7 +62,7 @@ fn comes_back(setup: Setup, restart: impl FnOnce(&mut Server)) {
     // And it is not only shown, it works.
     let holder = client.holder("name").unwrap();
     assert_eq!(holder.holds, 3);
-    assert!(holder.lease > 500_000 && holder.lease <= 550_000, "{holder:?}");
+    assert!(holder.lease > 500_000 && holder.lease <= 600_000, "{holder:?}");
     assert_eq!(client.acquire("name", "OWNER bob"), None);
     assert!(client.acquire("new", "").unwrap().fence > holder.fence);
     assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE name alice ALL FENCE {}", holder.fence)), 0);
@@ -85,7 +89,7 @@ fn an_append_only_file_rewritten_as_commands() {
         let base =
             folder.map(|entry| entry.unwrap().path()).find(|path| path.to_string_lossy().contains(".base."));
         let text = fs::read(base.expect("a base file")).unwrap();
-        assert_eq!(text.escape_ascii().to_string().to_lowercase().matches("lock.apply").count(), 7);
+        assert_eq!(text.escape_ascii().to_string().to_lowercase().matches("lock.apply").count(), 9);
         server.kill_and_restart();
     });
 }

@@ -76,7 +76,7 @@ fn file(name: &str) -> Vec<u8> {
 #[track_caller]
 fn is(client: &mut Client) {
     assert_eq!(shown(client).into_bytes(), file("shown"));
-    // And they are in use.
+    // The numbers of the permits in the file are not given again.
     assert_eq!(client.acquire("permits", "OWNER e LIMIT 4").unwrap().slot, Some(2));
     assert_eq!(client.acquire("upgraded", "OWNER a ONCE LIMIT 7").unwrap().slot, Some(6));
 }
@@ -110,7 +110,7 @@ fn make() {
 
 #[test]
 #[ignore = "writes the golden file with a fence anew"]
-fn fence() {
+fn a_golden_file_keeps_the_last_fence() {
     let (server, mut client) = Server::and_client();
     let payload = Payload::lock(&mut client, b"alice", AHEAD as u64, 1).encode();
     restore_from_primary(&mut client, "k", 0, &payload);
@@ -120,7 +120,7 @@ fn fence() {
 }
 
 #[test]
-fn an_rdb_file() {
+fn a_golden_rdb_file_is_loaded() {
     let server = Setup::new().with_file("dump.rdb", file("rdb.file")).start();
     is(&mut server.client());
 }
@@ -137,7 +137,7 @@ fn an_rdb_file_with_nothing_but_a_fence() {
 }
 
 #[test]
-fn an_append_only_file() {
+fn a_golden_append_only_file_is_loaded() {
     let manifest =
         "file appendonly.aof.1.base.aof seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n";
     let place = |name: &str| format!("appendonlydir/appendonly.aof.{name}");
@@ -151,7 +151,7 @@ fn an_append_only_file() {
 }
 
 #[test]
-fn payloads() {
+fn golden_payloads_are_restored() {
     let (_server, mut client) = Server::and_client();
     for line in String::from_utf8(file("payloads")).unwrap().lines() {
         let (key, dump) = line.split_once(' ').unwrap();

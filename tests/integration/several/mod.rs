@@ -1,7 +1,6 @@
 //! Several locks at once: `LOCK.MACQUIRE`, `LOCK.MRELEASE`, `LOCK.MEXTEND`.
 
 mod at_once;
-mod durable;
 mod grace;
 mod info;
 mod input;

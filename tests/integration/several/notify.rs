@@ -18,7 +18,7 @@ fn queue_up(client: &mut Client, keys: &str, owner: &str, options: &str) {
 }
 
 #[test]
-fn one_message_and_one_claim() {
+fn several_locks_are_told_by_one_message_and_claimed_at_once() {
     let (_server, mut client, mut mail) = heard("claim 600000");
     holds(&mut client, "a b", "alice", "");
     queue_up(&mut client, "b a c", "bob", "");

@@ -6,7 +6,7 @@ use super::{counted, grants, holds_one};
 use crate::support::Server;
 
 #[test]
-fn resp3_is_answered_alike() {
+fn a_wait_for_several_locks_is_answered_alike_in_resp3() {
     let (server, mut client) = Server::and_client();
     for line in ["LOCK.RELEASE a alice", "CLIENT UNBLOCK # TIMEOUT"] {
         holds_one(&mut client, "a", "alice");

@@ -1,7 +1,7 @@
 //! Clients that go away, or are sent away.
 
-use super::{EXTENSION_UNCONFIRMED, NO_REPLICAS, Pair, becomes_free, told, unconfirmed};
-use crate::support::{Waiter, freeze, wait_for, wake};
+use super::{EXTENSION_UNCONFIRMED, NO_REPLICAS, Pair, becomes_free, unconfirmed};
+use crate::support::{freeze, wake};
 
 /// Grants of all kinds.
 const ASKS: [&str; 4] = [
@@ -54,23 +54,4 @@ fn an_operator_ends_the_wait_for_an_extension() {
         assert_eq!((held.fence, held.holds), (fence, 1));
         assert!(held.lease > 60_000);
     }
-}
-
-/// A waiter that is granted the lock while the replica stands still.
-#[test]
-fn a_handover_is_taken_back_and_goes_to_the_next() {
-    let pair = Pair::start();
-    let mut client = pair.primary.client();
-    client.acquire("k", "OWNER alice PX 60000").unwrap();
-    let mut bob = Waiter::new(&pair.primary, "k", "OWNER bob PX 60000 SYNC 1 3000");
-    let mut carol = Waiter::new(&pair.primary, "k", "OWNER carol PX 60000 SYNC 1 25000");
-    freeze(&pair.replica);
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let earlier = client.holder("k").unwrap();
-    assert_eq!(earlier.owner, "bob");
-    assert_eq!(bob.client.finish(), Err(NO_REPLICAS.into()));
-    wait_for("a handover", || client.holder("k").unwrap().owner == "carol");
-    assert!(carol.is_blocked(&mut client));
-    wake(&pair.replica);
-    assert!(told(&mut carol).fence > earlier.fence);
 }

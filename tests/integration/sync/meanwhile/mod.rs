@@ -2,7 +2,6 @@
 //! confirmation back as long as a test wants.
 
 mod clients;
-mod keys;
 mod pauses;
 mod replicas;
 mod roles;

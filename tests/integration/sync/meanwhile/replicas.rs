@@ -1,7 +1,7 @@
 //! Replicas that go and come.
 
 use super::{NO_REPLICAS, Pair, becomes_free, in_step, told, unconfirmed};
-use crate::support::{Proxy, Server, Setup, Waiter, freeze, server_time, wait_for, wait_until, wake};
+use crate::support::{Proxy, Server, Setup, Waiter, server_time, wait_for, wait_until, wake};
 
 #[test]
 fn a_killed_replica_confirms_nothing() {
@@ -40,19 +40,6 @@ fn a_new_replica_confirms_what_it_is_sent_first() {
     let replica = primary.replica();
     let granted = told(&mut alice);
     assert_eq!(replica.client().holder("k").unwrap().fence, granted.fence);
-}
-
-#[test]
-fn one_replica_does_not_confirm_for_two() {
-    let pair = Pair::start();
-    let second = pair.primary.replica();
-    in_step(&pair.primary, 2);
-    freeze(&second);
-    let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 2 1000");
-    assert_eq!(alice.client.finish(), Err(NO_REPLICAS.into()));
-    let mut bob = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER bob PX 60000 SYNC 2 25000");
-    wake(&second);
-    assert_eq!(told(&mut bob).owner, "bob");
 }
 
 /// Its primary has not heard yet that the old link is of no use.
