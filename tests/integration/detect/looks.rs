@@ -6,7 +6,7 @@ use crate::support::{Mailbox, Server, Waiter, wait_for};
 
 /// Alice, who holds `as`, is told of a circle over `bs` and `cs`: Bob waits for Carol's lock, and for one that is free.
 #[test]
-fn looks_leave_no_trace() {
+fn a_search_by_detect_leaves_no_trace() {
     let (server, mut client) = Server::and_client();
     for owner in ["a", "b", "c"] {
         client.acquire(&format!("{owner}s"), &format!("OWNER {owner} PX 600000")).unwrap();

@@ -46,7 +46,7 @@ fn steps(text: &str) -> Vec<Step> {
 struct Fences(HashMap<i64, i64>);
 
 impl Fences {
-    /// The command with this time's fences.
+    /// The command with the fences of this run in place of those of the page.
     fn replace(&self, command: &str) -> String {
         let words = command.split_whitespace().map(|word| {
             let known = word.parse().ok().and_then(|fence| self.0.get(&fence));

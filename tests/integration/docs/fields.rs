@@ -28,7 +28,7 @@ impl Shown {
         }
     }
 
-    /// Notes those of all that a page of `LOCK.WAITS` shows.
+    /// Notes the fields of each entry that `LOCK.WAITS` shows.
     #[track_caller]
     fn add_page(&mut self, client: &mut Client, line: &str) {
         let (_, shown): (String, Vec<Value>) = client.ask(line);

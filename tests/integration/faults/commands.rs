@@ -71,7 +71,7 @@ fn a_hand_over_by_timer_is_made_a_moment_later() {
 }
 
 #[test]
-fn info_lacks_the_section_once() {
+fn a_panic_in_info_leaves_its_section_out_once() {
     let (server, mut client) = server();
     arm(&mut client, "info");
     assert_eq!(client.info("lock", "lock_waiters"), "");

@@ -41,7 +41,7 @@ impl Scene {
         write(&mut self.writer)
     }
 
-    /// The whole of what a program does.
+    /// Watches, looks at the holder and writes, as a program does.
     #[track_caller]
     fn try_write(&mut self) -> bool {
         let mine = self.watch();

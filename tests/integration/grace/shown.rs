@@ -50,7 +50,7 @@ fn a_held_lock_and_a_reserved_one_tell_it_too_and_no_more_when_it_is_over() {
 
 /// A replica grants nothing, grace or not.
 #[test]
-fn a_replica_tells_of_none() {
+fn a_replica_shows_no_grace() {
     let primary = Server::start();
     primary.client().acquire("k", "OWNER alice PX 600000").unwrap();
     let replica = primary.replica_with(Setup::new().module_args("failover-grace 600000"));

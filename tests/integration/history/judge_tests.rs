@@ -106,7 +106,7 @@ fn a_history_comes_back_from_its_file_and_is_counted() {
 }
 
 #[test]
-fn one_lock_for_one_at_a_time() {
+fn the_judge_finds_faults_of_locks_for_one_at_a_time() {
     let refused = || Reply::Refused("NOTHELD".into());
     let dead = unanswered(5, 1350, acquire("e", Some(0)), Reply::Gone);
     let kill = record(9, 1360, 1370, Call::Kill(5), Reply::Number(1));
@@ -143,7 +143,7 @@ fn one_lock_for_one_at_a_time() {
 }
 
 #[test]
-fn an_extension_counts() {
+fn the_judge_counts_an_extension() {
     let later = [
         record(1, 1000, 1100, acquire("a", None), granted(1050)),
         record(2, 2500, 2600, acquire("b", None), granted(2550)),
@@ -152,7 +152,7 @@ fn an_extension_counts() {
 }
 
 #[test]
-fn a_free_lock_that_nobody_gets() {
+fn the_judge_finds_a_free_lock_that_nobody_gets() {
     // c waits until a gives it back, and the server is at work.
     let long = |lease| {
         vec![
@@ -184,7 +184,7 @@ fn a_free_lock_that_nobody_gets() {
 }
 
 #[test]
-fn a_grant_to_one_who_dies_in_the_same_step() {
+fn the_judge_finds_a_grant_to_one_who_dies_in_the_same_step() {
     let history = [
         record(1, 1000, 1100, acquire("a", None), granted(1050)),
         unanswered(5, 1150, acquire("e", Some(0)), Reply::Gone),
@@ -199,7 +199,7 @@ fn a_grant_to_one_who_dies_in_the_same_step() {
 }
 
 #[test]
-fn beyond_the_greatest_age() {
+fn the_judge_finds_a_grant_beyond_its_greatest_age() {
     let limited = Call::Acquire {
         owner: "a".into(),
         lease: 50,
@@ -276,7 +276,7 @@ fn several_at_a_time_with_no_more_room_than_each_has() {
 }
 
 #[test]
-fn a_reader_that_is_passed_over() {
+fn the_judge_finds_a_reader_that_is_passed_over() {
     let read = |owner, lease| acquire_for(owner, Some(0), lease, Room::Shared);
     let reader = |client, sent, owner, fence| record(client, sent, 2600, read(owner, 1), granted(fence));
     let history = [

@@ -79,7 +79,7 @@ fn a_lapse_is_one_of_the_database_of_the_lock() {
 }
 
 #[test]
-fn re_entries_and_upgrades_are_none() {
+fn re_entries_and_upgrades_publish_no_event() {
     let (server, mut client) = Server::and_client();
     for owner in ["a", "b"] {
         holds(&mut client, owner, "SHARED");

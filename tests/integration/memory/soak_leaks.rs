@@ -61,7 +61,7 @@ fn nothing_stays(name: &str, mut work: impl FnMut(&Server, usize)) {
 }
 
 #[test]
-fn acquire_and_release_and_lapse() {
+fn memory_does_not_grow_by_acquires_releases_and_lapses() {
     nothing_stays("acquire, release and lapse", |server, rounds| {
         let mut client = server.client();
         let lines: Vec<String> = (0..rounds)
@@ -81,7 +81,7 @@ fn acquire_and_release_and_lapse() {
 }
 
 #[test]
-fn place_and_claim_and_leave() {
+fn memory_does_not_grow_by_places_claims_and_leaves() {
     nothing_stays("place, claim and leave", |server, rounds| {
         let (mut client, mut mail) = (server.client(), Mailbox::of(server, "ch"));
         let lines: Vec<String> = (0..rounds)
@@ -109,7 +109,7 @@ fn place_and_claim_and_leave() {
 }
 
 #[test]
-fn wait_and_kill() {
+fn memory_does_not_grow_by_waiters_that_are_killed() {
     nothing_stays("wait and kill", |server, rounds| {
         let mut holder = server.client();
         holder.ask::<()>("ACL SETUSER guest on nopass +@all ~*");
@@ -151,7 +151,7 @@ fn wait_and_kill() {
 }
 
 #[test]
-fn sessions_and_places_and_a_close() {
+fn memory_does_not_grow_by_connections_that_close() {
     nothing_stays("sessions, places and a close", |server, rounds| {
         let mut holder = server.client();
         holder.acquire("k", "OWNER alice PX 600000").unwrap();
@@ -172,7 +172,7 @@ fn sessions_and_places_and_a_close() {
 }
 
 #[test]
-fn waits_for_several_and_grants() {
+fn memory_does_not_grow_by_waits_for_several_locks() {
     const CROWD: usize = 20;
     nothing_stays("waits for several locks, and grants", |server, rounds| {
         let mut client = server.client();

@@ -102,7 +102,7 @@ fn the_reply_is_queued_everywhere() {
     assert!(client.send_words(script).unwrap_err().contains("NOTIFY is not allowed in scripts"));
 }
 
-/// The server grants the lock though it takes no more acquires, and the claim behind the work goes through.
+/// Without memory, the server refuses new acquires; but it grants the lock to a waiter, and takes the extension that claims the grant.
 #[test]
 fn a_server_out_of_memory_has_it_start_and_extend() {
     let (_server, mut client, mut mail) = super::held("claim 5000");

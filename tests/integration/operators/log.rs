@@ -126,7 +126,7 @@ const NASTY: &[u8] = b"%s%n\r\n9:M * Forged line\n\0\x1b[2J\xff\"\\";
 const SHOWN: &str = r#"%s%n\r\n9:M * Forged line\n\x00\x1b[2J\xff\"\\"#;
 
 #[test]
-fn names_are_escaped() {
+fn names_are_escaped_in_the_log() {
     let (server, mut client) = setup(200).start_and_client();
     client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY, b"PX", b"600000"]);
     let mut places = server.client();

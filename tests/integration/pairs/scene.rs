@@ -214,7 +214,7 @@ impl<'a> Scene<'a> {
         view.holdings.clear();
         for (db, key) in &places {
             replies.next();
-            // A string is refused.
+            // `LOCK.INFO` of a string is an error.
             let Some(Ok(info)) = replies.next() else { continue };
             let info: Option<HashMap<String, Value>> = convert(info);
             let grants =

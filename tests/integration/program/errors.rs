@@ -122,7 +122,7 @@ fn a_password_on_the_command_line_is_refused() {
 
 /// In `run`, what follows `--` is the command.
 #[test]
-fn no_tip_that_can_not_work() {
+fn an_error_gives_no_tip_that_can_not_work() {
     let server = Server::start();
     for words in [&["run", "-x", "k", "--", "true"] as &[_], &["run", "k", "-x", "--", "true"]] {
         let ran = redislock(&server, words);

@@ -161,7 +161,7 @@ fn once_in_a_period_it_runs_unless_it_fails() {
 }
 
 #[test]
-fn a_period_begins_with_the_run() {
+fn a_period_of_once_per_begins_with_the_run() {
     let (server, mut client) = super::with_client();
     let ran = redislock(&server, &["run", "job", "--once-per", "1m", "--", "sleep", "1"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);

@@ -77,7 +77,7 @@ fn the_guard_waits_for_a_command_that_does_not_go() {
 }
 
 #[test]
-fn without_its_guard_it_goes_on() {
+fn run_goes_on_without_its_guard() {
     let (server, mut client) = super::with_client();
     let mut running = Running::holding(&server, "k", &[], TELLS);
     let command = line(&mut running);

@@ -41,7 +41,7 @@ fn of_many_holders_ten_are_shown_and_all_are_counted() {
 
 /// Looking is not using: nothing shows that somebody looked.
 #[test]
-fn looking_leaves_no_trace() {
+fn a_look_by_lock_waits_leaves_no_trace() {
     let server = Setup::new().set("maxmemory-policy", "allkeys-lfu").start();
     let (mut client, mut places) = (server.client(), server.client());
     client.acquire("k", "OWNER alice PX 600000").unwrap();

@@ -4,7 +4,7 @@ use super::{owners, queue_up, waits};
 use crate::support::{Server, no_integer, syntax_at};
 
 #[test]
-fn what_is_no_page_is_refused() {
+fn lock_waits_refuses_wrong_cursors_and_counts() {
     let (_server, mut client) = Server::and_client();
     for (words, error) in [
         ("x", syntax_at("x").as_str()),

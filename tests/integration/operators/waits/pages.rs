@@ -133,7 +133,7 @@ fn one_who_waits_for_several_is_shown_once_with_what_keeps_it_waiting() {
 }
 
 #[test]
-fn on_a_replica_nobody_waits() {
+fn lock_waits_shows_nobody_on_a_replica() {
     let (primary, mut client) = Server::held();
     let _bob = Waiter::new(&primary, "k", "OWNER bob");
     let replica = primary.replica();
