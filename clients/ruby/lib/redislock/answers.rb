@@ -144,7 +144,7 @@ module Redislock
         else
           entry.doubted = true if Refusal.code(error) == "GRACE"
           again = entry.request.kept? || entry.doubted || entry.unclaimed
-          entry.due = now + [1, entry.lease / 10].min if again
+          entry.due = now + [1, entry.lease / 10, *((entry.until - now) / 3 if entry.unclaimed)].min if again
         end
         entry.due = 0 if entry.doubted && error.nil? && listen(entry).channel # else it is looked at once it has subscribed
       end

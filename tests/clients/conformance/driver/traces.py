@@ -290,7 +290,7 @@ class Replay:
             command = parts(wanted[3])
             if command in self.released or self.is_said_again(command):
                 return True
-        fence = wanted[1] == "send" and "RELEASE" in wanted[3] and parts(wanted[3])[3].get("FENCE")
+        fence = wanted[1] == "send" and wanted[3].startswith("LOCK.RELEASE") and parts(wanted[3])[3].get("FENCE")  # of several, others may be there
         return fence and any(line[1] == "heard" and line[2].startswith(f"lost {fence[0]} ") and line[0] <= wanted[0] for line in self.lines)
 
     def is_lost(self, wanted):
