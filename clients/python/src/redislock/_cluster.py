@@ -44,7 +44,7 @@ class Slots:
 
     def of(self, key: Key) -> str:
         owner = self.owners[key_slot(key.encode() if isinstance(key, str) else key)]
-        return owner or next(iter(self.nodes.seeds()))  # which says where to go
+        return owner or next(name for name in [*self.owners, *self.nodes.seeds()] if name)  # which says where to go
 
     def tag(self, name: str) -> int:
         tag = next((tag for tag in range(TAGS) if self.owners[key_slot(b"%d" % tag)] == name), None)
@@ -55,14 +55,16 @@ class Slots:
     def known(self) -> bool:
         return any(self.owners)
 
-    async def read(self, first: str = "") -> None:
-        """Asks one node after the other, until one tells."""
+    async def read(self, first: str = "", last: str = "") -> None:
+        """Asks one node after the other, until one tells. One that was removed from the cluster knows of no slots."""
         self.read_at = monotonic()
-        for name in dict.fromkeys([first, *self.nodes.seeds(), *self.owners]):
+        known = [name for name in [*self.owners, *self.nodes.seeds()] if name != last]
+        for name in dict.fromkeys([first, *known, last]):
             if name:
                 with suppress(Exception):
-                    self._learn(await self.nodes.slots_of(name), name)
-                    return
+                    if told := await self.nodes.slots_of(name):
+                        self._learn(told, name)
+                        return
 
     def _learn(self, told: list[Any], asked: str) -> None:
         owners = [""] * SLOTS
@@ -83,6 +85,6 @@ class Slots:
                     self.owners[elsewhere.slot_id] = name
             except self.nodes.core.PASSING:
                 if monotonic() > self.read_at + AGAIN:
-                    await self.read()
+                    await self.read(last=name)
                 raise
         raise Passing(refusal)

@@ -80,7 +80,8 @@ class Subscription:
     async def _end(self, error: Exception | None) -> None:
         await self._close()
         if self.core.io.slots is not None and not (self.over or self.core.closed):
-            await self.core.io.slots.read(self.name if self.moved else "")  # others may not have heard of it yet
+            # Others may not have heard of a move yet; else this node may not answer.
+            await (self.core.io.slots.read(first=self.name) if self.moved else self.core.io.slots.read(last=self.name))
         self.error = error
         self.core.unsubscribed(self)
 

@@ -200,6 +200,32 @@ def shard_that_is_added(stage):
     hears(added, program, key)
 
 
+@scenario()
+def first_node_is_removed(stage):
+    """As redis-cli does it: the node stays up, has no slots, and knows nobody."""
+    nodes = stage.cluster()
+    source, target, _ = nodes
+    key, other, _ = keys_of(nodes)
+    first = servers.join(nodes, stage.start, stage.folder / "first")
+    first("CONFIG", "SET", "cluster-allow-replica-migration", "no")  # else it follows the next node that its last slot goes to
+    servers.move_slot(key, source, first)
+    program = stage.program([first, *nodes], kind="cluster")
+    hold(first, key)
+    waiting, held = program.acquire(key, wait=LONG), program.acquire(other, lease=LONG).acquired()
+    queued(first, key, 1)
+    servers.move_slot(key, first, source)
+    for node in nodes:
+        node("CLUSTER", "FORGET", first("CLUSTER", "MYID"))
+    first("CLUSTER", "RESET")
+    queued(source, key, 1)
+    servers.move_slot(key, source, target)
+    queued(target, key, 1)
+    handed_over(target, waiting, key)
+    held.release()
+    for key in keys_of(nodes[1:]):
+        program.acquire(key).acquired().release()
+
+
 @scenario(quick=False)
 def subscription_that_nobody_needs_is_closed(stage):
     nodes = stage.cluster()
