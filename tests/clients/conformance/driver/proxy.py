@@ -5,11 +5,11 @@ import socket
 import threading
 import time
 
-KINDS = ("commands", "subscription")
+KINDS = ("commands", "subscription", "replication")
 
 
 class Pair:
-    """A client's connection and ours to the server. It is a subscription once the client has said so."""
+    """A client's connection and ours to the server. It is a subscription, or a replica's, once the client has said so."""
 
     def __init__(self, client, server):
         self.client, self.server, self.kind, self.free, self.forgotten = client, server, "commands", False, False
@@ -119,6 +119,8 @@ class Proxy:
                     continue
                 if b"SUBSCRIBE" in data.upper():
                     pair.kind = "subscription"
+                if b"PSYNC" in data:
+                    pair.kind = "replication"
                 if isinstance(self.lost, bytes) and self.lost in data.upper():
                     self.lost, pair.forgotten = pair, True
                     continue

@@ -242,7 +242,7 @@ def subscription_that_nobody_needs_is_closed(stage):
 
 @scenario(quick=False)
 def messages_are_lost_among_twelve_nodes(stage):
-    """To the process, and between nodes, where a slot is on its way: then its waiter is told by all nodes."""
+    """To the process and to a replica; and between nodes, where a slot is on its way: then its waiter is told by all nodes."""
     nodes = stage.cluster(12)
     ways, links = [stage.proxy(node) for node in nodes], [stage.proxy(node, node.bus) for node in nodes]
     for node, way, link in zip(nodes, ways, links):
@@ -268,6 +268,22 @@ def messages_are_lost_among_twelve_nodes(stage):
     served(nodes[0], lambda: ways[0].replies("swallow", "subscription"))
     ways[0].replies("pass")
     task.release()
+
+    ways[0].replies("swallow", "commands")
+    task = program.acquire(key)
+    until(lambda: nodes[0].lock(key), "it is granted")
+    ways[0].cut("commands")
+    ways[0].replies("pass")
+    assert task.acquired().fences == [nodes[0].lock(key)["fence"]]
+    task.release()
+
+    servers.replicas_of(nodes[:1], stage.start, stage.folder)
+    ways[0].replies("swallow", "replication")
+    program.acquire(key, sync=[1, 300]).next("not_confirmed")
+    until(lambda: nodes[0].lock(key) is None, "it is given back")
+    ways[0].cut("replication")
+    ways[0].replies("pass")
+    program.acquire(key, sync=[1, 10_000]).acquired().release()
 
     hold(nodes[0], key)
     task = program.acquire(key, wait=LONG)
