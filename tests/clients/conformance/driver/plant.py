@@ -19,7 +19,7 @@ from stage import scenarios
 
 def replay(command):
     begin = time.monotonic()
-    failed, _ = traces.play([command[0].with_name("replay"), command[1]], enough=1)
+    failed, _ = traces.play(command, enough=1)
     return "FAILED" if failed else "ok", time.monotonic() - begin, "".join(f"Error: trace {number}: {why}" for number, why in failed)
 
 
@@ -37,9 +37,9 @@ def main(start, variants, faults, work, wanted=""):
             (root / file).write_text((root / file).read_text().replace(old, new))
         try:
             for variant in Path(variants).read_text().split():
-                command = [Path(start).resolve(), variant]
-                subprocess.run(command, cwd=command[0].parent, input=b"", check=True)  # so it is built, and runs
                 name = fault["scenario"]
+                command = [Path(start).resolve().with_name("replay" if name == "traces" else "start"), variant]
+                subprocess.run(command, cwd=command[0].parent, input=b"", check=True)  # so it is built, and runs
                 result, took, said = replay(command) if name == "traces" else play(scenarios[name], command)
                 found = result == "FAILED"
                 why = next((line for line in said.splitlines() if "Error: " in line), "")

@@ -217,59 +217,6 @@ def answer_to_a_release_is_lost(stage):
 
 
 @scenario()
-def released_while_the_holder_asks(stage):
-    """It doubts whether it still holds the lock, and the answer comes only after the release has begun. That is no loss."""
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k").acquired()
-    proxy.replies("hold", "commands")
-    [channel] = server("PUBSUB", "CHANNELS")
-    server("PUBLISH", channel, f"gone {task.owner}")  # as when its slot moves
-    until(lambda: server.calls("lock.acquire") == 2, "the holder asks")
-    program.tell(do="release", task=task.name)
-    program.acquire("k", owner="").next("refused")  # so it has read the one before as well
-    proxy.replies("pass", "commands")
-    task.next("released")
-    assert server.lock("k") is None
-    program.close()
-    assert server.calls("lock.release") == 1, "released twice: the later one may be told of a loss"
-
-
-@scenario()
-def acquired_again_while_the_release_is_on_its_way(stage):
-    """By another task of that owner: the release must not end what this one enters."""
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", owner="alice").acquired()
-    proxy.delay("RELEASE", 0.3)
-    program.tell(do="release", task=task.name)
-    until(lambda: proxy.delays, "the release is on its way")
-    again = program.acquire("k", owner="alice")
-    task.next("released")
-    again.acquired()
-    assert server.lock("k")["fence"] == again.fences[0] and again.silent()
-    again.release()
-    assert server.lock("k") is None
-
-
-@scenario()
-def released_while_another_task_enters_that_gives_up(stage):
-    """The release is left to the other task of that owner, which never learns that it has entered."""
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", owner="alice").acquired()
-    proxy.replies("hold", "commands")
-    other = program.acquire("k", owner="alice")
-    until(lambda: server.calls("lock.acquire") == 2, "the other task enters")
-    program.tell(do="release", task=task.name)
-    program.acquire("k", owner="").next("refused")  # so it has read the one before as well
-    program.tell(do="cancel", task=other.name)
-    program.acquire("k", owner="").next("refused")
-    proxy.cut("commands")
-    proxy.replies("pass", "commands")
-    task.next("released")
-    other.next("cancelled")
-    until(lambda: server.lock("k") is None, "the lock is free", seconds=5)
-
-
-@scenario()
 def release_while_the_server_is_away(stage):
     server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", lease=60_000).acquired()

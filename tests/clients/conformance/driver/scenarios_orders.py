@@ -5,7 +5,6 @@ import time
 from program import Watch
 from proxy import Pair
 from scenarios_losses import TOLD
-from scenarios_network import told_at_once
 from scenarios_starts import waits, whole_lease
 from scenarios_waits import free, hold, queued
 from servers import until
@@ -42,29 +41,6 @@ def closed_while_it_connects(stage):
     assert program.await_event(program.general, "closed", 60)["event"] == "closed"
     task.next("error", "not_acquired", "cancelled", seconds=10)
     until(lambda: server.lock("k") is None, "nothing is left behind", seconds=5)
-
-
-@scenario()
-def closed_while_the_answer_is_on_its_way(stage):
-    server, proxy, program = stage.behind_proxy()
-    program.acquire("other").acquired().release()
-    proxy.replies("hold", "commands")
-    program.acquire("k", lease=60_000)
-    until(lambda: server.lock("k"), "the grant")
-    program.tell(do="close")
-    proxy.replies("pass", "commands")
-    assert program.await_event(program.general, "closed", 60)["event"] == "closed"
-    until(lambda: server.lock("k") is None, "nothing is left behind", seconds=5)
-
-
-@scenario()
-def closed_between_the_message_and_the_claim(stage):
-    server = stage.server()
-    program = stage.program(server)
-    waits(server, program, "k").program.acquire("other").acquired()
-    free(server, "k")
-    program.close()
-    until(lambda: [server.lock(key) for key in ("k", "other")] == [None] * 2, "nothing is left behind", seconds=4)
 
 
 @scenario()
@@ -263,29 +239,6 @@ def late_message_of_a_loss_ends_no_later_grant(stage):
     again.release()
 
 
-@scenario()
-def broken_before_the_work_begins(stage):
-    """The messages of the grant and of its loss both come before the answer that there is a place."""
-    server, proxy, program = stage.behind_proxy()
-    hears = witness(program)
-    hold(server, "k")
-    proxy.replies("hold", "commands")
-    task = program.acquire("k")
-    queued(server, "k", 1)
-    free(server, "k")
-    until(lambda: server.lock("k")["owner"] != "driver", "the grant")
-    server("LOCK.BREAK", "k")
-    hold(server, "k", owner="another")
-    has_heard(server, hears)
-    proxy.replies("pass", "commands")
-    queued(server, "k", 1)  # it asks again
-    fence = server.lock("k")["fence"]
-    assert task.silent()
-    free(server, "k", owner="another")
-    assert task.acquired().fences[0] > fence
-    task.release()
-
-
 @scenario(quick=False)
 def nothing_is_renewed_after_its_end(stage):
     """Not even if a renewal is on its way when the lock ends."""
@@ -301,18 +254,3 @@ def nothing_is_renewed_after_its_end(stage):
     extends, acquires = server.calls("lock.extend"), server.calls("lock.acquire")
     passes(3, broken, released)
     assert (server.calls("lock.extend"), server.calls("lock.acquire")) == (extends, acquires)
-
-
-@scenario()
-def acquired_anew_right_after_a_loss(stage):
-    """By the same owner: what gives back the lost grant does not end the new one."""
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", owner="alice", lease=60_000).acquired()
-    proxy.delay("RELEASE", 0.3)
-    server("LOCK.BREAK", "k")
-    task.next("lost")
-    again = program.acquire("k", owner="alice").acquired()
-    assert again.fences[0] > task.fences[0]
-    passes(0.6, again)
-    assert server.lock("k")["fence"] == again.fences[0]
-    told_at_once(server, again)

@@ -6,7 +6,7 @@ from program import Watch
 from proxy import Pair
 from scenarios_losses import TOLD
 from servers import until
-from stage import leases, scenario
+from stage import scenario
 
 
 @scenario()
@@ -55,20 +55,6 @@ def loss_that_another_of_its_owner_finds(stage):
     watch = Watch()
     second.next("lost", seconds=10)
     watch.within(0, TOLD, "the loss")
-
-
-@scenario()
-@leases(600, 3000)
-def renewed_after_the_longer_lease_of_another(stage, lease):
-    """The first answer tells of the other one's lease; renewals get the server's own, and go on."""
-    server = stage.server()
-    server("CONFIG", "SET", "lock.default-lease", lease)
-    program = stage.program(server)
-    first = program.acquire("k", owner="alice", lease=5 * lease).acquired()
-    second = program.acquire("k", owner="alice").acquired()
-    first.release()
-    until(lambda: second.events or server.calls("lock.extend") >= 6, "renewals over more than the server's own lease")
-    assert second.silent()
 
 
 @scenario()

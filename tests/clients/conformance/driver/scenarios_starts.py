@@ -172,18 +172,6 @@ def unclaimed_grant_outlives_the_connections(stage):
 
 
 @scenario()
-def broken_before_it_is_claimed(stage):
-    server = stage.server()
-    task = waits(server, stage.program(server), "k")
-    free(server, "k")
-    task.acquired()
-    watch = Watch()
-    server("LOCK.BREAK", "k")
-    task.next("lost")
-    watch.within(0, 50, "the loss")
-
-
-@scenario()
 def message_comes_after_it_was_given_up(stage):
     server, proxy, program = stage.behind_proxy()
     server("CONFIG", "SET", "lock.claim", 300_000)  # the grant does not end by itself
