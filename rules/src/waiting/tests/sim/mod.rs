@@ -57,7 +57,7 @@ fn what_is_believed_is_granted() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let first: u64 = number("REDISLOCK_SEED").unwrap_or(1);
     let (begun, budget) = (Instant::now(), number("REDISLOCK_WORLD_SECONDS").map(Duration::from_secs));
-    let (mut seeds, steps) = (0, Cell::new(0));
+    let (mut seeds, steps, found) = (0, Cell::new(0), Cell::new(None));
     while budget.map_or(seeds < SEEDS, |budget| begun.elapsed() < budget) {
         let seed = first + seeds;
         seeds += 1;
@@ -74,13 +74,15 @@ fn what_is_believed_is_granted() {
         let result = runner.run(&vec(any::<Step>(), 20..300), |plan| {
             let (fault, _, events) = run(seed, &plan, false);
             steps.set(steps.get() + events);
+            if fault.is_some() {
+                found.set(found.get().or(Some(begun.elapsed())));
+            }
             prop_assert!(fault.is_none());
             Ok(())
         });
         if let Err(TestError::Fail(_, plan)) = result {
             let (fault, story, _) = run(seed, &plan, true);
-            let after = begun.elapsed();
-            panic!("seed {seed}, after {after:?}: {fault:?}\n{}", story.join("\n"));
+            panic!("seed {seed}, after {:?}: {fault:?}\n{}", found.get(), story.join("\n"));
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
@@ -89,4 +91,62 @@ fn what_is_believed_is_granted() {
         seeds as f64 / seconds,
         steps.get() as f64 / seconds
     );
+}
+
+/// What disturbs a small world: each kind of step, with some of the numbers that choose the rest. 0 is what a task does.
+const KINDS: [u8; 10] = [0, 90, 130, 150, 158, 166, 178, 182, 185, 187];
+const LUCK: u32 = 4;
+
+/// How many small worlds there are.
+const SMALL: u64 = 3;
+
+/// How many events a small world has until its locks are released.
+const MOMENTS: u32 = 50;
+
+/// Runs a small world, in which two tasks ask for one lock, and these disturbances come after so many events.
+fn run_small(seed: u64, what: &[(u32, u8, u32)], story: bool) -> (Option<Fault>, Vec<String>) {
+    let mut world = World::new(seed, story);
+    world.small();
+    for moment in 0..MOMENTS {
+        if moment == 4 || moment == 8 {
+            world.step((0, 0, seed as u32 ^ moment));
+        }
+        for (_, kind, luck) in what.iter().filter(|(at, ..)| *at == moment) {
+            world.step((*kind, 0, *luck));
+        }
+        if world.fault.is_some() || !world.next(i64::MAX) {
+            break;
+        }
+    }
+    if world.fault.is_none() {
+        world.end_all();
+    }
+    (world.fault, world.story.unwrap_or_default())
+}
+
+/// Every disturbance at every moment of some small worlds; with `REDISLOCK_WORLD_SECONDS`, then every two of them, as far as the time goes.
+#[test]
+fn small_worlds_whole() {
+    let all = (0..MOMENTS).flat_map(|at| KINDS.map(|kind| (at, kind)));
+    let all: Vec<_> = all.flat_map(|(at, kind)| (0..LUCK).map(move |luck| (at, kind, luck))).collect();
+    let (begun, mut runs) = (Instant::now(), 0);
+    let mut run = |seed, what: &[_]| {
+        runs += 1;
+        if run_small(seed, what, false).0.is_some() {
+            let (fault, story) = run_small(seed, what, true);
+            panic!("seed {seed}, {what:?}: {fault:?}\n{}", story.join("\n"));
+        }
+    };
+    for seed in 0..SMALL {
+        all.iter().for_each(|one| run(seed, &[*one]));
+    }
+    let budget = std::env::var("REDISLOCK_WORLD_SECONDS").ok().map(|text| text.parse().unwrap());
+    let budget = Duration::from_secs(budget.unwrap_or(0));
+    for (seed, one) in (0..).flat_map(|seed| all.iter().map(move |one| (seed, one))) {
+        if begun.elapsed() >= budget {
+            break;
+        }
+        all.iter().filter(|other| one.0 <= other.0).for_each(|other| run(seed, &[*one, *other]));
+    }
+    println!("figure: small worlds: {runs}, {:.0}/s", f64::from(runs) / begun.elapsed().as_secs_f64());
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::process::{Process, Task};
 use super::wire;
 use super::world::World;
+use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, Millis, Owner, Room};
 use crate::waiting::tests::server::{KEYS, Lock, QueuedRequest};
 use crate::waiting::{Message, MessageKind};
@@ -28,6 +29,8 @@ pub(super) enum Fault {
     NotTheFirst(Lock),
     /// An acquire has made a lease shorter.
     AcquireShortens(Lock),
+    /// What a process has claimed ends before the lease that it asked for.
+    EndsTooSoon(Lock),
     /// A break has ended a grant that it made itself.
     BreaksWhatItMade(u64),
     /// A waiter whom nobody can tell of it has the lock.
@@ -53,10 +56,15 @@ pub(super) enum Why {
 /// What the server has granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
+    /// When it was made, by the server's clock, and whether its owner has asked for it or extended it since.
+    pub(super) since: Millis,
+    pub(super) claimed: bool,
     pub(super) until: Deadline,
     pub(super) session: bool,
     /// Whether another server has taken over since it was made: its holder may know of a longer lease than that server.
     pub(super) failed_over: bool,
+    /// Whether another server has brought it back after a break, a deletion or the end of its session.
+    pub(super) back: bool,
     /// Whether its session's connection has closed: the server may have seen that first.
     pub(super) closed: bool,
     /// Whether the lease may be shorter than its holder can know: an extension that its process had given up has arrived behind a later
@@ -70,7 +78,7 @@ impl World {
     /// Compares what each task relies on with what the server has granted.
     pub(super) fn check_beliefs(&mut self) {
         let now = self.clock();
-        let mut inside: [BTreeMap<u64, Room>; KEYS.len()] = Default::default();
+        let mut inside: [BTreeMap<u64, (Room, Known)>; KEYS.len()] = Default::default();
         for process in self.processes.iter().filter(|process| !process.dead) {
             for task in &process.tasks {
                 let Task::Holds { id, locks, room, synced, .. } = task else { continue };
@@ -79,8 +87,9 @@ impl World {
                     continue;
                 }
                 let until = until.map_or(Millis::MAX, |until| process.time(until) + self.set_by);
-                // By so much a slow clock may be late at the end of the longest lease.
-                let slow = if process.drift < 0 { wire::DEFAULT_LEASE * -process.drift / 900_000 } else { 0 };
+                // By so much a slow clock may be late at the end of the longest lease, which is longer after the server's was set back.
+                let longest = wire::DEFAULT_LEASE + self.set_back;
+                let slow = if process.drift < 0 { longest * -process.drift / 900_000 } else { 0 };
                 let slack = 1 + slow;
                 for (lock, fence) in locks.iter().zip(fences) {
                     let known = Fence::new(*fence).and_then(|fence| self.grants.get(&(*lock, fence)));
@@ -103,15 +112,21 @@ impl World {
                         let ended = known.ended.is_some_and(|why| why != Why::Failover);
                         !failed_over && !ended && known.until >= Deadline::At(now)
                     };
-                    if known.filter(counts).is_some() {
-                        inside[*lock].insert(*fence, *room);
+                    if let Some(known) = known.filter(counts) {
+                        inside[*lock].insert(*fence, (*room, *known));
                     }
                 }
             }
         }
         for (lock, inside) in inside.iter().enumerate() {
-            if inside.values().any(|room| room.most().is_some_and(|most| inside.len() > most as usize)) {
-                self.fault = self.fault.or(Some(Fault::TooManyBelieve(lock)));
+            // What a failover brings back, though it had ended, may be beside what the same failover loses.
+            let parts: [fn(&Known) -> bool; 2] = [|known| !known.back, |known| known.ended.is_none()];
+            for part in parts {
+                let inside: Vec<_> = inside.values().filter(|(_, known)| part(known)).collect();
+                if inside.iter().any(|(room, _)| room.most().is_some_and(|most| inside.len() > most as usize))
+                {
+                    self.fault = self.fault.or(Some(Fault::TooManyBelieve(lock)));
+                }
             }
         }
     }
@@ -133,14 +148,17 @@ impl World {
                         if why == Why::Acquire && *until < known.until {
                             self.fault = Some(Fault::AcquireShortens(lock));
                         }
-                        known.shorter |= self.set_back && why == Why::Command && *until < known.until;
+                        known.shorter |= self.set_back > 0 && why == Why::Command && *until < known.until;
                         (known.until, known.session) = (*until, known.session || session);
-                        // A failover may bring a grant back.
-                        known.ended = known.ended.filter(|_| why != Why::Failover);
-                        known.failed_over |= why == Why::Failover;
+                        if why == Why::Failover {
+                            let untold = [Why::Break, Why::Operator, Why::Closed];
+                            known.back |= known.ended.take().is_some_and(|why| untold.contains(&why));
+                            known.failed_over = true;
+                        }
                     }
                     None => {
-                        let may_fall = self.set_back && self.lost_changes;
+                        // A failover grants nothing. What it brings back may have ended in the step that made it, so it is not known.
+                        let may_fall = self.set_back > 0 && self.lost_changes || why == Why::Failover;
                         if !may_fall && highest.is_some_and(|highest| *fence <= highest) {
                             self.fault = Some(Fault::FenceNotAbove(fence.get()));
                         }
@@ -148,9 +166,12 @@ impl World {
                         self.grants.insert(
                             (lock, *fence),
                             Known {
+                                since: now,
+                                claimed: false,
                                 until: *until,
                                 session,
-                                failed_over: false,
+                                failed_over: why == Why::Failover,
+                                back: false,
                                 closed: false,
                                 shorter: false,
                                 ended: None,
@@ -213,7 +234,7 @@ impl World {
     /// Checks that nobody waits for a lock that is free, when the server has nothing to do.
     pub(super) fn check_queues(&mut self) {
         let (rules, now) = (self.rules, self.clock());
-        if self.server.grace_left(rules, now).grants > 0 {
+        if self.server.grace_left(rules, now).grants > 0 || now < self.late {
             return;
         }
         for lock in 0..KEYS.len() {
@@ -226,16 +247,49 @@ impl World {
         }
     }
 
+    /// Notes that an owner has got the answer to an acquire or an extension: what it holds then lasts as long as it asked for.
+    pub(super) fn claim(&mut self, p: usize, owner: &[u8], asks: bool) {
+        if self.server.grace_left(self.rules, self.clock()).leases > 0 {
+            // A server that was away makes no lease longer.
+            self.leases.remove(&wire::owner(owner));
+        }
+        let Process { tasks, core, .. } = &self.processes[p];
+        for lock in 0..KEYS.len() {
+            let held = self.server.all_held_of(lock).into_iter();
+            for held in held.filter(|held| held.grant.owner().text().as_ref() == owner) {
+                let fence = held.grant.fence();
+                let Some(known) = self.grants.get_mut(&(lock, fence)) else { continue };
+                known.claimed = true;
+                let asked = self.leases.get(&held.grant.owner()).map(|lease| known.since + lease);
+                let is_short = asked.is_some_and(|asked| held.deadline < Deadline::At(asked));
+                // A doubt may make a new grant, which is given back.
+                let relies = |task: &Task| matches!(task, Task::Holds { id, .. } if core.belief(*id).is_some_and(|(its, _)| its.contains(&fence.get())));
+                if asks && is_short && !known.failed_over && tasks.iter().any(relies) {
+                    self.fault = Some(Fault::EndsTooSoon(lock));
+                }
+            }
+        }
+    }
+
+    /// Looks at the changes of a break.
+    pub(super) fn check_break(&mut self, lock: Lock) {
+        let effects = &self.server.effects;
+        for (at, (_, effect)) in effects.iter().enumerate() {
+            let (Effect::Alone(grant, _) | Effect::Among(grant, _)) = effect else { continue };
+            let fence = grant.fence();
+            let ends = |(_, later): &(Lock, Effect)| *later == Effect::Free || *later == Effect::Ended(fence);
+            if !self.grants.contains_key(&(lock, fence)) && effects[at..].iter().any(ends) {
+                self.fault = Some(Fault::BreaksWhatItMade(fence.get()));
+            }
+        }
+    }
+
     /// Looks at the messages of one event.
-    pub(super) fn check_messages(&mut self, messages: &[Message], why: Why) {
-        for (at, message) in messages.iter().enumerate() {
+    pub(super) fn check_messages(&mut self, messages: &[Message]) {
+        for message in messages {
             let (MessageKind::Granted(fence) | MessageKind::Start { fence, .. }) = message.kind else {
                 continue;
             };
-            let ends = |other: &Message| other.kind == MessageKind::Lost(fence);
-            if why == Why::Break && messages[at..].iter().any(ends) {
-                self.fault = Some(Fault::BreaksWhatItMade(fence.get()));
-            }
             if self.server.unheard.contains(&*message.channel.address) {
                 let its = |process: &Process| process.core.channel.as_bytes() == &*message.channel.address;
                 let process = self.processes.iter().position(its).unwrap();
@@ -248,7 +302,9 @@ impl World {
     /// Checks that nobody has a lock who could not be told, when the server has nothing to do.
     pub(super) fn check_told(&mut self) {
         for (_, lock, fence) in std::mem::take(&mut self.untold) {
-            if self.server.all_held_of(lock).iter().any(|held| held.grant.fence() == fence) {
+            // With SYNC, it may have come for it meanwhile.
+            let held = self.server.all_held_of(lock).into_iter().find(|held| held.grant.fence() == fence);
+            if held.is_some_and(|held| !self.is_blocked(&held.grant.owner())) {
                 self.fault = Some(Fault::Untold(fence.get()));
             }
         }

@@ -60,16 +60,17 @@ pub(super) fn extends(words: &[Vec<u8>]) -> bool {
     words[0].ends_with(b"EXTEND")
 }
 
-/// The owner for whom this acquire or extension was sent.
+/// The owner for whom this acquire, or this extension of one lock, was sent.
 pub(super) fn owner_of(words: &[Vec<u8>]) -> Vec<u8> {
-    Options(words).value("OWNER").unwrap_or_default().to_vec()
+    let second = || words.get(2).map(Vec::as_slice);
+    Options(words).value("OWNER").or_else(second).unwrap_or_default().to_vec()
 }
 
 fn number(word: &[u8]) -> u64 {
     std::str::from_utf8(word).unwrap().parse().unwrap()
 }
 
-fn owner(name: &[u8]) -> Owner<'static> {
+pub(super) fn owner(name: &[u8]) -> Owner<'static> {
     Owner::new(name).unwrap().into_owned()
 }
 

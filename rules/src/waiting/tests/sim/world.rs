@@ -1,6 +1,6 @@
 //! The world: one server, processes with the shipped core, the network between them, and whoever disturbs them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use redis::{RedisError, RedisResult, Value};
 
@@ -11,8 +11,9 @@ use super::trace::Call;
 use super::watch::{Fault, Known, Why};
 use super::wire;
 use crate::encoding::{self, Effect};
-use crate::lock::{Fence, Millis, Room};
+use crate::lock::{Fence, Millis, Owner, Room};
 use crate::waiting::Grace;
+use crate::waiting::grace::LOOK_AGAIN;
 use crate::waiting::table::Offset;
 use crate::waiting::tests::server::{Conn, KEYS, Lock, QueuedRequest, Reply, Rules, Server, Writes};
 
@@ -53,13 +54,20 @@ pub(super) struct World {
     primaries: u32,
     /// By how much the server's clock has been set.
     pub(super) set_by: Millis,
-    /// Whether the clock has been set back, and whether a failover has lost changes: after both, a fence may not be above all others.
-    pub(super) set_back: bool,
+    /// By how much the clock has been set back, and whether a failover has lost changes: after both, a fence may not be above all others.
+    pub(super) set_back: Millis,
+    /// Until its clock shows this, the server may see the end of a grace late: it was to look by the clock that was set back.
+    pub(super) late: Millis,
     pub(super) lost_changes: bool,
     /// Grants that have been published where nobody listens, in this turn.
     pub(super) untold: Vec<(usize, Lock, Fence)>,
+    /// The leases that owners have asked for, who neither extend them nor share them.
+    pub(super) leases: HashMap<Owner<'static>, Millis>,
     /// How long things are under way.
     delays: &'static [Millis],
+    /// Of how many locks this world has, and the kinds of steps that it leaves out: with less of all, what is left meets more often.
+    keys: u64,
+    without: u64,
 }
 
 enum Event {
@@ -75,6 +83,7 @@ enum Event {
     /// A process looks whether its subscription is silent.
     Silence(usize),
     Subscribe(usize),
+    Operator(Operator),
     /// The server's heartbeat.
     Beat,
     /// The replica gets the next effect; then the primary gets its acknowledgement.
@@ -182,11 +191,18 @@ impl World {
             streamed: 0,
             primaries: 0,
             set_by: 0,
-            set_back: false,
+            set_back: 0,
+            late: 0,
             lost_changes: false,
             untold: Vec::new(),
+            leases: HashMap::new(),
             delays: &[0, 0, 0, 1, 1, 1, 2, 5, 30, 300],
+            keys: KEYS.len() as u64,
+            without: 0,
         };
+        if world.luck(2) == 0 {
+            (world.keys, world.without) = (1 + world.luck(2), world.luck(1 << 32) & world.luck(1 << 32));
+        }
         let kind = world.luck(8);
         (world.rules.late, world.rules.keeps_answers) = (kind & 1 > 0, kind & 2 > 0);
         if kind & 4 > 0 {
@@ -272,7 +288,8 @@ impl World {
         let alive: Vec<usize> = (0..self.processes.len()).filter(|p| !self.processes[*p].dead).collect();
         let p = self.one_of(&alive);
         let task = self.luck(self.processes[p].tasks.len() as u64) as usize;
-        match action {
+        let left_out = action >= 130 && self.without >> (action / 8) & 1 > 0;
+        match if left_out { action % 130 } else { action } {
             0..=89 => self.task(p, task),
             90..=129 => {
                 // Another one, more probably one with something to do.
@@ -297,10 +314,10 @@ impl World {
             }
             162..=165 if self.processes[p].recorder.is_none() => self.die(p),
             166..=177 => {
-                let lock = self.luck(KEYS.len() as u64) as Lock;
+                let lock = self.luck(self.keys) as Lock;
                 let all = [Operator::Break(lock), Operator::Break(lock), Operator::Delete(lock)];
                 let operator = self.one_of(&all);
-                self.arrive(Arrived::Operator(operator));
+                self.operate(operator);
             }
             182..=184 => self.replace(true),
             185 | 186 => self.replace(false),
@@ -309,22 +326,24 @@ impl World {
                     (0..self.lines.len()).filter(|line| self.lines[*line].at_server).collect();
                 if !open.is_empty() {
                     let line = self.one_of(&open);
-                    self.arrive(Arrived::Operator(Operator::Kill(line)));
+                    self.operate(Operator::Kill(line));
                 }
             }
             187..=189 => self.arrive(Arrived::Operator(Operator::User(p))),
             190 | 191 => {
                 let most = self.one_of(&[None, Some(1)]);
-                self.arrive(Arrived::Operator(Operator::Waiters(most)));
+                self.operate(Operator::Waiters(most));
             }
             192 | 193 => {
                 let by = self.one_of(&[-5_000, -300, 300, 5_000]);
-                self.arrive(Arrived::Operator(Operator::Clock(by)));
+                self.operate(Operator::Clock(by));
             }
             _ => {}
         }
         let time = match time {
-            0..=79 => 0,
+            // The next step is in the same turn of the server.
+            0..=39 => return,
+            40..=79 => 0,
             80..=159 => 1,
             160..=199 => Millis::from(time) - 150,
             200..=235 => 10 * (Millis::from(time) - 190),
@@ -356,11 +375,12 @@ impl World {
                 }
                 self.say(|| format!("p{p}/{id} gives up its wait"));
             }
-            Task::Holds { id, .. } => {
-                let id = *id;
+            Task::Holds { id, granted, .. } => {
+                let (id, owner) = (*id, granted.owner.clone());
                 match choice {
                     0..=2 => self.end(p, task),
                     3 | 4 => {
+                        self.leases.remove(&wire::owner(&owner));
                         let lease = self.one_of(&[None, Some(200), Some(1_000), Some(6_000)]).map(ms);
                         self.say(|| format!("p{p}/{id} extends its lease to {lease:?}"));
                         self.note(p, |recorder| Call::Extend(recorder.task(id), lease));
@@ -379,9 +399,9 @@ impl World {
     /// A task asks for a lock, or several.
     fn ask(&mut self, p: usize, task: usize) {
         self.serial += 1;
-        let first = self.luck(KEYS.len() as u64) as Lock;
+        let first = self.luck(self.keys) as Lock;
         let locks = match self.luck(6) {
-            0 => vec![first, (first + 1) % KEYS.len()],
+            0 if self.keys > 1 => vec![first, (first + 1) % self.keys as Lock],
             _ => vec![first],
         };
         let keys = locks.iter().map(|lock| KEYS[*lock].to_vec()).collect();
@@ -401,6 +421,10 @@ impl World {
         // An owner's commands go in two orders if some of them have a connection of their own.
         let synced = !request.named && self.luck(8) == 0;
         request.sync = synced.then_some((1, ms(1_000)));
+        if !request.named && request.max_hold.is_none() {
+            let lease = request.lease.map_or(wire::DEFAULT_LEASE, |lease| lease.as_millis() as Millis);
+            self.leases.insert(wire::owner(&request.owner), lease);
+        }
         self.note(p, |_| Call::Acquire(request.clone()));
         let clock = self.processes[p].clock(self.now);
         if let Ok((id, acquired)) = self.processes[p].core.acquire(request, clock) {
@@ -423,6 +447,16 @@ impl World {
         self.with(p, |core, now| core.dropped(id, now));
     }
 
+    /// An operator comes, perhaps when something falls due, and before the server does it.
+    fn operate(&mut self, operator: Operator) {
+        let due = self.server.next_due().map_or(0, |at| at - self.set_by);
+        if due > self.now && self.luck(2) == 0 {
+            self.events.insert((due, 0), Event::Operator(operator));
+        } else {
+            self.arrive(Arrived::Operator(operator));
+        }
+    }
+
     fn disturb_line(&mut self) {
         let open = |line: &&usize| self.lines[**line].at_client && !self.lines[**line].cut;
         let all: Vec<usize> = (0..self.lines.len()).collect();
@@ -432,7 +466,18 @@ impl World {
         }
         let subscriptions: Vec<usize> =
             open.iter().copied().filter(|line| self.lines[*line].lane.is_none()).collect();
-        let some = if self.luck(2) == 0 && !subscriptions.is_empty() { &subscriptions } else { &open };
+        // Of a process that works with a lock that it has not claimed yet.
+        let began = |task: &Task| {
+            matches!(task, Task::Holds { granted, locks, .. } if Fence::new(granted.fences[0])
+                .and_then(|fence| self.grants.get(&(locks[0], fence))).is_some_and(|known| !known.claimed))
+        };
+        let began = |line: &usize| self.processes[self.lines[*line].process].tasks.iter().any(began);
+        let begun: Vec<usize> = subscriptions.iter().copied().filter(began).collect();
+        let some = match self.luck(4) {
+            0 if !begun.is_empty() => &begun,
+            0 | 1 if !subscriptions.is_empty() => &subscriptions,
+            _ => &open,
+        };
         let line = self.one_of(some);
         let (what, p) = (self.luck(6), self.lines[line].process);
         let lane = if self.lines[line].lane.is_some() { "commands" } else { "messages" };
@@ -511,16 +556,26 @@ impl World {
     /// Lets all happen that happens in the next milliseconds.
     pub(super) fn pass(&mut self, time: Millis) {
         let end = self.now + time;
-        while self.fault.is_none()
-            && let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= end)
-        {
-            let ((at, _), event) = entry.remove_entry();
-            self.now = at;
-            self.steps += 1;
-            self.happen(event);
-            self.check_beliefs();
-        }
+        while self.fault.is_none() && self.next(end) {}
         self.now = end;
+    }
+
+    /// Lets the next event happen, if it is not later than that.
+    pub(super) fn next(&mut self, end: Millis) -> bool {
+        let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= end) else {
+            return false;
+        };
+        let ((at, _), event) = entry.remove_entry();
+        self.now = at;
+        self.steps += 1;
+        self.happen(event);
+        self.check_beliefs();
+        true
+    }
+
+    /// Makes this world a small one: one lock, and nothing that is under way for long.
+    pub(super) fn small(&mut self) {
+        (self.keys, self.without, self.delays) = (1, 0, &[1]);
     }
 
     fn happen(&mut self, event: Event) {
@@ -575,6 +630,8 @@ impl World {
                 }
             }
             Event::Silence(line) => self.listen(line),
+            Event::Operator(operator) if !self.calm => self.arrive(Arrived::Operator(operator)),
+            Event::Operator(_) => {}
             Event::Beat => {
                 if self.stopped <= self.now {
                     self.server.beat(self.clock());
@@ -892,7 +949,7 @@ impl World {
             self.at(self.streamed, Event::Replica(self.primaries));
         }
         let messages = std::mem::take(&mut self.server.messages);
-        self.check_messages(&messages, why);
+        self.check_messages(&messages);
         for message in messages {
             let text = message.text();
             for line in 0..self.lines.len() {
@@ -928,6 +985,7 @@ impl World {
                     self.untold.retain(|(process, ..)| *process != its);
                 }
                 let reply = wire::run(&mut self.server, rules, now, conn, &words);
+                let is_given = matches!(reply, Some(Ok(Value::Array(_) | Value::Int(_))));
                 let p = self.lines[line].process;
                 self.say(|| format!("  the server does p{p}'s {}: {reply:?}", wire::shown(&words)));
                 match reply {
@@ -935,6 +993,9 @@ impl World {
                     None => self.lines[line].blocked = Some((serial, words.clone())),
                 }
                 self.observe(if asks { Why::Acquire } else { Why::Command });
+                if is_given && (asks || wire::extends(&words)) {
+                    self.claim(p, &wire::owner_of(&words), asks);
+                }
                 if !self.lines[line].at_client && wire::extends(&words) {
                     let known = self.grants.values_mut().filter(|known| known.ended.is_none());
                     known.for_each(|known| known.shorter = true);
@@ -951,7 +1012,10 @@ impl World {
             Arrived::Operator(operator) => {
                 self.say(|| format!("  an operator: {operator:?}"));
                 match operator {
-                    Operator::Break(lock) => _ = self.server.break_on(rules, now, lock, None),
+                    Operator::Break(lock) => {
+                        self.server.break_on(rules, now, lock, None);
+                        self.check_break(lock);
+                    }
                     Operator::Delete(lock) => self.server.delete(lock),
                     Operator::Kill(line) => self.kill(line),
                     Operator::User(p) => {
@@ -964,8 +1028,14 @@ impl World {
                     }
                     Operator::Waiters(most) => self.rules.most_waiters = most,
                     Operator::Clock(by) => {
+                        if by < 0 && rules.grace > 0 {
+                            self.late = self.late.max(now + LOOK_AGAIN);
+                        }
                         self.set_by += by;
-                        self.set_back |= by < 0;
+                        self.leases.clear();
+                        self.set_back -= by.min(0);
+                        // The grace goes by a clock that nobody sets.
+                        self.server.busy -= by;
                         if by > 0 {
                             self.grants.values_mut().for_each(|known| known.shorter = true);
                         }
@@ -975,6 +1045,12 @@ impl World {
                 self.observe(if breaks { Why::Break } else { Why::Operator });
             }
         }
+    }
+
+    /// Whether a command of this owner waits for replicas.
+    pub(super) fn is_blocked(&self, owner: &Owner<'_>) -> bool {
+        let commands = self.lines.iter().filter(|line| line.at_server).flat_map(|line| &line.blocked);
+        commands.into_iter().any(|(_, words)| wire::owner_of(words) == owner.text().as_ref())
     }
 
     /// The server closes a connection.
