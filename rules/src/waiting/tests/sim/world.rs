@@ -56,7 +56,7 @@ pub(super) struct World {
     pub(super) set_by: Millis,
     /// By how much the clock has been set back, and whether a failover has lost changes: after both, a fence may not be above all others.
     pub(super) set_back: Millis,
-    /// Until its clock shows this, the server may see the end of a grace late: it was to look by the clock that was set back.
+    /// Until its clock shows this, the server may do late what it was to do by the clock that was set back.
     pub(super) late: Millis,
     pub(super) lost_changes: bool,
     /// Grants that have been published where nobody listens, in this turn.
@@ -1028,7 +1028,7 @@ impl World {
                     }
                     Operator::Waiters(most) => self.rules.most_waiters = most,
                     Operator::Clock(by) => {
-                        if by < 0 && rules.grace > 0 {
+                        if by < 0 {
                             self.late = self.late.max(now + LOOK_AGAIN);
                         }
                         self.set_by += by;
