@@ -31,7 +31,7 @@ import java.util.regex.Pattern;
 
 /** The connections of a process, by the user's own client: one for commands, one for sessions if there are any, and the subscription. */
 final class Connections {
-    private static final long SILENCE_MS = 4000; // after it the subscription is pinged, and after another one made anew
+    private static final long SILENCE = TimeUnit.SECONDS.toMillis(4); // after it the subscription is pinged, and after another one made anew
     private static final long ANSWER_MS = 10_000; // no command waits at the server for so long: the connection has died unnoticed
     private static final long TRY_AGAIN_MS = 100;
     private static final CompletableFuture<Void> NOTHING = CompletableFuture.completedFuture(null);
@@ -283,12 +283,12 @@ final class Connections {
                     sessions.moved(slots);
                 });
             } else {
-                connection.async().subscribe(channel).get(SILENCE_MS, TimeUnit.MILLISECONDS);
+                connection.async().subscribe(channel).get(SILENCE, TimeUnit.MILLISECONDS);
             }
             shards = own;
             if (!ready.complete(null)) doubt.accept(null); // messages were lost meanwhile
-            while (closing.getCount() > 0 && !ended.await(SILENCE_MS, TimeUnit.MILLISECONDS)) {
-                connection.async().ping().get(SILENCE_MS, TimeUnit.MILLISECONDS);
+            while (closing.getCount() > 0 && !ended.await(SILENCE, TimeUnit.MILLISECONDS)) {
+                connection.async().ping().get(SILENCE, TimeUnit.MILLISECONDS);
                 if (own != null) own.look();
             }
         } finally {
