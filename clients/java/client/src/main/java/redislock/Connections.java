@@ -1,6 +1,7 @@
 package redislock;
 
 import io.lettuce.core.AbstractRedisClient;
+import io.lettuce.core.Delegating;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandTimeoutException;
@@ -8,11 +9,14 @@ import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisReadOnlyException;
 import io.lettuce.core.api.StatefulConnection;
 import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.SlotHash;
 import io.lettuce.core.cluster.StatefulRedisClusterConnectionImpl;
+import io.lettuce.core.cluster.api.StatefulRedisClusterConnection;
 import io.lettuce.core.cluster.models.partitions.Partitions;
 import io.lettuce.core.cluster.pubsub.StatefulRedisClusterPubSubConnection;
 import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.Command;
+import io.lettuce.core.protocol.DefaultEndpoint;
 import io.lettuce.core.pubsub.RedisPubSubAdapter;
 import io.lettuce.core.pubsub.StatefulRedisPubSubConnection;
 import java.time.Duration;
@@ -66,7 +70,7 @@ final class Connections {
             boolean closed = isClosed(connection);
             boolean ours = commands.drop(connection) | sessions.drop(connection);
             if (ours && closed) endWithClient();
-            else if (ours) doubt.accept(null); // places, and grants that were not claimed, are gone
+            else if (ours || !closed && client instanceof RedisClusterClient) doubt.accept(null); // places, and grants not claimed, are gone
         }
     };
 
@@ -169,11 +173,30 @@ final class Connections {
             connection.dispatch(command);
             return command.handle((reply, error) -> {
                 if (error == null) return reply;
-                if (error instanceof RedisCommandTimeoutException || error instanceof RedisReadOnlyException) lane.drop(connection);
+                boolean silent = error instanceof RedisCommandTimeoutException;
+                if (silent && !cutNode(connection, words) || error instanceof RedisReadOnlyException) lane.drop(connection);
                 boolean isStray = client instanceof RedisClient && LockException.says(error, "MOVED");
                 throw new CompletionException(isStray ? new IllegalStateException(ONE_NODE + " (" + error.getMessage() + ")") : error);
             });
         });
+    }
+
+    /** In a cluster, ends only the connection to the node that does not answer. */
+    private static boolean cutNode(StatefulConnection<String, String> connection, Request.Words words) {
+        if (!(connection instanceof StatefulRedisClusterConnection<String, String> all)) return false;
+        var node = all.getPartitions().getPartitionBySlot(SlotHash.getSlot(words.args.getFirstEncodedKey()));
+        if (node == null) return false;
+        var made = all.getConnectionAsync(node.getUri().getHost(), node.getUri().getPort());
+        return !made.isDone() || !made.isCompletedExceptionally() && cut(made.join());
+    }
+
+    /** Whether that can be done: Lettuce makes it anew, which it does not do for a cluster's connection that was closed. */
+    static boolean cut(StatefulConnection<?, ?> dead) {
+        if (!(dead instanceof RedisChannelHandler<?, ?> made)) return false;
+        Object writer = made.getChannelWriter() instanceof Delegating<?> outer ? outer.unwrap() : made.getChannelWriter();
+        if (!(writer instanceof DefaultEndpoint endpoint)) return false;
+        endpoint.disconnect();
+        return true;
     }
 
     /** An acquire names the channel on which its messages come, once that is heard. */
@@ -278,7 +301,7 @@ final class Connections {
             });
             Shards own = null;
             if (connection instanceof StatefulRedisClusterPubSubConnection<String, String> base) {
-                own = new Shards((RedisClusterClient) client, base, channel, hear, doubt, needs, slots -> {
+                own = new Shards((RedisClusterClient) client, base, channel, hear, doubt, needs, ended::countDown, slots -> {
                     commands.moved(slots);
                     sessions.moved(slots);
                 });
@@ -294,6 +317,7 @@ final class Connections {
         } finally {
             if (isClosed(connection)) endWithClient();
             end(connection).join();
+            if (shards != null) shards.end();
         }
     }
 

@@ -26,6 +26,7 @@ import java.util.function.Predicate;
 final class Shards {
     private static final long REFRESH_MS = 1000; // no longer for that
     private static final long ANSWER_MS = 4000;
+    private static final int TAGS = 1 << 17; // a slot has 8 of them on average
     private static final long IDLE = TimeUnit.SECONDS.toNanos(10); // then one that nobody needs is closed
 
     private final RedisClusterClient cluster;
@@ -34,17 +35,19 @@ final class Shards {
     private final Consumer<String> hear;
     private final Consumer<String> doubt;
     private final Predicate<String> needs;
+    private final Runnable broken; // to make all of this anew
     private final Consumer<Partitions> moved; // tells the connections for commands
     private final Map<String, Shard> all = new ConcurrentHashMap<>(); // by node
 
     Shards(RedisClusterClient cluster, StatefulRedisClusterPubSubConnection<String, String> base, String name, Consumer<String> hear,
-            Consumer<String> doubt, Predicate<String> needs, Consumer<Partitions> moved) {
+            Consumer<String> doubt, Predicate<String> needs, Runnable broken, Consumer<Partitions> moved) {
         this.cluster = cluster;
         this.base = base;
         this.name = name;
         this.hear = hear;
         this.doubt = doubt;
         this.needs = needs;
+        this.broken = broken;
         this.moved = moved;
     }
 
@@ -92,11 +95,16 @@ final class Shards {
         Shard shard = all.computeIfAbsent(node, absent -> {
             made[0] = true;
             int tag = 0;
-            while (!node.equals(node(slot("" + tag)))) tag++;
+            while (tag < TAGS && !node.equals(node(slot("" + tag)))) tag++; // all its slots may leave meanwhile
             return new Shard(node, name + ":{" + tag + "}");
         });
         if (made[0]) shard.open();
         return shard;
+    }
+
+    /** The connection has ended: who has a channel here, or waits for one, asks again. */
+    void end() {
+        all.values().forEach(shard -> shard.lost(new RedisException("the subscription is lost")));
     }
 
     /** From time to time: what is silent is given up, and what nobody needs is closed. */
@@ -123,7 +131,7 @@ final class Shards {
 
         /** SUBSCRIBE hears what comes from other nodes while a slot is on its way, or without the right to say SSUBSCRIBE. */
         void open() {
-            base.getConnectionAsync(node).thenCompose(made -> {
+            CompletableFuture.completedFuture(node).thenCompose(base::getConnectionAsync).thenCompose(made -> {
                 if (!made.isOpen()) throw new RedisException("the connection to a node of the cluster is lost");
                 connection = made;
                 made.addListener((RedisConnectionStateListener) this);
@@ -135,28 +143,32 @@ final class Shards {
                 return CompletableFuture.allOf(inShard, made.async().subscribe(channel).toCompletableFuture());
             }).orTimeout(ANSWER_MS, TimeUnit.MILLISECONDS).whenComplete((done, error) -> {
                 if (error == null) opened.complete(channel);
-                else lost(error);
+                else lost(LockException.says(error, "") ? error : new RedisException(error)); // Lettuce's own if it was closed meanwhile
             });
         }
 
         private void lost(Throwable error) {
             if (!all.remove(node, this)) return;
-            var made = connection;
-            if (made != null) {
-                made.removeListener((RedisConnectionStateListener) this);
-                made.removeListener((RedisPubSubListener<String, String>) this);
-            }
+            leave();
+            if (connection != null && LockException.isSilence(error) && !Connections.cut(connection)) broken.run();
             if (!opened.completeExceptionally(error)) doubt.accept(channel);
+        }
+
+        /** The connection may go on, for another channel. */
+        private void leave() {
+            var made = connection;
+            if (made == null) return;
+            made.removeListener((RedisConnectionStateListener) this);
+            made.removeListener((RedisPubSubListener<String, String>) this);
+            made.async().sunsubscribe(channel);
+            made.async().unsubscribe(channel);
         }
 
         void look() {
             if (!opened.isDone()) return;
             if (System.nanoTime() - used > IDLE) {
                 if (!needs.test(channel)) {
-                    if (all.remove(node, this)) {
-                        connection.async().sunsubscribe(channel);
-                        connection.async().unsubscribe(channel);
-                    }
+                    if (all.remove(node, this)) leave();
                     return;
                 }
                 use();
