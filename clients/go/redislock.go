@@ -88,6 +88,7 @@ func New(client redis.UniversalClient, observers ...Observer) *Locks {
 		cluster := func(size int) *redis.ClusterClient {
 			o := *client.Options()
 			o.PushNotificationProcessor = nil
+			o.Addrs = slices.Clip(o.Addrs) // each client appends the nodes that it finds
 			o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = size, 0, 0, 0
 			o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 			lasting(&o.MaxRetries, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.ConnMaxIdleTime, &o.ConnMaxLifetime)
