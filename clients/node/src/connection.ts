@@ -329,6 +329,14 @@ function nodeRedisCluster(line: any, ready: Promise<unknown>): Cluster {
   };
 }
 
+/** The client makes another connection to that node for the next command. */
+function cut(node: any) {
+  const { client } = node ?? {};
+  if (!client) return;
+  node.client = undefined;
+  client.destroy();
+}
+
 function nodeRedis(client: NodeRedisClient): Connection {
   const isCluster = "masters" in client, isSentinel = "acquire" in client;
   const make = ({ lost, again }: Told): Line => {
@@ -337,6 +345,7 @@ function nodeRedis(client: NodeRedisClient): Connection {
     const sentinel = { masterPoolSize: 1, replicaPoolSize: 0, reserveClient: true };
     const { defaults } = client.options ?? {};
     const nodes = { defaults: { pingInterval: SILENCE / 2, ...defaults, socket: { socketTimeout: SILENCE, ...defaults?.socket } } };
+    const silence = nodes.defaults.socket.socketTimeout;
     const line = client.duplicate(isCluster ? nodes : isSentinel ? sentinel : { disableOfflineQueue: false, socket });
     const events: Record<string, Listener> =
       isCluster ? { "node-ready": again, "node-reconnecting": again, "node-disconnect": again }
@@ -356,7 +365,14 @@ function nodeRedis(client: NodeRedisClient): Connection {
     connected.catch(ignore);
     return {
       send(key, words) {
-        if (isCluster) return line.sendCommand(key, false, words);
+        if (isCluster) {
+          // Its own timeout begins anew with all that is sent. The turn comes first: an answer may be there after a freeze.
+          const node = line.slots[slotOf(key)]?.master, reply = line.sendCommand(key, false, words);
+          if (!silence) return reply;
+          const late = setTimeout(() => setImmediate(() => late.hasRef() && cut(node)), silence), answered = () => clearTimeout(late.unref());
+          reply.then(answered, answered);
+          return reply;
+        }
         return isSentinel ? line.sendCommand(false, words) : line.sendCommand(words).catch(stray);
       },
       async subscribe(channel, hear) {

@@ -47,10 +47,10 @@ class Proxy:
         if refuses:
             self.cut()
 
-    def forget(self):
+    def forget(self, *kinds):
         """As a network can: nothing more comes through the connections that there are, and nobody is told. New ones work."""
         for pair in self.pairs:
-            pair.forgotten = True
+            pair.forgotten |= not kinds or pair.kind in kinds
 
     def lose(self, word):
         """The next command with that word does not come through, nor does what follows on its connection, which is `lost` then."""

@@ -45,6 +45,21 @@ def handed_over(node, task, key):
     told_at_once(node, task, key)
 
 
+def ways_to(stage, nodes):
+    """A proxy before each node, by which clients and replicas come."""
+    ways = [stage.proxy(node) for node in nodes]
+    for node, way in zip(nodes, ways):
+        node("CONFIG", "SET", "cluster-announce-port", way.port)
+    ports = {way.port for way in ways}
+    for node in nodes:
+        until(lambda: {row[2][1] for row in node("CLUSTER", "SLOTS")} == ports, "the nodes know the ways")
+    return ways
+
+
+def clients(node, doing=""):
+    return {line.split()[0] for line in node("CLIENT", "LIST").splitlines() if doing in line}
+
+
 def published(nodes):
     """Messages of a channel that these nodes have sent to all others."""
     name = "cluster_stats_messages_publish_sent:"
@@ -241,15 +256,35 @@ def subscription_that_nobody_needs_is_closed(stage):
 
 
 @scenario(quick=False)
+def links_to_one_node_die_unnoticed(stage):
+    """They are made anew, and the links to others go on."""
+    nodes = stage.cluster()
+    keys, ways = keys_of(nodes)[:2], ways_to(stage, nodes)
+    program = stage.program(ways, kind="cluster")
+    for node, key in zip(nodes, keys):
+        hold(node, key)
+    near, far = [program.acquire(key, wait=LONG) for key in keys]
+    for node, key in zip(nodes, keys):
+        queued(node, key, 1)
+    others, dead = clients(nodes[1], "cmd=lock."), [pair for pair in ways[0].pairs if pair.kind == "subscription"]
+    ways[0].forget("subscription")
+    until(lambda: not set(dead) & set(ways[0].pairs), "its subscription is given up")
+    program.acquire("{%s}2" % keys[0].strip("{}")).acquired(seconds=10).release()
+    ways[0].forget("commands")
+    program.acquire("{%s}3" % keys[0].strip("{}")).acquired(seconds=30).release()
+    assert others and others <= clients(nodes[1]), "links to another node are gone, too"
+    handed_over(nodes[1], far, keys[1])
+    free(nodes[0], keys[0])
+    told_at_once(nodes[0], near.acquired(seconds=20), keys[0])
+
+
+@scenario(quick=False)
 def messages_are_lost_among_twelve_nodes(stage):
     """To the process and to a replica; and between nodes, where a slot is on its way: then its waiter is told by all nodes."""
     nodes = stage.cluster(12)
-    ways, links = [stage.proxy(node) for node in nodes], [stage.proxy(node, node.bus) for node in nodes]
-    for node, way, link in zip(nodes, ways, links):
-        node("CONFIG", "SET", "cluster-announce-port", way.port, "cluster-announce-bus-port", link.port)
-    ports = {way.port for way in ways}
-    for node in nodes:
-        until(lambda: {row[2][1] for row in node("CLUSTER", "SLOTS")} == ports, "the nodes know the ways")
+    ways, links = ways_to(stage, nodes), [stage.proxy(node, node.bus) for node in nodes]
+    for node, link in zip(nodes, links):
+        node("CONFIG", "SET", "cluster-announce-bus-port", link.port)
     until(lambda: all(len(link.pairs) == 11 for link in links), "they speak through them")
     key = next(key for key in map("k{}".format, itertools.count()) if nodes[0]("CLUSTER", "KEYSLOT", key) < 1000)
     program = stage.program(ways, kind="cluster")
