@@ -7,7 +7,7 @@ use super::wire;
 use super::world::World;
 use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, Millis, Owner, Room};
-use crate::waiting::tests::server::{KEYS, Lock, QueuedRequest};
+use crate::waiting::tests::server::{KEYS, Lock, QueuedRequest, at};
 use crate::waiting::{Message, MessageKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +134,7 @@ impl World {
     /// Notes which grants have begun, which have got another lease, and which have ended.
     pub(super) fn watch(&mut self, why: Why) {
         let (now, highest) = (self.clock(), self.highest);
+        let may_fall = self.set_back > 0 && self.lost_changes;
         for lock in 0..KEYS.len() {
             let mut seen = BTreeMap::new();
             for held in self.server.all_held_of(lock) {
@@ -143,9 +144,13 @@ impl World {
             let mut new = Vec::new();
             for (fence, (until, owner)) in &seen {
                 let session = self.server.session_of(lock, *fence).is_some();
-                match self.grants.get_mut(&(lock, *fence)) {
+                // Each step undoes a session's renewal that replicas have not confirmed.
+                let is_synced = self.server.table.locks.lock(at(lock)).is_synced(*fence);
+                let known = self.grants.get_mut(&(lock, *fence));
+                // Where a fence may be given again, it is that of another grant.
+                match known.filter(|known| !(may_fall && known.ended.is_some() && why != Why::Failover)) {
                     Some(known) => {
-                        if why == Why::Acquire && *until < known.until {
+                        if why == Why::Acquire && *until < known.until && !is_synced {
                             self.fault = Some(Fault::AcquireShortens(lock));
                         }
                         known.shorter |= self.set_back > 0 && why == Why::Command && *until < known.until;
@@ -158,7 +163,7 @@ impl World {
                     }
                     None => {
                         // A failover grants nothing. What it brings back may have ended in the step that made it, so it is not known.
-                        let may_fall = self.set_back > 0 && self.lost_changes || why == Why::Failover;
+                        let may_fall = may_fall || why == Why::Failover;
                         if !may_fall && highest.is_some_and(|highest| *fence <= highest) {
                             self.fault = Some(Fault::FenceNotAbove(fence.get()));
                         }

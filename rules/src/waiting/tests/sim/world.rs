@@ -419,6 +419,7 @@ impl World {
         (request.shared, request.limit) =
             (room == Room::ANY, (room > Room::ONE).then_some(2).filter(|_| room != Room::ANY));
         // An owner's commands go in two orders if some of them have a connection of their own.
+        request.session = if request.named { p % 2 == 1 } else { request.session };
         let synced = !request.named && self.luck(8) == 0;
         request.sync = synced.then_some((1, ms(1_000)));
         if !request.named && request.max_hold.is_none() {
