@@ -35,7 +35,7 @@ import java.util.regex.Pattern;
 
 /** The connections of a process, by the user's own client: one for commands, one for sessions if there are any, and the subscription. */
 final class Connections {
-    private static final long SILENCE = TimeUnit.SECONDS.toMillis(4); // after it the subscription is pinged, and after another one made anew
+    private static final long SILENCE = 4; // s: after it the subscription is pinged, and after another one made anew
     private static final long ANSWER_MS = 10_000; // no command waits at the server for so long: the connection has died unnoticed
     private static final long TRY_AGAIN_MS = 100;
     private static final CompletableFuture<Void> NOTHING = CompletableFuture.completedFuture(null);
@@ -306,12 +306,12 @@ final class Connections {
                     sessions.moved(slots);
                 });
             } else {
-                connection.async().subscribe(channel).get(SILENCE, TimeUnit.MILLISECONDS);
+                connection.async().subscribe(channel).get(SILENCE, TimeUnit.SECONDS);
             }
             shards = own;
             if (!ready.complete(null)) doubt.accept(null); // messages were lost meanwhile
-            while (closing.getCount() > 0 && !ended.await(SILENCE, TimeUnit.MILLISECONDS)) {
-                connection.async().ping().get(SILENCE, TimeUnit.MILLISECONDS);
+            while (closing.getCount() > 0 && !ended.await(SILENCE, TimeUnit.SECONDS)) {
+                connection.async().ping().get(SILENCE, TimeUnit.SECONDS);
                 if (own != null) own.look();
             }
         } finally {
