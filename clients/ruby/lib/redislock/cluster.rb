@@ -52,6 +52,9 @@ module Redislock
     # Nil where it is not known.
     def node(key) = @slots[Cluster.slot(key)]
 
+    # One that says where else to go.
+    def any = @slots.find(&:itself) || @nodes.sample
+
     # That for the messages of this node's shard.
     def channel(name, node)
       tag = (0...TAGS).find { |each| node && self.node(each.to_s) == node } or raise IOError, "no node has these slots"
@@ -92,6 +95,8 @@ module Redislock
         host = node[/.*(?=:)/] if host.nil? || host.empty? # it does not know its own
         slots[first..last] = ["#{host}:#{port}"] * (last - first + 1)
       end
+      raise IOError, "#{node} knows of no slots: it was removed from the cluster" if slots.empty?
+
       @slots = slots
     ensure
       Wires.close_quietly(connection)
@@ -107,7 +112,7 @@ module Redislock
     end
 
     def call(words)
-      node, redirects, asking = @cluster.node(words[0].start_with?("LOCK.M") ? words[2] : words[1]), 0, false
+      node, redirects, asking = @cluster.node(words[0].start_with?("LOCK.M") ? words[2] : words[1]) || @cluster.any, 0, false
       begin
         connection = @connections[node] ||= @cluster.connect(node)
         connection.call(["ASKING"]) if asking

@@ -323,9 +323,11 @@ module Redislock
         unused?(shard)
       when :quiet then now >= shard.used + Wires::SILENCE && unused?(shard)
       when Exception
-        return if shard.channel || (@up && Refusal.passes?(what))
+        return if shard.channel
 
-        of(shard).each { |entry| fail_wait(entry, what) if entry.state == :waiting }
+        waiting = of(shard).select { |entry| entry.state == :waiting }
+        waiting.select! { |entry| entry.request.wait&.zero? && Refusal.ends_connection?(what) } if @up && Refusal.passes?(what)
+        waiting.each { |entry| fail_wait(entry, what) }
       else
         word, owner = what.b.split(" ", 2)
         if word == "start"

@@ -242,6 +242,22 @@ def first_node_is_removed(stage):
 
 
 @scenario(quick=False)
+def slot_that_no_node_has_for_a_while(stage):
+    nodes = stage.cluster()
+    key, other, _ = keys_of(nodes)
+    slot, program = nodes[0]("CLUSTER", "KEYSLOT", key), stage.program(nodes, kind="cluster")
+    for node in nodes:
+        node("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        node("CLUSTER", "DELSLOTS", slot)
+    program.acquire(other, session=True).acquired(seconds=20).release()
+    task = program.acquire(key, wait=LONG)
+    program.acquire(key, wait=0, session=True).next("error", "not_acquired")
+    nodes[0]("CLUSTER", "ADDSLOTS", slot)
+    task.acquired(seconds=20).release()
+    program.acquire(key, wait=0, session=True).acquired(seconds=20).release()
+
+
+@scenario(quick=False)
 def subscription_that_nobody_needs_is_closed(stage):
     nodes = stage.cluster()
     near, far, _ = nodes
