@@ -238,7 +238,10 @@ class Bench
     tell("refused", number, outcome(error))
   end
 
-  def extend(number, lease) = asked(number, "extended", "not extended") { [(@acquires[number - 1].held.extend(lease && (lease / 1000.0)) * 1000).round] }
+  def extend(number, lease)
+    asked(number, "extended", "not extended") { [(@acquires[number - 1].held.extend(lease && (lease / 1000.0)) * 1000).round] }
+  end
+
   def check(number) = @acquires[number - 1].held.lost
   def release(number) = asked(number, "released", "not released") { @acquires[number - 1].held.release.to_a }
   def cancel(number) = @acquires[number - 1].turn.interrupt(Stop.new)

@@ -31,8 +31,8 @@ import java.util.function.Function;
 import java.util.function.Predicate;
 
 /**
- * Replays traces with the core of the package: no server, and a clock that ../../driver/traces.py sets. That file tells the lines, too. The package is
- * a copy, in which {@link Turn} is the clock, and the classes beside it are those of the JDK, and of the connections.
+ * Replays traces with the core of the package: no server, and a clock that ../../driver/traces.py sets. That file tells the lines, too. The
+ * package is a copy: {@link Turn} is its clock, and has its threads; the other classes here take the place of some of the JDK's, and of the connections.
  */
 final class Replay {
     private static final Gson GSON = new GsonBuilder().serializeNulls().create();
