@@ -1,166 +1,361 @@
-//! Whether a lock can be granted to a request, and its grant; a client that gets none joins the queue.
+//! Whether locks can be granted to a request, and their grants; a client that gets none joins the queues.
 
-use super::step::Step;
-use super::table::{Caller, Phase, Waiter};
+use super::confirm::tell_when_confirmed;
+use super::lock_state::{Listener, Record, Session, Told};
+use super::step::{Env, Site, step_on_all};
+use super::verdict::{Decision, Kind, Verdict};
+use super::waiter::{Answer, Caller, Phase, Waiter};
 use crate::lock::{
-    self, AcquireRequest, Acquired, Deadline, Fence, Got, GrantChange, Millis, ReentryError, Room, Slot,
+    self, AcquireRequest, Acquired, Deadline, Fence, Got, GrantChange, Owner, ReentryError, Slot, SlotRequest,
 };
-use crate::waiting::{LockEvent, Refusal, RequestId};
+use crate::waiting::{Channel, LockEvent, LockId, LockRef, Refusal, RequestId, RequestedLocks, WaitOptions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    Granted(Got, Deadline),
+    /// Each site has its grant (`got`); this is the end of the lease that ends first.
+    Granted(Deadline),
     /// The server has to block the client, and to say under which handle (`Table::blocked`).
     Waits(RequestId),
+    /// The client has a place in the queues.
+    Queued,
     /// The request does not fit, and its client does not want to wait, or can't.
     Taken,
 }
 
-/// How a lock is to be granted.
-pub(super) struct Decision {
-    pub(super) kind: Kind,
-    holds: u32,
-    room: Room,
-    slot: Option<Slot>,
-    until: Deadline,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    New,
-    Reentry(Fence),
-    /// A re-entry with less room, or with the grant's first slot.
-    Upgrade(Fence),
-}
-
-/// Why a lock can't be granted now. For an upgrade, the grant that its owner has: its waiters go ahead of the queue.
-#[derive(Clone, Copy)]
-pub(super) struct Conflict {
-    pub(super) upgrade: Option<Fence>,
-}
-
-impl<C: Copy> Step<'_, C> {
-    pub(super) fn acquire(
-        &mut self,
-        caller: &Caller,
-        ask: &AcquireRequest<'_>,
-        timeout: Option<Millis>,
-    ) -> Result<Outcome, Refusal> {
-        self.serve();
-        let conflict = match self.judge(ask, None)? {
-            Ok(decision) => {
-                let fence = self.fence_for(&decision).ok_or(Refusal::NoMoreFences)?;
-                let (got, until) = self.grant(ask, fence, decision, LockEvent::Acquired);
-                if ask.once {
-                    self.lock.share(fence);
-                }
-                return Ok(Outcome::Granted(got, until));
-            }
-            Err(conflict) => conflict,
-        };
-        let refusal = match self.wait(caller, ask, timeout, conflict) {
-            Ok(Some(request)) => return Ok(Outcome::Waits(request)),
-            Ok(None) => None,
-            Err(refusal) => Some(refusal),
-        };
-        self.site.note(LockEvent::Refused);
-        refusal.map_or(Ok(Outcome::Taken), Err)
+/// Grants all locks to the client, or makes the client wait for all of them.
+#[inline(always)]
+pub fn acquire<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    several: bool,
+    caller: &Caller,
+    ask: &AcquireRequest<'_>,
+    wait: &WaitOptions,
+) -> Result<Outcome, Refusal> {
+    if let [site] = &mut *sites
+        && !(several
+            || ask.session
+            || wait.channel.is_some()
+            || wait.confirm.is_some()
+            || env.grace.grants > 0)
+        && site.grants.value.is_none()
+        && env.table.get(site.at).is_none()
+    {
+        // Most acquires: a free lock of which nothing is known.
+        let until = ask.new_deadline(env.limits, env.now.start);
+        let fence = env.fences.next(env.now.micros).ok_or(Refusal::NoMoreFences)?;
+        let slot = ask.slot.map(SlotRequest::alone);
+        site.grant_new(env, ask, fence, slot, until, LockEvent::Acquired);
+        site.got = Some(Got { fence, holds: 1, slot });
+        return Ok(Outcome::Granted(until));
     }
+    step_on_all(env, sites, |env, sites| acquire_any(env, sites, several, caller, ask, wait))
+}
 
-    /// Puts the client into the queue, if it wants to wait and can.
-    fn wait(
-        &mut self,
-        caller: &Caller,
-        ask: &AcquireRequest<'_>,
-        timeout: Option<Millis>,
-        Conflict { upgrade }: Conflict,
-    ) -> Result<Option<RequestId>, Refusal> {
-        let Some(timeout) = timeout.filter(|_| caller.may_block) else { return Ok(None) };
-        if upgrade.is_some_and(|fence| self.is_upgraded_by_another(fence)) {
-            self.site.note(LockEvent::Deadlocked);
+fn acquire_any<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    several: bool,
+    caller: &Caller,
+    ask: &AcquireRequest<'_>,
+    wait: &WaitOptions,
+) -> Result<Outcome, Refusal> {
+    if ask.session {
+        let is_new = |site: &&Site<'_>| site.keeper(&ask.owner) != Some(caller.id);
+        let new = sites.iter().filter(is_new).map(|site| site.at.weight()).sum();
+        check_places(env, caller, new)?;
+    }
+    let mut stuck = None;
+    for (number, site) in sites.iter_mut().enumerate() {
+        site.serve(env);
+        site.verdict = site.judge(env, ask, None)?;
+        if let Verdict::Taken { .. } = site.verdict {
+            stuck = stuck.or(Some(number));
+        }
+    }
+    let Some(stuck) = stuck else {
+        if wait.confirm.is_some() && !caller.may_block {
+            return Ok(Outcome::Taken);
+        }
+        let until = grant_all(env, sites, ask, LockEvent::Acquired).ok_or(Refusal::NoMoreFences)?;
+        if let Some(confirm) = wait.confirm {
+            let answer = Answer::Granted { until };
+            let request = tell_when_confirmed(env, sites, several, caller, ask.to_owned(), confirm, answer);
+            sites.iter_mut().for_each(|site| site.hand(request, ask, false, wait.channel.as_ref()));
+            return Ok(Outcome::Waits(request));
+        }
+        sites.iter_mut().for_each(|site| site.keep(env, caller.id, ask, wait));
+        return Ok(Outcome::Granted(until));
+    };
+    let refusal = match join(env, sites, several, stuck, caller, ask, wait) {
+        Ok(Some(_)) if wait.channel.is_some() => return Ok(Outcome::Queued),
+        Ok(Some(request)) => return Ok(Outcome::Waits(request)),
+        Ok(None) => {
+            let grace = sites
+                .get(stuck)
+                .is_some_and(|site| matches!(site.verdict, Verdict::Taken { grace: true, .. }));
+            grace.then_some(Refusal::Grace(env.grace.grants))
+        }
+        Err(refusal) => Some(refusal),
+    };
+    sites.iter_mut().skip(stuck).take(1).for_each(|site| site.note(LockEvent::Refused));
+    refusal.map_or(Ok(Outcome::Taken), Err)
+}
+
+/// Refuses what would make too many locks depend on the connection.
+fn check_places<C: Copy>(env: &Env<'_, C>, caller: &Caller, new: usize) -> Result<(), Refusal> {
+    let all = env.table.connections.weight_of(caller.id).saturating_add(new);
+    if new > 0 && caller.most_places.is_some_and(|most| all > most) {
+        Err(Refusal::MaxPlaces)
+    } else {
+        Ok(())
+    }
+}
+
+/// Puts the client into the queues, if it wants to wait and can.
+fn join<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    several: bool,
+    stuck: usize,
+    caller: &Caller,
+    ask: &AcquireRequest<'_>,
+    wait: &WaitOptions,
+) -> Result<Option<RequestId>, Refusal> {
+    let is_place = wait.channel.is_some();
+    let Some(timeout) = wait.timeout.filter(|_| is_place || caller.may_block) else { return Ok(None) };
+    for site in sites.iter_mut() {
+        if site.verdict.upgrade().is_some_and(|fence| site.lock.is_upgraded_by_another(fence)) {
+            site.note(LockEvent::Deadlocked);
             return Err(Refusal::Deadlock);
         }
-        if caller.most_waiters.is_some_and(|most| self.lock.queue.len() >= most) {
-            return Err(Refusal::MaxWaiters);
+    }
+    let (mut ask, since) = (ask.to_owned(), env.now.micros);
+    let mut known = None;
+    if is_place {
+        // Only the claim makes the lease as long as the owner asked for, and begins a session.
+        (ask.lease, ask.session) = (ask.lease.min(caller.claim), false);
+        known = if ask.once { place_of(env, sites, several, &ask.owner) } else { None };
+        if known.is_none_or(|(_, client)| client != caller.id) {
+            check_places(env, caller, sites.iter().map(|site| site.at.weight()).sum())?;
         }
-        let request = self.site.table.next_request();
-        let (ask, since) = (ask.to_owned(), self.site.now.micros);
-        self.lock.queue.join(request, ask.owner.clone());
-        if let Some(fence) = upgrade {
-            self.upgrade_first(fence, request);
+    }
+    // The millisecond of the arrival was partly over.
+    let ends = (timeout > 0).then(|| (since / 1000).saturating_add(timeout).saturating_add(1));
+    let (channel, client_id, phase) = (wait.channel.clone(), caller.id, Phase::Queued);
+    // Only the claim of a place says whether replicas have to confirm its grant.
+    let confirm = wait.confirm.filter(|_| !is_place);
+    if let Some((request, _)) = known {
+        // The owner keeps its place. The options of the new request replace the old ones: it may fit beside the present holders.
+        sites.iter_mut().for_each(|site| {
+            site.lock.withdraw_upgrade(request);
+            (site.again, site.is_served) = (site.again || !ask.room.is_exclusive(), true);
+        });
+        if let Some(waiter) = env.table.remove(request) {
+            env.table.add(request, Waiter { ask, channel, client_id, ends, ..waiter });
         }
-        // The millisecond of the arrival was partly over.
-        let ends = (timeout > 0).then(|| (since / 1000).saturating_add(timeout).saturating_add(1));
-        let (id, client_id) = (self.site.table.open(self.site.at), caller.id);
-        let waiter =
-            Waiter { id, ask, client: None, client_id, since, ends, phase: Phase::Queued, unblocked: false };
-        self.site.table.add(request, waiter);
-        Ok(Some(request))
+        go_ahead(sites, request);
+        env.table.try_soon(request);
+        return Ok(Some(request));
     }
-
-    pub(super) fn is_upgraded_by_another(&self, fence: Fence) -> bool {
-        self.lock.upgrade.as_ref().is_some_and(|upgrade| upgrade.0 != fence)
+    if caller.most_waiters.is_some_and(|most| sites.iter().any(|site| site.lock.queue.len() >= most)) {
+        return Err(Refusal::MaxWaiters);
     }
+    let request = env.table.next_request();
+    sites.iter_mut().for_each(|site| site.lock.queue.join(request, ask.owner.clone()));
+    go_ahead(sites, request);
+    let ids: Vec<LockId> = sites.iter().map(|site| env.table.open(site.at)).collect();
+    let locks = RequestedLocks::of(ids, several, stuck);
+    let waiter = Waiter {
+        locks,
+        ask,
+        client: None,
+        confirm,
+        channel,
+        client_id,
+        since,
+        ends,
+        phase,
+        unblocked: false,
+    };
+    env.table.add(request, waiter);
+    Ok(Some(request))
+}
 
-    pub(super) fn upgrade_first(&mut self, fence: Fence, request: RequestId) {
-        self.lock.upgrade.get_or_insert_with(|| Box::new((fence, [].into()))).1.insert(request);
+/// A waiter for an upgrade goes ahead of the queue.
+fn go_ahead(sites: &mut [Site<'_>], request: RequestId) {
+    for site in sites {
+        site.verdict.upgrade().into_iter().for_each(|fence| site.lock.upgrade_first(fence, request));
     }
+}
 
+/// The owner's last place for exactly these locks, and the connection on which it asked.
+fn place_of<C: Copy>(
+    env: &Env<'_, C>,
+    sites: &[Site<'_>],
+    several: bool,
+    owner: &Owner<'static>,
+) -> Option<(RequestId, u64)> {
+    let is_named = |at: LockRef<'_>| sites.iter().any(|site| site.at.db == at.db && site.at.key == at.key);
+    let find = |request: RequestId| {
+        let waiter = env.table.waiters.get(&request).filter(|waiter| waiter.channel.is_some())?;
+        let locks = &waiter.locks;
+        let same = locks.are_several() == several && locks.all().len() == sites.len();
+        (same && locks.names().all(is_named)).then_some((request, waiter.client_id))
+    };
+    sites.first()?.lock.queue.all_of(owner).rev().find_map(find)
+}
+
+/// Grants all locks as decided. All new grants have the same fence. Returns the end of the lease that ends first; `None` if there are no
+/// more fences.
+pub(super) fn grant_all<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    ask: &AcquireRequest<'_>,
+    how: LockEvent,
+) -> Option<Deadline> {
+    let is_new = sites.iter().any(|site| site.verdict.is_new());
+    let new = if is_new { Some(env.fences.next(env.now.micros)?) } else { None };
+    let mut first = Deadline::Never;
+    for site in sites {
+        let Verdict::Fits(decision) = site.verdict else { continue };
+        let fence = match decision.kind {
+            Kind::New => new?,
+            Kind::Reentry(fence) | Kind::Upgrade(fence) => fence,
+        };
+        site.grant(env, ask, fence, decision, how);
+        first = first.min(decision.until);
+    }
+    Some(first)
+}
+
+impl Site<'_> {
     /// Decides about a request. `waits` is its number, if it is in the queue.
     #[inline(always)]
-    pub(super) fn judge(
+    pub(super) fn judge<C: Copy>(
         &self,
+        env: &Env<'_, C>,
         ask: &AcquireRequest<'_>,
         waits: Option<RequestId>,
-    ) -> Result<Result<Decision, Conflict>, ReentryError> {
-        let (held, others) = self.site.grants.seen_by(&ask.owner);
+    ) -> Result<Verdict, ReentryError> {
+        let (held, others) = self.grants.seen_by(&ask.owner);
         let its = held.map(|held| (held.grant.fence(), held.grant.room()));
-        let decided = lock::decide_acquire(held, others, ask, self.site.limits, self.site.now.start)?;
+        let decided = lock::decide_acquire(held, others, ask, env.limits, env.now.start)?;
         let is_next = self.lock.queue.is_empty() || waits.is_some() && self.lock.head() == waits;
+        let grace = env.grace.grants > 0;
         Ok(match (decided, its) {
+            (Acquired::Granted { .. }, _) if grace => Verdict::Taken { upgrade: None, grace },
+            // A failover may have lost grants for which the upgraded grant would have no room.
+            (Acquired::Upgraded { .. }, Some((fence, _))) if grace => {
+                Verdict::Taken { upgrade: Some(fence), grace }
+            }
             (Acquired::Granted { slot, deadline: until }, _) if is_next => {
-                Ok(Decision { kind: Kind::New, holds: 1, room: ask.room, slot, until })
+                Verdict::Fits(Decision { kind: Kind::New, holds: 1, room: ask.room, slot, until })
             }
-            (Acquired::Reentered { holds, slot, deadline: until }, Some((fence, room))) => {
-                Ok(Decision { kind: Kind::Reentry(fence), holds, room, slot, until })
+            (Acquired::Reentered { holds, slot, deadline }, Some((fence, room))) => {
+                let until = self.lease_of(fence, deadline);
+                Verdict::Fits(Decision { kind: Kind::Reentry(fence), holds, room, slot, until })
             }
-            (Acquired::Upgraded { holds, slot, deadline: until }, Some((fence, room))) => {
-                Ok(Decision { kind: Kind::Upgrade(fence), holds, room: room.min(ask.room), slot, until })
+            (Acquired::Upgraded { holds, slot, deadline }, Some((fence, room))) => {
+                let until = self.lease_of(fence, deadline);
+                let (kind, room) = (Kind::Upgrade(fence), room.min(ask.room));
+                Verdict::Fits(Decision { kind, holds, room, slot, until })
             }
-            (Acquired::UpgradeRefused, its) => Err(Conflict { upgrade: its.map(|(fence, _)| fence) }),
-            _ => Err(Conflict { upgrade: None }),
+            (Acquired::UpgradeRefused, its) => {
+                Verdict::Taken { upgrade: its.map(|(fence, _)| fence), grace: false }
+            }
+            _ => Verdict::TAKEN,
         })
     }
 
-    pub(super) fn fence_for(&mut self, decision: &Decision) -> Option<Fence> {
-        match decision.kind {
-            Kind::New => self.site.fences.next(self.site.now.micros),
-            Kind::Reentry(fence) | Kind::Upgrade(fence) => Some(fence),
-        }
+    /// The lease after a re-entry. Only a session may renew a lease whose renewals replicas have to confirm.
+    fn lease_of(&self, fence: Fence, asked: Deadline) -> Deadline {
+        let held = self.grants.with_fence(fence).filter(|_| self.lock.is_synced(fence));
+        held.map_or(asked, |held| held.deadline)
     }
 
     #[inline(always)]
-    pub(super) fn grant(
+    fn grant<C: Copy>(
         &mut self,
+        env: &Env<'_, C>,
         ask: &AcquireRequest<'_>,
         fence: Fence,
         decision: Decision,
         how: LockEvent,
-    ) -> (Got, Deadline) {
+    ) {
         let Decision { kind, holds, room, slot, until } = decision;
+        self.got = Some(Got { fence, holds, slot });
         if kind == Kind::New {
-            self.site.put(ask.grant(fence, slot, self.site.now), until, how);
-        } else {
-            // With its first slot, the owner can't get another slot any more, for which others of its clients may wait.
-            let held = self.site.grants.with_fence(fence);
-            self.again |= slot.is_some() && held.is_some_and(|held| held.grant.slot().is_none());
-            let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: ask.label() };
-            self.site.update(fence, change, until);
-            self.site.note(LockEvent::Reentered);
-            if kind != Kind::Reentry(fence) {
-                self.site.note(LockEvent::Upgraded);
-            }
+            return self.grant_new(env, ask, fence, slot, until, how);
         }
-        (Got { fence, holds, slot }, until)
+        // With its first slot, the owner can't get another slot any more, for which others of its clients may wait.
+        let held = self.grants.with_fence(fence);
+        self.again |= slot.is_some() && held.is_some_and(|held| held.grant.slot().is_none());
+        let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: ask.label() };
+        self.update(env.now, fence, change, until);
+        self.note(LockEvent::Reentered);
+        if kind != Kind::Reentry(fence) {
+            self.note(LockEvent::Upgraded);
+        }
+    }
+
+    #[inline(always)]
+    fn grant_new<C: Copy>(
+        &mut self,
+        env: &Env<'_, C>,
+        ask: &AcquireRequest<'_>,
+        fence: Fence,
+        slot: Option<Slot>,
+        until: Deadline,
+        how: LockEvent,
+    ) {
+        if !ask.room.is_exclusive() {
+            self.note(LockEvent::Shared);
+        }
+        let effect = self.grants.put(ask.grant(fence, slot, env.now), until);
+        self.effects.push(effect);
+        self.note(how);
+    }
+
+    /// The connection that keeps the owner's grant alive.
+    fn keeper(&self, owner: &Owner<'_>) -> Option<u64> {
+        let session = self.lock.record(self.grants.grant_of(owner)?.fence())?.session?;
+        Some(session.client).filter(|_| !session.over)
+    }
+
+    /// The owner is told of its grant at once. Notes its channel, and its session.
+    fn keep<C: Copy>(
+        &mut self,
+        env: &mut Env<'_, C>,
+        client: u64,
+        ask: &AcquireRequest<'_>,
+        wait: &WaitOptions,
+    ) {
+        let (Some(Got { fence, .. }), Verdict::Fits(decision)) = (self.got, self.verdict) else { return };
+        if ask.once {
+            env.table.claim(&mut self.lock, fence);
+            self.lock.change(fence, Record::share);
+        }
+        if let Some(channel) = &wait.channel {
+            self.listen(fence, ask.owner.borrowed().into_owned(), channel, true);
+        }
+        if ask.session {
+            let lease = env.limits.allowed(ask.lease);
+            let session = Session::new(client, lease, None, decision.until, env.now.millis());
+            env.table.start_session(self.at, &mut self.lock, fence, session);
+        }
+    }
+
+    /// From now on, the holder of this grant gets messages about it on this channel. If it has `claimed` its grant, and somebody waits, it
+    /// is told so once more, because a holder asks again when it may have missed a message.
+    pub(super) fn listen(&mut self, fence: Fence, owner: Owner<'static>, channel: &Channel, claimed: bool) {
+        let channel = Channel { start: None, ..channel.clone() };
+        self.lock.open(fence, |record| {
+            let known = record.listener.as_deref();
+            let claimed = claimed || known.is_some_and(|known| known.claimed);
+            let is_soon = known.is_some_and(|known| known.told == Told::Soon);
+            let told = if is_soon { Told::Soon } else { Told::No };
+            record.listener = Some(Box::new(Listener { owner, channel, claimed, told }));
+        });
     }
 }

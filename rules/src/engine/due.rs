@@ -1,81 +1,134 @@
-//! The work that timers start: looks at locks, ends of waits, answers. One turn of the event loop stops after 2 ms; the next one goes on
-//! with the next kind of work.
+//! The work that timers start: looks at locks, tries of waiters for several locks, ends of waits, answers. One turn of the event loop stops
+//! after 2 ms; the next one goes on with the next kind of work.
 
-use super::table::Table;
-use crate::lock::{Micros, Millis, Now};
-use crate::waiting::LockId;
+use std::ops::{Bound, Range};
 
-/// How long the work of one turn may last.
-const TURN: Micros = 2_000;
+use super::host::{Host, TURN, WHILE_REFUSED};
+use super::table::Outgoing;
+use super::tell::tell_place;
+use crate::lock::{Millis, Now};
+use crate::waiting::{Deferral, LockId, RequestId, Settled};
+
 /// The most blocked clients that one turn answers.
 const ANSWERS: usize = 100;
-/// If the server refuses a step, the module tries again after this many ms.
-const WHILE_REFUSED: Millis = 100;
-const KINDS: u8 = 3;
-
-/// The server between commands.
-pub trait Host {
-    type Client: Copy;
-    fn table(&mut self) -> &mut Table<Self::Client>;
-    /// How long this turn has lasted.
-    fn used(&mut self) -> Micros;
-    /// Settles a lock by a command. Returns whether the server has run it.
-    fn settle(&mut self, id: &LockId) -> bool;
-    /// Unblocks a client. The server then asks for its answer.
-    fn unblock(&mut self, client: Self::Client);
-}
+const KINDS: u8 = 5;
 
 /// Does the work that is due, as far as one turn allows. Returns how many waits have timed out.
 pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
+    let deferral = host.deferral(now);
+    if let Deferral::Until(then) = deferral {
+        host.table().paused_until = then;
+    }
+    while host.table().clear_up() && host.used() < TURN / 2 {}
     let (mut timeouts, mut answers, mut without) = (0, 0, 0);
     let mut kind = host.table().next_kind;
-    while without < KINDS && (without > 0 || host.used() < TURN) {
+    loop {
         let done = match kind {
-            0 => {
-                let due = host.table().wakes.first().filter(|(time, _)| *time <= now.millis()).cloned();
-                due.iter().for_each(|(_, id)| look(host, id, now));
-                due.is_some()
-            }
-            1 => {
-                let ended = end_wait(host, now);
+            0 => look_at_next(host, deferral, Millis::MIN..0, now),
+            1 => look_at_next(host, deferral, 0..now.millis().saturating_add(1), now),
+            2 => try_next(host, deferral, now),
+            3 => {
+                let ended = end_wait(host, deferral, now);
                 timeouts += u64::from(ended == Some(true));
                 ended.is_some()
             }
-            _ => answers < ANSWERS && send_next(host, &mut answers),
+            _ => answers < ANSWERS && send_next(host, &mut answers, now),
         };
         without = if done { 0 } else { without + 1 };
         kind = (kind + 1) % KINDS;
+        if without == KINDS {
+            kind = 0;
+            break;
+        }
+        if done && host.used() >= TURN {
+            break;
+        }
     }
-    host.table().next_kind = if without == KINDS { 0 } else { kind };
+    host.table().next_kind = kind;
     timeouts
 }
 
 /// Sends answers only, as far as one turn allows.
-pub fn send_due<H: Host>(host: &mut H) {
+pub fn send_due<H: Host>(host: &mut H, now: Now) {
     let mut answers = 0;
-    while answers < ANSWERS && send_next(host, &mut answers) && host.used() < TURN {}
+    while answers < ANSWERS && send_next(host, &mut answers, now) && host.used() < TURN {}
 }
 
-fn send_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
-    let Some(client) = host.table().next_answer() else { return false };
+fn send_next<H: Host>(host: &mut H, answers: &mut usize, now: Now) -> bool {
+    let Some(next) = host.table().next_notice() else { return false };
     *answers += 1;
-    host.unblock(client);
+    match next {
+        Outgoing::Client(client) => host.unblock(client),
+        Outgoing::Place(request) => tell_place(host, request, now),
+        Outgoing::Message(message) => _ = host.publish(&message),
+    }
     true
 }
 
-fn look<H: Host>(host: &mut H, id: &LockId, now: Now) {
-    if !host.settle(id) {
-        host.table().wake_by(id, now.millis().saturating_add(WHILE_REFUSED));
+/// Looks at the lock that is due first in this time. Looks that are due at once and others take turns.
+fn look_at_next<H: Host>(host: &mut H, deferral: Deferral, due: Range<Millis>, now: Now) -> bool {
+    if let Deferral::Until(_) = deferral {
+        return false;
+    }
+    let first = host.table().wakes.range((due.start, LockId::first())..).next();
+    let Some((_, id)) = first.filter(|(time, _)| *time < due.end).cloned() else { return false };
+    look(host, deferral, &id, now);
+    true
+}
+
+fn look<H: Host>(host: &mut H, deferral: Deferral, id: &LockId, now: Now) {
+    let settled = match deferral {
+        // On a replica, the module only drops what it knows of the lock.
+        Deferral::Replica => Settled::Elsewhere,
+        _ => host.settle(None, std::slice::from_ref(id)),
+    };
+    let again = match settled {
+        Settled::Done => return,
+        Settled::Refused => Some(WHILE_REFUSED),
+        Settled::Arriving if host.table().has_sessions(id) => return host.settle_arriving(id),
+        Settled::Arriving | Settled::Elsewhere => host.table().send_away(id.to_ref()),
+    };
+    host.table().wake_by(id, again.map(|again| now.millis().saturating_add(again)));
+}
+
+/// Tries the next waiter for several locks. They take turns.
+fn try_next<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> bool {
+    if let Deferral::Until(_) = deferral {
+        return false;
+    }
+    let table = host.table();
+    let next = table.tries.range((Bound::Excluded(table.last_tried), Bound::Unbounded)).next();
+    let Some(request) = next.or(table.tries.first()).copied() else { return false };
+    try_one(host, deferral, request, now);
+    true
+}
+
+fn try_one<H: Host>(host: &mut H, deferral: Deferral, request: RequestId, now: Now) {
+    let table = host.table();
+    table.tries.remove(&request);
+    table.last_tried = if table.tries.is_empty() { RequestId::MIN } else { request };
+    let locks = table.waiters.get(&request).into_iter().flat_map(|waiter| waiter.locks.all());
+    let ids: Vec<LockId> = locks.map(|lock| lock.id.clone()).collect();
+    if deferral == Deferral::None && host.settle(Some(request), &ids) != Settled::Done {
+        // One lock may be the reason, so timers settle each of them.
+        let then = now.millis().saturating_add(WHILE_REFUSED);
+        ids.iter().for_each(|id| host.table().wake_by(id, Some(then)));
     }
 }
 
-/// Ends the wait whose time was up first. What is due at its lock is done before, because it may still get the lock.
-fn end_wait<H: Host>(host: &mut H, now: Now) -> Option<bool> {
+/// Ends the wait whose time was up first. What is due at its locks is done before, because it may still get them.
+fn end_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<bool> {
     let table = host.table();
     let &(_, request) = table.timeouts.first().filter(|(ends, _)| *ends <= now.millis())?;
-    let id = table.waiters.get(&request)?.id.clone();
-    if table.get(id.to_ref())?.wake.is_some_and(|wake| wake <= now.millis()) {
-        look(host, &id, now);
+    let locks = table.waiters.get(&request)?.locks.clone();
+    for lock in locks.all().iter().filter(|_| deferral == Deferral::None) {
+        let wake = host.table().get(lock.id.to_ref()).and_then(|lock| lock.wake);
+        if wake.is_some_and(|wake| wake <= now.millis()) {
+            look(host, deferral, &lock.id, now);
+        }
+    }
+    if deferral == Deferral::None && host.table().tries.contains(&request) {
+        try_one(host, deferral, request, now);
     }
     Some(host.table().time_out(now.millis()))
 }

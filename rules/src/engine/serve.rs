@@ -1,36 +1,106 @@
-//! Serves the queue: grants the lock to waiters, in order, as far as they fit.
+//! Serves queues: grants locks to waiters, in order, as far as they fit.
 
-use super::acquire::{Conflict, Kind};
-use super::step::Step;
-use super::table::{Answer, Pending, Phase};
-use crate::lock::{Owner, Value};
-use crate::waiting::{LockEvent, RequestId};
+use super::acquire::grant_all;
+use super::lock_state::Pending;
+use super::step::{Env, Site, step_on_all};
+use super::table::{After, Table};
+use super::verdict::Verdict;
+use super::waiter::{Answer, Phase};
+use crate::lock::{AcquireRequest, Deadline, Millis, Owner, Value};
+use crate::waiting::{Channel, LockEvent, LockRef, RequestId, RequestedLocks};
 
 /// The most waiters that one step serves. The next step serves the rest.
 const MOST_SERVED: usize = 500;
 
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
     Granted,
     Answered,
     Waits,
 }
 
-impl<C: Copy> Step<'_, C> {
+/// Tries to grant a waiter all its locks.
+pub fn settle_together<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], request: RequestId) {
+    let aside = std::mem::take(&mut env.table.tries);
+    let changed = step_on_all(env, sites, |env, sites| {
+        sites.iter_mut().for_each(|site| site.serve(env));
+        let ask = env.table.waiters.get(&request).filter(|waiter| waiter.phase == Phase::Queued);
+        let Some(ask) = ask.map(|waiter| waiter.ask.clone()) else {
+            return sites.iter().any(Site::has_changed);
+        };
+        let mut waits = false;
+        if env.table.is_gone(request) {
+            env.table.after.push((request, After::GivenUp));
+        } else {
+            waits = serve_at(env, sites, request, &ask) == Served::Waits;
+        }
+        // If it has left its queues, others may be next.
+        !waits || sites.iter().any(Site::has_changed)
+    });
+    let since = std::mem::replace(&mut env.table.tries, aside);
+    if changed {
+        // The others have been tried with the locks as they are, if nothing has changed.
+        env.table.tries.extend(since);
+    }
+}
+
+/// Grants a waiter all these locks, which are all its locks, or lets it wait, or has it told that it can never have them.
+fn serve_at<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    request: RequestId,
+    ask: &AcquireRequest<'static>,
+) -> Served {
+    for number in 0..sites.len() {
+        let Some(site) = sites.get_mut(number) else { break };
+        let answer = match site.judge(env, ask, Some(request)) {
+            Ok(Verdict::Taken { upgrade, .. }) => {
+                if upgrade.is_none_or(|fence| !site.lock.is_upgraded_by_another(fence)) {
+                    upgrade.into_iter().for_each(|fence| site.lock.upgrade_first(fence, request));
+                    env.table.stuck_at(request, number);
+                    return Served::Waits;
+                }
+                site.note(LockEvent::Deadlocked);
+                Answer::Deadlock
+            }
+            Ok(verdict) => {
+                site.verdict = verdict;
+                continue;
+            }
+            Err(why) => Answer::NoReentry(why),
+        };
+        sites.iter_mut().for_each(|site| site.lock.leave(request, &ask.owner));
+        env.table.answer(request, answer);
+        return Served::Answered;
+    }
+    let Some(until) = grant_all(env, sites, ask, LockEvent::HandedOver) else { return Served::Waits };
+    sites.iter_mut().for_each(|site| site.lock.leave(request, &ask.owner));
+    let place = env.table.answer_granted(request, sites, until, env.now.millis());
+    if let (Some(site), Some(waiter)) = (sites.first_mut(), env.table.waiters.get(&request)) {
+        site.note(LockEvent::Waited(env.now.micros.saturating_sub(waiter.since) / 1000));
+    }
+    sites.iter_mut().for_each(|site| site.hand(request, ask, place.is_some(), place.as_ref()));
+    let is_new = sites.iter().any(|site| site.verdict.is_new());
+    if is_new { Served::Granted } else { Served::Answered }
+}
+
+impl Site<'_> {
     /// Grants the lock to the waiters at the head of the queue, as far as they fit.
-    pub(super) fn serve(&mut self) {
+    pub(super) fn serve<C: Copy>(&mut self, env: &mut Env<'_, C>) {
         if self.lock.queue.is_empty() {
             return;
         }
-        if let Some(Value::One(grant)) = &self.site.grants.value {
+        if let Some(Value::One(grant)) = &self.grants.value {
             let owner = grant.owner().into_owned();
-            self.reenter(&owner);
+            self.reenter(env, &owner);
         }
         for _ in 0..MOST_SERVED {
             let head = self.lock.head();
-            let Some((served, owner, is_alone)) = head.and_then(|head| self.serve_one(head)) else { return };
+            let Some((served, owner, is_alone)) = head.and_then(|head| self.serve_one(env, head)) else {
+                return;
+            };
             if served != Served::Answered {
-                self.reenter(&owner);
+                self.reenter(env, &owner);
             }
             if served == Served::Waits || served == Served::Granted && is_alone {
                 return;
@@ -39,65 +109,124 @@ impl<C: Copy> Step<'_, C> {
         self.again = true;
     }
 
+    /// Notes that a client has a hold of which it may not know.
+    pub(super) fn hand(
+        &mut self,
+        request: RequestId,
+        ask: &AcquireRequest<'_>,
+        to_claim: bool,
+        channel: Option<&Channel>,
+    ) {
+        let Some(fence) = self.got.map(|got| got.fence) else { return };
+        let own = self.verdict.is_new() || !ask.once;
+        let hold = Pending { request, own, binds: ask.session, to_claim };
+        self.lock.open(fence, |record| record.pending.push(hold));
+        if let Some(channel) = channel {
+            self.listen(fence, ask.owner.borrowed().into_owned(), channel, false);
+        }
+    }
+
     /// Lets the waiters of an owner that holds the lock re-enter, wherever they are in the queue.
-    fn reenter(&mut self, owner: &Owner<'static>) {
+    fn reenter<C: Copy>(&mut self, env: &mut Env<'_, C>, owner: &Owner<'static>) {
         let mut seen = None;
         while let Some(request) = self.lock.queue.next_of(owner, seen) {
-            if self.site.grants.grant_of(owner).is_none() {
+            if self.grants.grant_of(owner).is_none() {
                 return;
             }
             seen = Some(request);
-            self.serve_one(request);
+            self.serve_one(env, request);
         }
     }
 
     /// Lets the waiters of all holders re-enter, if somebody has changed the key.
-    pub(super) fn reenter_all(&mut self) {
-        if self.site.grants.are_several() {
-            let owners: Vec<_> = self.site.grants.all().map(|held| held.grant.owner().into_owned()).collect();
-            owners.iter().for_each(|owner| self.reenter(owner));
+    pub(super) fn reenter_all<C: Copy>(&mut self, env: &mut Env<'_, C>) {
+        if self.grants.are_several() {
+            let owners: Vec<_> = self.grants.all().map(|held| held.grant.owner().into_owned()).collect();
+            owners.iter().for_each(|owner| self.reenter(env, owner));
         }
     }
 
-    /// Serves a waiter: grants it the lock, lets it wait, or has it told that it can never have it. Returns its owner, and whether it asks
-    /// to be alone.
-    fn serve_one(&mut self, request: RequestId) -> Option<(Served, Owner<'static>, bool)> {
-        let ask = self.site.table.waiters.get(&request)?.ask.clone();
-        let served = match self.judge(&ask, Some(request)) {
-            Ok(Ok(decision)) => {
-                let kind = decision.kind;
-                let Some(fence) = self.fence_for(&decision) else {
-                    return Some((Served::Waits, ask.owner, true));
-                };
-                let (got, until) = self.grant(&ask, fence, decision, LockEvent::HandedOver);
-                self.answer(request, Answer::Granted(got, until));
-                let own = kind == Kind::New || !ask.once;
-                self.lock.pending.push(Pending { request, fence, own, lost: false });
-                if kind == Kind::New { Served::Granted } else { Served::Answered }
-            }
-            Ok(Err(Conflict { upgrade: Some(fence) })) if self.is_upgraded_by_another(fence) => {
-                self.site.note(LockEvent::Deadlocked);
-                self.answer(request, Answer::Deadlock)
-            }
-            Ok(Err(Conflict { upgrade })) => {
-                upgrade.into_iter().for_each(|fence| self.upgrade_first(fence, request));
-                Served::Waits
-            }
-            Err(why) => self.answer(request, Answer::NoReentry(why)),
+    /// Serves a waiter. Returns its owner, and whether it asks to be alone.
+    fn serve_one<C: Copy>(
+        &mut self,
+        env: &mut Env<'_, C>,
+        request: RequestId,
+    ) -> Option<(Served, Owner<'static>, bool)> {
+        let waiter = env.table.waiters.get(&request)?;
+        let ask = waiter.ask.clone();
+        let served = if env.table.is_gone(request) {
+            self.lock.leave(request, &ask.owner);
+            env.table.after.push((request, After::GivenUp));
+            Served::Answered
+        } else if waiter.locks.all().len() > 1 {
+            // A step on one lock can't serve it. A timer tries to, if this is the lock that keeps it waiting.
+            env.table.try_at(self.at, request);
+            Served::Waits
+        } else {
+            serve_at(env, std::slice::from_mut(self), request, &ask)
         };
         Some((served, ask.owner, ask.room.is_exclusive()))
     }
+}
 
-    /// Takes a waiter out of the queue, and has it told this answer.
-    fn answer(&mut self, request: RequestId, answer: Answer) -> Served {
-        if let Some(waiter) = self.site.table.waiters.get(&request) {
-            self.lock.leave(request, &waiter.ask.owner);
-            if let Answer::Granted(..) = answer {
-                let waited = self.site.now.micros.saturating_sub(waiter.since) / 1000;
-                self.site.note(LockEvent::Waited(waited));
-            }
+impl<C: Copy> Table<C> {
+    /// Has a waiter for several locks tried, unless another lock keeps it waiting.
+    fn try_at(&mut self, at: LockRef<'_>, request: RequestId) {
+        let Some(waiter) = self.waiters.get(&request) else { return };
+        let stuck = waiter.locks.all().get(waiter.locks.stuck()).map(|lock| lock.id.to_ref());
+        if stuck.is_some_and(|stuck| stuck.db == at.db && stuck.key == at.key) {
+            self.tries.insert(request);
         }
-        self.site.table.go_on(request, Phase::Answered(answer));
-        Served::Answered
+    }
+
+    pub(super) fn try_soon(&mut self, request: RequestId) {
+        if self.waiters.get(&request).is_some_and(|waiter| waiter.locks.all().len() > 1) {
+            self.tries.insert(request);
+        }
+    }
+
+    /// Notes which lock keeps the waiter waiting.
+    fn stuck_at(&mut self, request: RequestId, number: usize) {
+        if let Some(RequestedLocks::Several { stuck, .. }) =
+            self.waiters.get_mut(&request).map(|waiter| &mut waiter.locks)
+        {
+            *stuck = number;
+        }
+    }
+
+    /// Has a waiter told this answer, which its queues don't have any more.
+    fn answer(&mut self, request: RequestId, answer: Answer) {
+        self.tries.remove(&request);
+        self.go_on(request, Phase::Answered(answer));
+    }
+
+    /// Has a waiter told of its grants. Returns the channel of a place, which has to claim them.
+    fn answer_granted(
+        &mut self,
+        request: RequestId,
+        sites: &[Site<'_>],
+        until: Deadline,
+        now: Millis,
+    ) -> Option<Channel> {
+        self.tries.remove(&request);
+        let (waiter, answer) = (self.waiters.get_mut(&request)?, Answer::Granted { until });
+        for (lock, site) in waiter.locks.all_mut().iter_mut().zip(sites) {
+            lock.got = site.got;
+        }
+        if let Some(confirm) = waiter.confirm {
+            self.go_on(request, Phase::Unconfirmed(answer));
+            self.end_by(request, Some(confirm.ends(until, now)));
+            return None;
+        }
+        self.go_on(request, Phase::Answered(answer));
+        let waiter = self.waiters.get_mut(&request)?;
+        let channel = waiter.channel.clone()?;
+        if let Deadline::At(last) = until {
+            waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now));
+        }
+        // Usually, the grant ends first, because its lease is as short.
+        let ends = now.saturating_add(waiter.ask.lease).saturating_add(3);
+        self.end_by(request, Some(ends));
+        Some(channel)
     }
 }

@@ -1,5 +1,5 @@
-//! All that is known of locks and waiters between steps. Timers and indexes follow from the rows: `put` writes those of a lock, `go_on`
-//! those of a waiter, and no other code does.
+//! All that is known between steps: locks, waiters, and what depends on connections. Timers and indexes follow from the rows: `put` writes
+//! those of a lock, `set_session` those of a session, `add`, `remove` and `end_by` those of a waiter, and no other code does.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
@@ -7,141 +7,73 @@ use std::num::NonZeroU64;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
-use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Owner, ReentryError};
-use crate::waiting::table::Queue;
-use crate::waiting::{LockId, LockRef, RequestId};
+use super::connections::{Connections, Dependent};
+use super::lock_state::{Listener, LockState, Session, Told};
+use super::waiter::{Phase, Waiter};
+use crate::lock::{Fence, Millis};
+use crate::waiting::table::{Awaited, Moved, Replication};
+use crate::waiting::{LockId, LockRef, Message, MessageKind, RequestId};
 
-/// All that is known of one lock beyond what its key says.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub struct LockState {
-    pub(super) queue: Queue,
-    /// The grant whose owner waits to have it with less room, and its waiters for this, which go ahead of the queue.
-    pub(super) upgrade: Option<Box<(Fence, BTreeSet<RequestId>)>>,
-    /// The holds of which their clients may not know, in order of arrival.
-    pub(super) pending: Vec<Pending>,
-    /// When a timer has to look at the lock.
-    pub(super) wake: Option<Millis>,
+/// Who has to be told something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Notice {
+    Waiter(RequestId),
+    Message(Message),
+    /// The holder of this grant, that somebody waits.
+    Wanted(LockId, Fence),
 }
 
-/// A hold of which its client may not know.
+/// What a step leaves to do at other locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// One of the waiter's grants has ended before it was told, so it gets none.
+    Untold,
+    /// The place has claimed its grants.
+    Claimed,
+    /// The place's connection has closed.
+    GivenUp,
+}
+
+/// A walk through all locks of a database, because something has happened to all its keys; `None`: of all databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) struct Pending {
-    pub(super) request: RequestId,
-    pub(super) fence: Fence,
-    /// Whether the hold is the client's own. With `ONCE`, it may be that of another client of the owner.
-    pub(super) own: bool,
-    /// Whether the client has gone away, so that the hold has to be taken back.
-    pub(super) lost: bool,
+pub(super) struct Sweep {
+    pub(super) db: Option<i32>,
+    /// The locks before this one have not been visited.
+    pub(super) cursor: usize,
+    /// Whether it has happened again, so that the walk begins anew when it ends.
+    pub(super) again: bool,
 }
 
-impl LockState {
-    const fn new() -> Self {
-        Self { queue: Queue::new(), upgrade: None, pending: Vec::new(), wake: None }
-    }
-
-    /// The first waiter. Waiters for an upgrade go ahead.
-    pub fn head(&self) -> Option<RequestId> {
-        let first = self.upgrade.as_deref().and_then(|(_, requests)| requests.first().copied());
-        first.or_else(|| self.queue.head())
-    }
-
-    pub(super) fn leave(&mut self, request: RequestId, owner: &Owner<'static>) {
-        self.queue.leave(request, owner);
-        self.upgrade.take_if(|upgrade| upgrade.1.remove(&request) && upgrade.1.is_empty());
-    }
-
-    /// Drops what depends on a grant that has ended.
-    pub(super) fn ended(&mut self, fence: Fence) {
-        self.pending.retain(|hold| hold.fence != fence);
-        self.upgrade.take_if(|upgrade| upgrade.0 == fence);
-    }
-
-    /// The owner knows of this grant, so no hold that its other clients share is taken back.
-    pub(super) fn share(&mut self, fence: Fence) {
-        let same = self.pending.iter_mut().filter(|hold| hold.fence == fence && !hold.lost);
-        same.for_each(|hold| hold.own = false);
-    }
-
-    /// How many holds of a grant have to be taken back.
-    pub(super) fn lost(&self, fence: Fence) -> u32 {
-        self.pending.iter().filter(|hold| hold.fence == fence && hold.lost).count() as u32
-    }
-
-    /// The client of a hold has gone away. Another client that shares the hold has it from now on.
-    fn lose(&mut self, request: RequestId) {
-        let Some(number) = self.pending.iter().position(|hold| hold.request == request) else { return };
-        let gone = self.pending.remove(number);
-        let mut others = self.pending.iter_mut().filter(|hold| !hold.own && hold.fence == gone.fence);
-        match others.find(|hold| hold.request > request) {
-            _ if !gone.own => (),
-            Some(heir) => heir.own = true,
-            None => self.pending.insert(number, Pending { lost: true, ..gone }),
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.pending.is_empty()
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
-pub enum Answer {
-    Granted(Got, Deadline),
-    NoReentry(ReentryError),
-    Deadlock,
-    TimedOut,
-}
-
-/// The stages of a waiter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
-pub(super) enum Phase {
-    Queued,
-    /// The waiter is to be told.
-    Answered(Answer),
-    Told(Answer),
-    /// The waiter has gone away.
-    Left,
-}
-
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct Waiter<C> {
-    pub(super) id: LockId,
-    pub ask: AcquireRequest<'static>,
-    /// `None` until the server has blocked the client.
-    pub(super) client: Option<C>,
-    pub(super) client_id: u64,
-    pub(super) since: Micros,
-    /// When its time is up.
-    pub(super) ends: Option<Millis>,
-    pub(super) phase: Phase,
-    /// Whether the module unblocked the client, and not an operator.
-    pub(super) unblocked: bool,
-}
-
-/// The client of a running command.
-pub struct Caller {
-    pub id: u64,
-    pub may_block: bool,
-    /// The most waiters of one lock.
-    pub most_waiters: Option<usize>,
-}
+pub(super) type Locks = IndexMap<LockId, Box<LockState>, RandomState>;
 
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub struct Table<C> {
-    pub(super) locks: Option<IndexMap<LockId, Box<LockState>, RandomState>>,
+    pub(super) locks: Option<Locks>,
     pub(super) waiters: BTreeMap<RequestId, Waiter<C>>,
+    pub(super) connections: Connections,
+    pub(super) replication: Replication,
+    /// When timers look at locks. Locks that are to be looked at once have negative times, in the order in which this became known.
     pub(super) wakes: BTreeSet<(Millis, LockId)>,
+    pub(super) last_at_once: Millis,
     pub(super) timeouts: BTreeSet<(Millis, RequestId)>,
-    pub(super) outgoing: VecDeque<RequestId>,
+    /// The waiters for several locks that may be able to have them all.
+    pub(super) tries: BTreeSet<RequestId>,
+    pub(super) outgoing: VecDeque<Notice>,
     /// The clients that were told of grants in this turn, which may not have reached them.
     pub(super) sent: Vec<(u64, RequestId)>,
+    pub(super) after: Vec<(RequestId, After)>,
+    pub(super) sweeps: Vec<Sweep>,
+    /// The lock whose value was last removed by something other than the module, and its holds of which no client knew.
+    pub(super) strays: Option<(LockId, Vec<(Fence, u32)>)>,
+    /// The locks of this server's earlier times as a primary.
+    pub(super) earlier: Vec<Locks>,
+    /// Until when the data set must not change.
+    pub(super) paused_until: Millis,
     pub(super) last_request: NonZeroU64,
+    pub(super) last_tried: RequestId,
     pub(super) next_kind: u8,
 }
 
@@ -150,11 +82,21 @@ impl<C: Copy> Table<C> {
         Self {
             locks: None,
             waiters: BTreeMap::new(),
+            connections: Connections::new(),
+            replication: Replication::new(),
             wakes: BTreeSet::new(),
+            last_at_once: Millis::MIN,
             timeouts: BTreeSet::new(),
+            tries: BTreeSet::new(),
             outgoing: VecDeque::new(),
             sent: Vec::new(),
+            after: Vec::new(),
+            sweeps: Vec::new(),
+            strays: None,
+            earlier: Vec::new(),
+            paused_until: 0,
             last_request: NonZeroU64::MIN,
+            last_tried: RequestId::MIN,
             next_kind: 0,
         }
     }
@@ -166,10 +108,15 @@ impl<C: Copy> Table<C> {
     /// Takes the state of a lock out of the table for a step.
     #[inline]
     pub(super) fn take(&mut self, at: LockRef<'_>) -> LockState {
+        let recheck = !self.sweeps.is_empty() && self.is_swept(at);
         let lock = self.locks.as_mut().and_then(|locks| locks.get_mut(&at));
-        lock.map_or(LockState::new(), |lock| {
-            std::mem::replace(lock, LockState { wake: lock.wake, ..LockState::new() })
-        })
+        let mut lock = lock.map_or(LockState::new(), |lock| {
+            let mut rest = LockState::new();
+            rest.wake = lock.wake;
+            std::mem::replace(lock, rest)
+        });
+        lock.recheck |= recheck;
+        lock
     }
 
     /// The name of a lock, of which there is more to know from now on.
@@ -183,18 +130,24 @@ impl<C: Copy> Table<C> {
         id
     }
 
-    /// Puts the state of a lock back. No other code writes timers of locks.
+    /// Puts the state of a lock back. Has holders told that somebody waits.
     pub(super) fn put(&mut self, at: LockRef<'_>, mut lock: LockState) {
         let locks = self.locks.get_or_insert_default();
-        let Some((index, id, known)) = locks.get_full_mut(&at) else {
-            if !lock.is_empty() {
-                let id = at.to_id();
-                lock.wake.map(|wake| self.wakes.insert((wake, id.clone())));
-                locks.insert(id, Box::new(lock));
-            }
-            return;
-        };
-        lock.wake.take_if(|_| lock.queue.is_empty() && lock.pending.is_empty());
+        if !lock.is_empty() && !locks.contains_key(&at) {
+            locks.insert(at.to_id(), Box::new(LockState::new()));
+        }
+        let Some((index, id, known)) = locks.get_full_mut(&at) else { return };
+        lock.wake = lock.wake.filter(|_| !lock.is_empty());
+        // What is to be looked at once may yet change who is to be told.
+        let is_quiet = lock.queue.is_empty() || lock.wake.is_none_or(|wake| wake > 0);
+        if lock.listening > 0 && lock.is_news != lock.queue.is_empty() && is_quiet {
+            let news = lock.news().into_iter();
+            self.outgoing.extend(news.map(|fence| Notice::Wanted(id.clone(), fence)));
+        }
+        if lock.wake == Some(0) {
+            self.last_at_once += 1;
+            lock.wake = known.wake.filter(|wake| *wake < 0).or(Some(self.last_at_once));
+        }
         if known.wake != lock.wake {
             known.wake.map(|wake| self.wakes.remove(&(wake, id.clone())));
             lock.wake.map(|wake| self.wakes.insert((wake, id.clone())));
@@ -207,172 +160,213 @@ impl<C: Copy> Table<C> {
     }
 
     /// Changes what is known of a lock between steps. With `look`, a timer then looks at it at once.
-    fn change(&mut self, at: LockRef<'_>, look: Option<Millis>, body: impl FnOnce(&mut LockState)) {
+    pub(super) fn change<R>(
+        &mut self,
+        at: LockRef<'_>,
+        look: Option<Millis>,
+        body: impl FnOnce(&mut Self, &mut LockState) -> R,
+    ) -> R {
         let mut lock = self.take(at);
-        body(&mut lock);
+        let result = body(self, &mut lock);
         lock.wake = look.or(lock.wake);
         self.put(at, lock);
+        result
     }
 
-    /// Something other than the module may have changed the key of a lock.
-    pub fn touched(&mut self, at: LockRef<'_>) {
-        self.change(at, Some(0), |_| ());
+    /// Sets the timer of a lock.
+    pub(super) fn wake_by(&mut self, id: &LockId, time: Option<Millis>) {
+        let mut lock = self.take(id.to_ref());
+        lock.wake = time;
+        self.put(id.to_ref(), lock);
     }
 
-    pub(super) fn wake_by(&mut self, id: &LockId, time: Millis) {
-        self.change(id.to_ref(), Some(time), |_| ());
+    pub(super) fn has_sessions(&self, id: &LockId) -> bool {
+        self.get(id.to_ref()).is_some_and(|lock| lock.records().any(|record| record.session.is_some()))
     }
 
-    pub(super) fn next_request(&mut self) -> RequestId {
-        self.last_request = self.last_request.saturating_add(1);
-        RequestId(self.last_request)
+    /// Sets which connection keeps a grant alive.
+    pub(super) fn set_session(
+        &mut self,
+        at: LockRef<'_>,
+        lock: &mut LockState,
+        fence: Fence,
+        session: Option<Session>,
+    ) {
+        let id = self.open(at);
+        let before = lock.open(fence, |record| std::mem::replace(&mut record.session, session)).flatten();
+        self.set_renewal(&id, lock, fence, before, None);
+        let client = |session: Option<Session>| session.filter(|session| !session.over).map(|its| its.client);
+        self.move_session(&id, fence, client(before), client(session));
     }
 
-    pub(super) fn add(&mut self, request: RequestId, waiter: Waiter<C>) {
-        waiter.ends.map(|ends| self.timeouts.insert((ends, request)));
-        self.waiters.insert(request, waiter);
+    /// Sets the renewal of a session that replicas have to confirm.
+    pub(super) fn set_renewal(
+        &mut self,
+        id: &LockId,
+        lock: &mut LockState,
+        fence: Fence,
+        session: Option<Session>,
+        renewal: Option<(Moved, Millis)>,
+    ) {
+        let Some(confirm) = session.and_then(|session| session.confirm) else { return };
+        let known =
+            lock.change(fence, |record| std::mem::replace(&mut record.renewal, renewal.map(Box::new)));
+        let awaits = |is_awaited: bool| is_awaited.then_some(confirm.replicas);
+        let (from, to) = (awaits(known.flatten().is_some()), awaits(renewal.is_some()));
+        self.replication.set(|| Awaited::Renewal(id.clone(), fence), from, to);
     }
 
-    /// The server has blocked the client of this request.
-    pub fn blocked(&mut self, request: RequestId, client: C) {
-        if let Some(waiter) = self.waiters.get_mut(&request) {
-            waiter.client = Some(client);
+    pub(super) fn move_session(&mut self, id: &LockId, fence: Fence, from: Option<u64>, to: Option<u64>) {
+        let (row, weight) = (|| Dependent::Session(id.clone(), fence), id.to_ref().weight());
+        if from != to {
+            to.into_iter().for_each(|client| self.connections.add(client, row(), weight));
+            from.into_iter().for_each(|client| self.connections.remove(client, row(), weight));
         }
     }
 
-    /// Moves a waiter to its next phase. Returns the phase before.
-    pub(super) fn go_on(&mut self, request: RequestId, next: Phase) -> Option<Phase> {
-        let waiter = self.waiters.get_mut(&request)?;
-        waiter.ends.take().map(|ends| self.timeouts.remove(&(ends, request)));
-        if let Phase::Answered(_) = next {
-            self.outgoing.push_back(request);
-        }
-        Some(std::mem::replace(&mut waiter.phase, next))
-    }
-
-    /// Takes a waiter out of its queue without a grant.
-    pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
-        let Some(waiter) = self.waiters.get(&request).filter(|waiter| waiter.phase == Phase::Queued) else {
-            return false;
-        };
-        let (id, owner) = (waiter.id.clone(), waiter.ask.owner.clone());
-        self.change(id.to_ref(), None, |lock| {
-            lock.leave(request, &owner);
-            // There may be room for the waiters behind it.
-            lock.wake = if lock.queue.is_empty() { lock.wake } else { Some(0) };
-        });
-        self.go_on(request, next);
-        true
-    }
-
-    /// A waiter can't be told anything any more. If it has been granted its lock, a timer takes the hold back.
-    pub fn depart(&mut self, request: RequestId) {
-        if self.leave(request, Phase::Left) {
+    /// Notes which sessions of a lock are over, because their connections have closed.
+    pub(super) fn end_closed(&mut self, at: LockRef<'_>, lock: &mut LockState) {
+        if self.connections.closed.is_empty() {
             return;
         }
-        if let Some(Phase::Answered(Answer::Granted(..)) | Phase::Told(Answer::Granted(..))) =
-            self.go_on(request, Phase::Left)
-        {
-            let Some(waiter) = self.waiters.get(&request) else { return };
-            let id = waiter.id.clone();
-            self.change(id.to_ref(), Some(0), |lock| lock.lose(request));
+        let id = at.to_id();
+        for fence in self.connections.closed_at(&id) {
+            self.end_session(&id, lock, fence);
         }
     }
 
-    pub(super) fn time_out(&mut self, now: Millis) -> bool {
-        let Some(&(_, request)) = self.timeouts.first().filter(|(ends, _)| *ends <= now) else {
-            return false;
+    fn end_session(&mut self, id: &LockId, lock: &mut LockState, fence: Fence) {
+        let end = |session: &mut Session| {
+            (session.over, session.look_at) = (true, 0);
+            session.client
         };
-        self.leave(request, Phase::Answered(Answer::TimedOut))
+        let client = lock.change(fence, |record| record.session.as_mut().map(end)).flatten();
+        self.move_session(id, fence, client, None);
     }
 
-    /// The next client to unblock.
-    pub(super) fn next_answer(&mut self) -> Option<C> {
-        loop {
-            let request = self.outgoing.pop_front()?;
-            if let Some(waiter) = self.waiters.get_mut(&request) {
-                waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
-                return waiter.client;
-            }
-        }
-    }
-
-    /// The answer for a waiter that the server has unblocked: what it was granted, with the lease that its grant has now. `held` returns the
-    /// holds and the end of the lease of a grant.
-    pub fn tell(
-        &mut self,
-        request: RequestId,
-        held: impl FnOnce(&LockId, Fence) -> Option<(u32, Deadline)>,
-    ) -> Option<Answer> {
-        // An operator has sent the client away.
-        self.leave(request, Phase::Answered(Answer::TimedOut));
-        let waiter = self.waiters.get(&request)?;
-        let Phase::Answered(mut answer) = waiter.phase else { return None };
-        if let Answer::Granted(got, until) = &mut answer {
-            let lost = self.get(waiter.id.to_ref()).map_or(0, |lock| lock.lost(got.fence));
-            let held = held(&waiter.id, got.fence).filter(|(holds, _)| lost < *holds);
-            *until = held.map_or(Deadline::At(0), |(_, until)| until);
-        }
-        if let Answer::Granted(_, Deadline::At(0)) = answer {
-            self.depart(request);
-        }
-        self.go_on(request, Phase::Told(answer));
-        Some(answer)
-    }
-
-    /// The connection of a waiter that was told of its grant, and whether the module unblocked it.
-    pub fn told_client(&self, request: RequestId) -> Option<(u64, bool)> {
-        let waiter = self.waiters.get(&request)?;
-        matches!(waiter.phase, Phase::Told(Answer::Granted(..)))
-            .then_some((waiter.client_id, waiter.unblocked))
-    }
-
-    /// The server is done with a blocked client. Whether a reply about a grant was sent shows only at the end of the turn.
-    pub fn freed(&mut self, request: RequestId) {
-        match self.told_client(request) {
-            Some((client, _)) => self.sent.push((client, request)),
-            None => self.forget(request),
-        }
-    }
-
-    /// The replies of this turn have been sent.
-    pub fn turn_sent(&mut self) {
-        while let Some((_, request)) = self.sent.pop() {
-            self.forget(request);
-        }
-    }
-
-    /// A connection has closed. The replies that were sent to it in this turn are lost.
+    /// A connection has closed. The replies that were sent to it in this turn are lost. Timers end its sessions and places.
     pub fn closed(&mut self, client: u64) {
         let lost: Vec<_> = self.sent.extract_if(.., |sent| sent.0 == client).collect();
         for (_, request) in lost {
             self.depart(request);
             self.forget(request);
         }
+        self.connections.close(client);
     }
 
-    /// Drops a waiter with which the server is done. A waiter that was never told has gone away.
-    fn forget(&mut self, request: RequestId) {
-        let Some(waiter) = self.waiters.get(&request) else { return };
-        match waiter.phase {
-            Phase::Told(Answer::Granted(got, _)) => {
-                let id = waiter.id.clone();
-                self.change(id.to_ref(), None, |lock| {
-                    let number = lock.pending.iter().position(|hold| hold.request == request && !hold.lost);
-                    if number.is_some_and(|number| !lock.pending.remove(number).own) {
-                        lock.share(got.fence);
-                    }
-                });
+    /// Ends the next session or place of a connection that has closed.
+    pub(super) fn end_next_dependent(&mut self) -> bool {
+        match self.connections.next_of_closed() {
+            Some((_, Dependent::Place(request))) => self.give_up(request),
+            Some((_, Dependent::Session(id, fence))) => {
+                self.change(id.to_ref(), Some(0), |table, lock| table.end_session(&id, lock, fence));
             }
-            Phase::Told(_) => (),
-            _ => self.depart(request),
+            None => return false,
         }
-        self.waiters.remove(&request);
+        true
+    }
+
+    /// Drops what is known of a grant that has ended. Its holder gets a message of this `kind`, if it knew of the grant.
+    pub(super) fn ended(
+        &mut self,
+        at: LockRef<'_>,
+        lock: &mut LockState,
+        fence: Fence,
+        kind: Option<fn(Fence) -> MessageKind>,
+    ) {
+        if lock.record(fence).is_some_and(|record| record.session.is_some()) {
+            self.set_session(at, lock, fence, None);
+        }
+        let Some(record) = lock.take(fence) else { return };
+        let (to_claim, mut told) = (record.has_claims(), false);
+        for hold in &record.pending {
+            let Some(waiter) = self.waiters.get_mut(&hold.request) else { continue };
+            let is_alone = waiter.locks.all().len() == 1;
+            if let Phase::Answered(_) | Phase::Unconfirmed(_) = waiter.phase {
+                // If this was its only grant, and it is to be told at once, it is told so.
+                let is_told = is_alone && matches!(waiter.phase, Phase::Answered(_));
+                self.after.extend((!is_told).then_some((hold.request, After::Untold)));
+            } else if hold.to_claim {
+                told = true;
+                waiter.locks.at_mut(at).into_iter().for_each(|lock| lock.got = None);
+                if waiter.locks.all().iter().all(|lock| lock.got.is_none()) {
+                    self.remove(hold.request);
+                }
+            }
+        }
+        if let (Some(listener), Some(kind)) = (record.listener, kind)
+            && (listener.claimed || told || !to_claim)
+        {
+            let Listener { owner, channel, .. } = *listener;
+            let message = Message { channel, kind: kind(fence), owner };
+            self.outgoing.push_back(Notice::Message(message));
+        }
+    }
+
+    /// Does what a step has left to do at other locks.
+    pub(super) fn end_step(&mut self) {
+        while let Some((request, after)) = self.after.pop() {
+            match after {
+                After::Untold => self.untell(request),
+                After::Claimed => {
+                    for (id, fence) in self.granted(request) {
+                        self.change(id.to_ref(), None, |_, lock| {
+                            lock.change(fence, |record| {
+                                record.remove(request);
+                                record.is_known();
+                            });
+                        });
+                    }
+                    self.remove(request);
+                }
+                After::GivenUp => self.give_up(request),
+            }
+        }
+    }
+
+    /// The next to be told something.
+    pub(super) fn next_notice(&mut self) -> Option<Outgoing<C>> {
+        loop {
+            match self.outgoing.pop_front()? {
+                Notice::Message(message) => return Some(Outgoing::Message(message)),
+                Notice::Wanted(id, fence) => {
+                    let wanted = self.change(id.to_ref(), None, |_, lock| {
+                        let waits = !lock.queue.is_empty();
+                        let tell = |listener: &mut Box<Listener>| {
+                            listener.told = if waits { Told::Yes } else { Told::No };
+                            let (channel, owner) = (listener.channel.clone(), listener.owner.clone());
+                            Message { channel, kind: MessageKind::Wanted(fence), owner }
+                        };
+                        let message = lock.change(fence, |record| record.listener.as_mut().map(tell));
+                        message.flatten().filter(|_| waits)
+                    });
+                    if let Some(message) = wanted {
+                        return Some(Outgoing::Message(message));
+                    }
+                }
+                Notice::Waiter(request) => {
+                    if let Some(waiter) = self.waiters.get_mut(&request) {
+                        waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
+                        return Some(waiter.client.map_or(Outgoing::Place(request), Outgoing::Client));
+                    }
+                }
+            }
+        }
     }
 
     /// When the next work is due.
     pub fn next_due(&self) -> Option<Millis> {
-        let wake = self.wakes.first().map(|(time, _)| *time);
-        wake.into_iter().chain(self.timeouts.first().map(|(time, _)| *time)).min()
+        let at_once =
+            !self.connections.closed.is_empty() || !self.sweeps.is_empty() || !self.earlier.is_empty();
+        let tries = (!self.tries.is_empty()).then_some(self.paused_until);
+        let wake = self.wakes.first().map(|(time, _)| *time.max(&self.paused_until));
+        let timeout = self.timeouts.first().map(|(time, _)| *time);
+        at_once.then_some(0).into_iter().chain(wake).chain(tries).chain(timeout).min()
     }
+}
+
+pub(super) enum Outgoing<C> {
+    Client(C),
+    Place(RequestId),
+    Message(Message),
 }

@@ -5,6 +5,8 @@
 mod beside;
 mod server;
 mod table;
+#[path = "../../waiting/tests/together/mod.rs"]
+mod together;
 #[path = "../../waiting/tests/world/mod.rs"]
 mod world;
 #[path = "../../waiting/tests/worlds/mod.rs"]
@@ -15,6 +17,5 @@ use crate::waiting::tests::{explore, soak};
 /// Whether the rules under test have all that happens in a world.
 fn know(size: &world::Size) -> bool {
     let world::Happens { freezes, arrives, flips, .. } = size.happens;
-    let promotion = size.failover.is_some() || size.confirm.is_some() || flips;
-    !promotion && !freezes && !arrives && !size.kinds.iter().any(|kind| kind.session() || kind.notified())
+    !flips && !freezes && !arrives
 }

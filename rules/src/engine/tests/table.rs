@@ -5,26 +5,55 @@ use std::hash::{Hash, Hasher};
 use std::num::NonZeroU64;
 
 use crate::engine::Table;
-use crate::engine::table::Phase;
+use crate::engine::connections::{Connections, Dependent};
+use crate::engine::lock_state::Record;
+use crate::engine::table::Notice;
+use crate::engine::waiter::Phase;
 use crate::lock::{AcquireRequest, Fence};
+use crate::waiting::table::Offset;
 use crate::waiting::{LockRef, RequestId};
 
 impl<C: Copy> Table<C> {
+    fn records_at(&self, at: LockRef<'_>) -> impl Iterator<Item = &Record> {
+        self.get(at).into_iter().flat_map(|lock| lock.records())
+    }
+
     pub(crate) fn given_grants(&self, at: LockRef<'_>) -> BTreeSet<(Fence, RequestId)> {
-        self.get(at)
-            .into_iter()
-            .flat_map(|lock| &lock.pending)
-            .map(|hold| (hold.fence, hold.request))
-            .collect()
+        let pending = |record: &Record| record.pending.clone().into_iter().map(|hold| hold.request);
+        let given =
+            |record: &Record| pending(record).map(|request| (record.fence, request)).collect::<Vec<_>>();
+        self.records_at(at).flat_map(given).collect()
     }
 
     pub(crate) fn is_unsettled(&self, at: LockRef<'_>) -> bool {
-        self.get(at).is_some_and(|lock| lock.pending.iter().any(|hold| hold.lost))
+        let is_over = |record: &Record| {
+            record.session.is_some_and(|its| its.over || self.connections.is_closed(its.client))
+        };
+        self.records_at(at).any(|record| record.lost > 0 || is_over(record))
+    }
+
+    pub(crate) fn is_unconfirmed(&self, at: LockRef<'_>, fence: Fence) -> bool {
+        let pending = self.get(at).and_then(|lock| lock.record(fence)).map(|record| record.pending.clone());
+        let unconfirmed = |request| matches!(self.phase(request), Some(Phase::Unconfirmed(_)));
+        pending.into_iter().flatten().any(|hold| unconfirmed(hold.request))
+    }
+
+    pub(crate) fn is_to_confirm(&self, acks: &[Offset]) -> bool {
+        self.replication.is_to_ask() || self.replication.confirmed(acks).is_some()
+    }
+
+    pub(crate) fn session_client(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
+        let session = self.get(at)?.record(fence)?.session?;
+        (!session.over && !self.connections.is_closed(session.client)).then_some(session.client)
+    }
+
+    pub(crate) fn ask(&self, request: RequestId) -> &AcquireRequest<'static> {
+        &self.waiters[&request].ask
     }
 
     pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, AcquireRequest<'static>)> {
         let requests = self.get(at).into_iter().flat_map(|lock| lock.queue.iter());
-        requests.map(|request| (request, self.waiters[&request].ask.clone())).collect()
+        requests.map(|request| (request, self.ask(request).clone())).collect()
     }
 
     pub(crate) fn has_answered(&self) -> bool {
@@ -33,50 +62,97 @@ impl<C: Copy> Table<C> {
 
     pub(crate) fn clients(&self) -> BTreeSet<u64> {
         let sent = self.sent.iter().map(|(client, _)| *client);
-        self.waiters.values().map(|waiter| waiter.client_id).chain(sent).collect()
+        let locks = self.locks.iter().chain(&self.earlier).flatten();
+        let sessions = locks.flat_map(|(_, lock)| lock.records());
+        let sessions = sessions.filter_map(|record| Some(record.session?.client));
+        let waiters = self.waiters.values().map(|waiter| waiter.client_id);
+        waiters.chain(sent).chain(sessions).chain(self.connections.closed.iter().copied()).collect()
     }
 
     pub(crate) fn check(&self) {
+        assert!(self.after.is_empty());
         let (mut wakes, mut timeouts, mut queued) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut connections = Connections::new();
         for (id, lock) in self.locks.iter().flatten() {
             assert!(!lock.is_empty());
             lock.queue.check();
+            lock.check();
             wakes.extend(lock.wake.map(|wake| (wake, id.clone())));
             queued.extend(lock.queue.iter());
-            for hold in &lock.pending {
-                assert!(self.waiters.contains_key(&hold.request) || hold.lost, "{hold:?}");
+            for record in lock.records() {
+                let is_known = |request| self.waiters.contains_key(request);
+                assert!(record.pending.iter().all(|hold| is_known(&hold.request)), "{record:?}");
+                if let Some(session) = record.session.filter(|session| !session.over) {
+                    let row = Dependent::Session(id.clone(), record.fence);
+                    connections.add(session.client, row, id.to_ref().weight());
+                }
             }
         }
         for (request, waiter) in &self.waiters {
             timeouts.extend(waiter.ends.map(|ends| (ends, *request)));
-            assert_eq!(waiter.phase == Phase::Queued, queued.contains(request));
+            // A client that waited before a demotion is in no queue any more.
+            assert!(!queued.contains(request) || waiter.phase == Phase::Queued);
+            if waiter.channel.is_some() {
+                connections.add(waiter.client_id, Dependent::Place(*request), waiter.locks.weight());
+            }
         }
         assert_eq!((&wakes, &timeouts), (&self.wakes, &self.timeouts));
+        connections.closed = self.connections.closed.clone();
+        assert_eq!(connections, self.connections);
+        let in_earlier = self.earlier.iter().flatten().flat_map(|(_, lock)| lock.queue.iter());
+        assert!(in_earlier.into_iter().all(|request| self.waiters.contains_key(&request)));
+        assert!(self.tries.iter().all(|request| self.phase(*request) == Some(Phase::Queued)));
     }
 }
 
 impl Table<RequestId> {
     pub(crate) fn renumber_requests(&mut self) -> BTreeMap<RequestId, RequestId> {
-        let lost = self.locks.iter().flatten().flat_map(|(_, lock)| &lock.pending).map(|hold| hold.request);
-        let all: BTreeSet<RequestId> = self.waiters.keys().copied().chain(lost).collect();
+        let all: BTreeSet<RequestId> = self.waiters.keys().copied().collect();
         self.last_request = NonZeroU64::MIN;
         let new: BTreeMap<_, _> = all.into_iter().map(|request| (request, self.next_request())).collect();
         let waiters = std::mem::take(&mut self.waiters);
         for (request, mut waiter) in waiters {
-            waiter.client = Some(new[&request]);
+            waiter.client = waiter.client.map(|_| new[&request]);
+            if waiter.ends.is_none() || waiter.phase != Phase::Queued {
+                // This decides nothing.
+                waiter.since = 0;
+            }
             self.waiters.insert(new[&request], waiter);
         }
+        self.replication.renumber_requests(&new);
+        self.last_at_once = i64::MIN;
+        for (time, id) in self.wakes.clone().into_iter().take_while(|(time, _)| *time < 0) {
+            self.last_at_once += 1;
+            self.wakes.remove(&(time, id.clone()));
+            self.wakes.insert((self.last_at_once, id.clone()));
+            self.locks.as_mut().unwrap()[&id].wake = Some(self.last_at_once);
+        }
         self.timeouts = self.timeouts.iter().map(|(ends, request)| (*ends, new[request])).collect();
-        self.outgoing.retain(|request| new.contains_key(request));
-        self.outgoing.iter_mut().for_each(|request| *request = new[request]);
+        self.tries = self.tries.iter().map(|request| new[request]).collect();
+        self.last_tried = new.get(&self.last_tried).copied().unwrap_or(RequestId::MIN);
+        let rows = std::mem::take(&mut self.connections.all).into_iter();
+        let row = |row| match row {
+            (client, Dependent::Place(request)) => (client, Dependent::Place(new[&request])),
+            row => row,
+        };
+        self.connections.all = rows.map(row).collect();
+        self.outgoing
+            .retain(|notice| !matches!(notice, Notice::Waiter(request) if !new.contains_key(request)));
+        for notice in &mut self.outgoing {
+            if let Notice::Waiter(request) = notice {
+                *request = new[request];
+            }
+        }
         self.sent.iter_mut().for_each(|sent| sent.1 = new[&sent.1]);
-        for (_, lock) in self.locks.iter_mut().flatten() {
+        for (_, lock) in self.locks.iter_mut().chain(&mut self.earlier).flatten() {
             let queued: Vec<RequestId> = lock.queue.iter().collect();
             lock.queue = crate::waiting::table::Queue::new();
             for request in queued {
                 lock.queue.join(new[&request], self.waiters[&new[&request]].ask.owner.clone());
             }
-            lock.pending.iter_mut().for_each(|hold| hold.request = new[&hold.request]);
+            lock.renumber(|record| {
+                record.pending.iter_mut().for_each(|hold| hold.request = new[&hold.request]);
+            });
             if let Some(upgrade) = &mut lock.upgrade {
                 upgrade.1 = upgrade.1.iter().map(|request| new[request]).collect();
             }
@@ -88,6 +164,15 @@ impl Table<RequestId> {
         for waiter in self.waiters.values_mut() {
             waiter.client_id = ids[&waiter.client_id];
         }
+        for (_, lock) in self.locks.iter_mut().chain(&mut self.earlier).flatten() {
+            lock.renumber(|record| {
+                record.session.iter_mut().for_each(|session| session.client = ids[&session.client]);
+            });
+        }
+        let Connections { all, weights, closed } = &mut self.connections;
+        *all = std::mem::take(all).into_iter().map(|(client, row)| (ids[&client], row)).collect();
+        *weights = std::mem::take(weights).into_iter().map(|(client, all)| (ids[&client], all)).collect();
+        *closed = closed.iter().map(|client| ids[client]).collect();
         self.sent.iter_mut().for_each(|sent| sent.0 = ids[&sent.0]);
     }
 }
@@ -99,6 +184,13 @@ impl<C: Hash> Hash for Table<C> {
             lock.hash(state);
         }
         self.waiters.hash(state);
-        (&self.outgoing, &self.sent, self.last_request, self.next_kind).hash(state);
+        self.connections.hash(state);
+        self.replication.hash(state);
+        for (id, lock) in self.earlier.iter().flatten() {
+            (id, lock).hash(state);
+        }
+        (&self.sweeps, self.paused_until).hash(state);
+        (&self.tries, &self.outgoing, &self.sent, self.last_request, self.last_tried, self.next_kind)
+            .hash(state);
     }
 }

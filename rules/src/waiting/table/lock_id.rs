@@ -18,7 +18,7 @@ pub struct LockId {
 
 impl LockId {
     /// Returns an id that comes before the ids of all locks.
-    pub(super) fn first() -> Self {
+    pub(crate) fn first() -> Self {
         Self { db: i32::MIN, key: Arc::default() }
     }
 

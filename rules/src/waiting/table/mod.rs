@@ -63,7 +63,7 @@ use listeners::Listeners;
 use lock_table::Cursor;
 use locks::Locks;
 use outgoing::Notice;
-use replication::Replication;
+pub(crate) use replication::Replication;
 use sessions::Sessions;
 use shown::{Observers, Shown};
 use waiters::{Waiters, Waits};
@@ -80,6 +80,8 @@ pub use outgoing::{Message, MessageKind};
 #[cfg(test)]
 pub(crate) use queue::Queue;
 pub use queue::RequestId;
+#[cfg(test)]
+pub(crate) use replication::Awaited;
 pub use replication::Confirm;
 pub(crate) use replication::{Moved, Offset};
 pub use shown::{LongWaits, Page, WaitInfo};

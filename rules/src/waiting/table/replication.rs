@@ -25,7 +25,7 @@ pub struct Confirm {
 /// A change that replicas have to confirm.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) enum Awaited {
+pub(crate) enum Awaited {
     /// The answer to a blocked client.
     Answer(RequestId),
     /// A lease that a session has renewed.
@@ -70,7 +70,7 @@ pub(crate) struct Moved {
 impl Confirm {
     /// Returns when it is too late to confirm a change, in ms since 1970: when `within` is over, or in the last millisecond of the lease as
     /// it was before the change. `lease` is the end of that lease.
-    pub(super) fn ends(self, lease: Deadline, now: Millis) -> Millis {
+    pub(crate) fn ends(self, lease: Deadline, now: Millis) -> Millis {
         let by = now.saturating_add(self.within.into()).saturating_add(1);
         match lease {
             Deadline::At(last) => by.min(last),
@@ -80,7 +80,7 @@ impl Confirm {
 }
 
 impl Replication {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { pending: BTreeMap::new(), by_target: Index::new(), question: false }
     }
 
@@ -134,7 +134,7 @@ impl Replication {
 
     /// Changes how many replicas have to confirm a change; `None`: the change needs no confirmation.
     #[inline(always)]
-    pub(super) fn set(
+    pub(crate) fn set(
         &mut self,
         awaited: impl FnOnce() -> Awaited,
         from: Option<NonZeroU32>,
@@ -148,7 +148,7 @@ impl Replication {
 
     /// Returns a change that enough replicas have confirmed. `acks` has the offset that each replica has acknowledged, the highest offset
     /// first.
-    pub(super) fn confirmed(&self, acks: &[Offset]) -> Option<&Awaited> {
+    pub(crate) fn confirmed(&self, acks: &[Offset]) -> Option<&Awaited> {
         let mut replicas = NonZeroU32::MIN;
         loop {
             // Among changes that need the same number of replicas, only the first in the stream has to be checked.
@@ -188,7 +188,7 @@ impl Replication {
         }
     }
 
-    pub(super) fn renumber_requests(&mut self, requests: &BTreeMap<RequestId, RequestId>) {
+    pub(crate) fn renumber_requests(&mut self, requests: &BTreeMap<RequestId, RequestId>) {
         self.change_all(|awaited, offset| match awaited {
             Awaited::Answer(old) => (Awaited::Answer(requests[&old]), offset),
             renewal @ Awaited::Renewal(..) => (renewal, offset),
@@ -196,7 +196,7 @@ impl Replication {
     }
 
     /// Subtracts `by` from all offsets. Results below 1 become 1, and results above `most` become `most`.
-    pub(super) fn shift_offsets(&mut self, by: Offset, most: Offset) {
+    pub(crate) fn shift_offsets(&mut self, by: Offset, most: Offset) {
         self.change_all(|awaited, offset| (awaited, offset.map(|offset| (offset - by).clamp(1, most))));
     }
 }

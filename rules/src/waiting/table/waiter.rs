@@ -74,6 +74,15 @@ impl RequestedLocks {
         Self::Several { locks: ids.map(RequestedLock::new).collect(), stuck }
     }
 
+    #[cfg(test)]
+    pub(crate) fn of(ids: Vec<LockId>, several: bool, stuck: usize) -> Self {
+        match <[LockId; 1]>::try_from(ids) {
+            Ok([id]) if !several => Self::one(id),
+            Ok(ids) => Self::several(ids.into_iter(), stuck),
+            Err(ids) => Self::several(ids.into_iter(), stuck),
+        }
+    }
+
     pub fn all(&self) -> &[RequestedLock] {
         match self {
             Self::One(lock) => std::slice::from_ref(lock),
@@ -81,7 +90,7 @@ impl RequestedLocks {
         }
     }
 
-    pub(super) fn all_mut(&mut self) -> &mut [RequestedLock] {
+    pub(crate) fn all_mut(&mut self) -> &mut [RequestedLock] {
         match self {
             Self::One(lock) => std::slice::from_mut(lock),
             Self::Several { locks, .. } => locks,
@@ -89,26 +98,26 @@ impl RequestedLocks {
     }
 
     /// Returns the index of the lock that keeps the waiter waiting.
-    pub(super) fn stuck(&self) -> usize {
+    pub(crate) fn stuck(&self) -> usize {
         match self {
             Self::One(_) => 0,
             Self::Several { stuck, .. } => *stuck,
         }
     }
 
-    pub(super) fn are_several(&self) -> bool {
+    pub(crate) fn are_several(&self) -> bool {
         matches!(self, Self::Several { .. })
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = LockRef<'_>> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = LockRef<'_>> {
         self.all().iter().map(|lock| lock.id.to_ref())
     }
 
-    pub(super) fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         self.names().map(LockRef::weight).sum()
     }
 
-    pub(super) fn at_mut(&mut self, at: LockRef<'_>) -> Option<&mut RequestedLock> {
+    pub(crate) fn at_mut(&mut self, at: LockRef<'_>) -> Option<&mut RequestedLock> {
         self.all_mut().iter_mut().find(|lock| lock.id.is(at))
     }
 }

@@ -1,9 +1,10 @@
 //! The commands that clients send to the small server.
 
+use super::turn::number;
 use super::{Blocked, Conn, Lock, Reply, Rules, Server};
 use crate::engine::{self, Caller, Outcome};
-use crate::lock::{AcquireRequest, Deadline, Millis, Owner};
-use crate::waiting::{ExtendRequest, Refusal, ReleaseRequest, WaitOptions};
+use crate::lock::{AcquireRequest, Deadline, Got, Millis, Owner};
+use crate::waiting::{ExtendRequest, GivenUp, Refusal, ReleaseRequest, RequestId, WaitOptions};
 
 impl Server {
     pub(crate) fn acquire_on(
@@ -11,31 +12,86 @@ impl Server {
         rules: Rules,
         now: Millis,
         conn: Conn,
-        _: Lock,
+        lock: Lock,
         ask: &AcquireRequest<'static>,
         wait: &WaitOptions,
     ) -> Reply {
-        assert!(!ask.session && wait.channel.is_none() && wait.confirm.is_none());
-        let id = self.conns[usize::from(conn)].id;
-        let caller = Caller { id, may_block: true, most_waiters: rules.most_waiters };
-        let outcome = self.turn(rules, now).step(|site| engine::acquire(site, &caller, ask, wait.timeout));
-        if let Ok(Outcome::Waits(request)) = outcome {
-            self.table.blocked(request, request);
-            self.blocked.insert(request, Blocked::new(conn, id));
+        match self.acquire(rules, now, conn, (&[lock], false), ask, wait) {
+            Reply::All(all, until) => Reply::granted(all[0], until),
+            reply => reply,
         }
+    }
+
+    pub(crate) fn acquire_all(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        locks: &[Lock],
+        ask: &AcquireRequest<'static>,
+        wait: &WaitOptions,
+    ) -> Reply {
+        self.acquire(rules, now, conn, (locks, true), ask, wait)
+    }
+
+    fn acquire(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        (locks, several): (&[Lock], bool),
+        ask: &AcquireRequest<'static>,
+        wait: &WaitOptions,
+    ) -> Reply {
+        let caller = self.caller(rules, conn);
+        let (outcome, got) = self.turn(rules, now).step(locks, |env, sites| {
+            let outcome = engine::acquire(env, sites, several, &caller, ask, wait);
+            (outcome, sites.iter().filter_map(|site| site.got).collect::<Vec<Got>>())
+        });
         match outcome {
-            Ok(Outcome::Granted(got, until)) => Reply::granted(got, until),
-            Ok(Outcome::Waits(_)) => Reply::Waits,
+            Ok(Outcome::Granted(until)) => Reply::All(got, until),
+            Ok(Outcome::Waits(request)) => self.block(conn, request),
+            Ok(Outcome::Queued) => Reply::Queued,
             Ok(Outcome::Taken) => Reply::Null,
+            Err(Refusal::Grace(_)) => Reply::Grace,
             Err(Refusal::NoReentry(why)) => Reply::NoReentry(why),
             Err(Refusal::Deadlock) => Reply::Deadlock,
-            Err(Refusal::MaxWaiters) => Reply::TooMany,
+            Err(Refusal::MaxWaiters | Refusal::MaxPlaces) => Reply::TooMany,
             Err(refusal) => panic!("{refusal:?}"),
         }
     }
 
-    pub(crate) fn leave_on(&mut self, _: Rules, _: Millis, _: Lock, _: &Owner<'_>) -> bool {
-        panic!("no places")
+    fn caller(&self, rules: Rules, conn: Conn) -> Caller {
+        let (id, may_block) = (self.conns[usize::from(conn)].id, true);
+        let Rules { most_waiters, most_places, claim, .. } = rules;
+        Caller { id, may_block, most_waiters, most_places, claim }
+    }
+
+    fn block(&mut self, conn: Conn, request: RequestId) -> Reply {
+        self.table.blocked(request, request);
+        self.blocked.insert(request, Blocked::new(conn, self.conns[usize::from(conn)].id));
+        Reply::Waits
+    }
+
+    pub(crate) fn leave_on(&mut self, rules: Rules, now: Millis, lock: Lock, owner: &Owner<'_>) -> bool {
+        let GivenUp { any, others } =
+            self.turn(rules, now).step_on(lock, |env, site| engine::leave(env, site, owner));
+        others.iter().for_each(|id| self.turn(rules, now).step_on(number(id), engine::settle));
+        any
+    }
+
+    pub(crate) fn release_all(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        locks: &[Lock],
+        owner: &Owner<'_>,
+        all: bool,
+    ) -> Vec<Option<u32>> {
+        let given = ReleaseRequest { owner, fence: None, all };
+        self.turn(rules, now).step(locks, |env, sites| {
+            sites.iter_mut().map(|site| engine::release(env, site, given).ok()).collect()
+        })
     }
 
     pub(crate) fn release(
@@ -47,7 +103,7 @@ impl Server {
         all: bool,
     ) -> Option<u32> {
         let given = ReleaseRequest { owner, fence, all };
-        self.turn(rules, now).step(|site| engine::release(site, given)).ok()
+        self.turn(rules, now).step_on(0, |env, site| engine::release(env, site, given)).ok()
     }
 
     pub(crate) fn extend(
@@ -59,21 +115,34 @@ impl Server {
         lease: Millis,
     ) -> Option<Deadline> {
         let longer = ExtendRequest { owner, fence, lease, confirm: None };
-        self.turn(rules, now).step(|site| engine::extend(site, &longer)).ok()
+        match self.extend_each(rules, now, 0, &[0], &longer) {
+            Reply::Extended(until) => Some(until),
+            _ => None,
+        }
     }
 
     pub(crate) fn extend_each(
         &mut self,
-        _: Rules,
-        _: Millis,
-        _: Conn,
-        _: &[Lock],
-        _: &ExtendRequest<'_>,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        locks: &[Lock],
+        longer: &ExtendRequest<'_>,
     ) -> Reply {
-        panic!("no replicas")
+        let (several, caller) = (locks.len() > 1, self.caller(rules, conn));
+        let extended = self
+            .turn(rules, now)
+            .step(locks, |env, sites| engine::extend(env, sites, several, &caller, longer));
+        match extended {
+            Ok(Outcome::Granted(until)) => Reply::Extended(until),
+            Ok(Outcome::Waits(request)) => self.block(conn, request),
+            Ok(_) => Reply::Null,
+            Err(Refusal::GraceOfLeases(_)) => Reply::Grace,
+            Err(_) => Reply::NotHeld,
+        }
     }
 
-    pub(crate) fn break_on(&mut self, rules: Rules, now: Millis, _: Lock, fence: Option<u64>) -> usize {
-        self.turn(rules, now).step(|site| engine::break_(site, fence)).len()
+    pub(crate) fn break_on(&mut self, rules: Rules, now: Millis, lock: Lock, fence: Option<u64>) -> usize {
+        self.turn(rules, now).step_on(lock, |env, site| engine::break_(env, site, fence)).len()
     }
 }

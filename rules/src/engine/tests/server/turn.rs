@@ -1,10 +1,14 @@
 //! Runs steps on the small server.
 
-use super::{AT, Reply, Rules, Server, Writes, time};
+use super::{KEYS, Lock, Reply, Rules, Server, Writes, at, time};
 use crate::encoding::Effect;
-use crate::engine::{self, Answer, Grants, Host, Site, Table};
-use crate::lock::{Deadline, LONGEST_LEASE, Limits, Micros, Millis};
-use crate::waiting::{LockId, RequestId};
+use crate::engine::{self, Answer, Env, Grants, Host, Site, Table};
+use crate::lock::{Deadline, Fence, LONGEST_LEASE, Limits, Micros, Millis, Now};
+use crate::waiting::table::Offset;
+use crate::waiting::{
+    Deferral, GraceLeft, GraceLength, LockId, Message, Replicas, RequestId, RequestedLock, RequestedLocks,
+    Settled,
+};
 
 /// One turn of the server's event loop.
 pub(super) struct Turn<'a> {
@@ -22,67 +26,89 @@ impl Server {
 }
 
 impl Turn<'_> {
-    /// Runs a step on the lock, and then does its effects.
-    pub(super) fn step<R>(&mut self, body: impl FnOnce(Site<'_, RequestId>) -> R) -> R {
-        self.expire();
-        let limits = Limits {
-            max_lease: self.rules.max_lease.unwrap_or(LONGEST_LEASE),
-            max_hold: self.rules.max_hold,
-            expiry_slack: 0,
-            max_holders: self.rules.max_holders.most().unwrap_or(0),
-            may_lengthen: true,
+    /// Runs a step on one lock.
+    pub(super) fn step_on<R>(
+        &mut self,
+        lock: Lock,
+        body: impl FnOnce(&mut Env<'_, RequestId>, &mut Site<'_>) -> R,
+    ) -> R {
+        self.step(&[lock], |env, sites| body(env, &mut sites[0]))
+    }
+
+    /// Runs a step on these locks, and then does its effects.
+    pub(super) fn step<R>(
+        &mut self,
+        numbers: &[Lock],
+        body: impl FnOnce(&mut Env<'_, RequestId>, &mut [Site<'_>]) -> R,
+    ) -> R {
+        numbers.iter().for_each(|lock| self.expire(*lock));
+        let (limits, grace) = (self.limits(), self.grace_left());
+        let Server { locks, effects, fences, table, conns, .. } = &mut *self.server;
+        let take = |lock: &Lock| {
+            let held = locks[*lock].take();
+            let (value, until) = held.map_or((None, Deadline::Never), |(value, until)| (Some(value), until));
+            (*lock, Grants { value, until }, Vec::new())
         };
-        let Server { locks, effects, fences, table, .. } = &mut *self.server;
-        let (value, until) =
-            locks[0].take().map_or((None, Deadline::Never), |(value, until)| (Some(value), until));
-        let (mut grants, mut done) = (Grants { value, until }, Vec::new());
-        let now = time(self.now);
-        let result =
-            body(Site { at: AT, grants: &mut grants, table, fences, limits, now, effects: &mut done });
-        let Grants { value, until } = grants;
-        let held = |fence| {
-            let held = value.as_ref()?.with_fence(fence, || until)?;
-            Some((held.grant.clone(), held.deadline))
-        };
-        effects.extend(done.into_iter().filter_map(|effect| {
-            let effect = match effect {
-                engine::Effect::Alone(fence) => {
-                    held(fence).map(|(grant, until)| Effect::Alone(grant, until))?
-                }
-                engine::Effect::Among(fence) => {
-                    held(fence).map(|(grant, until)| Effect::Among(grant, until))?
-                }
-                engine::Effect::Ended(fence) => Effect::Ended(fence),
-                engine::Effect::Lapsed(now) => Effect::Lapsed(now),
-                engine::Effect::Free => Effect::Free,
-                engine::Effect::Event(_) => return None,
+        let mut open: Vec<(Lock, Grants, Vec<engine::Effect>)> = numbers.iter().map(take).collect();
+        let is_open = |client| conns.iter().any(|conn| conn.id == client);
+        let mut env = Env { table, fences, limits, grace, now: time(self.now), is_open: &is_open };
+        let sites = open.iter_mut().map(|(lock, grants, done)| Site::new(at(*lock), grants, done));
+        let result = body(&mut env, &mut sites.collect::<Vec<_>>());
+        for (lock, Grants { value, until }, done) in open {
+            let held = |fence| {
+                let held = value.as_ref()?.with_fence(fence, || until)?;
+                Some((held.grant.clone(), held.deadline))
             };
-            Some((0, effect))
-        }));
-        locks[0] = value.map(|value| (value, until));
+            effects.extend(done.into_iter().filter_map(|effect| {
+                let effect = match effect {
+                    engine::Effect::Alone(fence) => {
+                        held(fence).map(|(grant, until)| Effect::Alone(grant, until))?
+                    }
+                    engine::Effect::Among(fence) => {
+                        held(fence).map(|(grant, until)| Effect::Among(grant, until))?
+                    }
+                    engine::Effect::Ended(fence) => Effect::Ended(fence),
+                    engine::Effect::Lapsed(now) => Effect::Lapsed(now),
+                    engine::Effect::Free => Effect::Free,
+                    engine::Effect::Event(_) => return None,
+                };
+                Some((lock, effect))
+            }));
+            locks[lock] = value.map(|value| (value, until));
+        }
         result
     }
 
-    pub(super) fn expire(&mut self) {
-        if self.server.locks[0].take_if(|(_, until)| *until < Deadline::At(self.now)).is_some() {
-            self.server.effects.push((0, Effect::Free));
-            self.server.table.touched(AT);
+    pub(super) fn grace_left(&mut self) -> GraceLeft {
+        if self.rules.grace == 0 {
+            return GraceLeft::default();
+        }
+        let length = GraceLength { grants: self.rules.grace, longest_lease: self.rules.max_lease };
+        let moment = self.server.moment(self.now);
+        self.server.grace.left(moment, length)
+    }
+
+    pub(super) fn expire(&mut self, lock: Lock) {
+        if self.server.locks[lock].take_if(|(_, until)| *until < Deadline::At(self.now)).is_some() {
+            self.server.effects.push((lock, Effect::Free));
+            self.server.table.touched(at(lock));
         }
     }
 
     /// Returns what the module answers to a client that was unblocked.
     pub(super) fn reply(&mut self, request: RequestId) -> Option<Reply> {
-        self.expire();
-        let Server { table, locks, .. } = &mut *self.server;
-        let answer = table.tell(request, |_, fence| {
-            let (value, until) = locks[0].as_ref()?;
-            value.alive_with(fence, *until, self.now)
-        })?;
+        let (answer, locks) = engine::tell(self, request, time(self.now))?;
         Some(match answer {
-            Answer::Granted(got, until) => Reply::granted(got, until),
+            Answer::Granted { until } => match &locks {
+                RequestedLocks::One(RequestedLock { got: Some(got), .. }) => Reply::granted(*got, until),
+                locks => Reply::All(locks.all().iter().filter_map(|lock| lock.got).collect(), until),
+            },
             Answer::NoReentry(why) => Reply::NoReentry(why),
             Answer::Deadlock => Reply::Deadlock,
-            Answer::TimedOut => Reply::Null,
+            Answer::TimedOut | Answer::WrongType | Answer::Gone => Reply::Null,
+            Answer::Extended { until } => Reply::Extended(until),
+            Answer::NotHeld => Reply::NotHeld,
+            Answer::GrantUnconfirmed | Answer::ExtensionUnconfirmed => Reply::NoReplicas,
         })
     }
 
@@ -95,11 +121,12 @@ impl Turn<'_> {
     }
 
     pub(super) fn run_due(&mut self) {
+        engine::confirm(self);
         engine::run_due(self, time(self.now));
     }
 
     pub(super) fn send_due(&mut self) {
-        engine::send_due(self);
+        engine::send_due(self, time(self.now));
     }
 
     pub(super) fn closed(&mut self, client: u64) {
@@ -118,20 +145,75 @@ impl Host for Turn<'_> {
         &mut self.server.table
     }
 
+    fn limits(&mut self) -> Limits {
+        Limits {
+            max_lease: self.rules.max_lease.unwrap_or(LONGEST_LEASE),
+            max_hold: self.rules.max_hold,
+            expiry_slack: 0,
+            max_holders: self.rules.max_holders.most().unwrap_or(0),
+            may_lengthen: self.grace_left().leases == 0,
+        }
+    }
+
     fn used(&mut self) -> Micros {
         self.used += if self.rules.slow { Micros::from(u32::MAX) } else { 1 };
         self.used
     }
 
-    fn settle(&mut self, _: &LockId) -> bool {
-        if self.writes != Writes::Taken {
-            return false;
+    fn deferral(&mut self, now: Now) -> Deferral {
+        match self.writes {
+            Writes::Paused => Deferral::Until(now.millis() + 1),
+            Writes::Replica => Deferral::Replica,
+            _ => Deferral::None,
         }
-        self.step(engine::settle);
-        true
+    }
+
+    fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled {
+        match self.writes {
+            Writes::Taken => (),
+            Writes::Refused | Writes::Paused | Writes::Replica => return Settled::Refused,
+            Writes::Elsewhere => return Settled::Elsewhere,
+            Writes::Arriving => return Settled::Arriving,
+        }
+        let locks: Vec<Lock> = ids.iter().map(number).collect();
+        match waiter {
+            Some(request) => self.step(&locks, |env, sites| engine::settle_together(env, sites, request)),
+            None => self.step_on(locks[0], engine::settle),
+        }
+        Settled::Done
+    }
+
+    fn settle_arriving(&mut self, id: &LockId) {
+        self.step_on(number(id), engine::settle);
+    }
+
+    fn alive_with(&mut self, id: &LockId, fence: Fence) -> Option<(u32, Deadline)> {
+        let lock = number(id);
+        self.expire(lock);
+        let (value, until) = self.server.locks[lock].as_ref()?;
+        value.alive_with(fence, *until, self.now)
     }
 
     fn unblock(&mut self, request: RequestId) {
         self.answer(request);
     }
+
+    fn replicas(&mut self) -> Replicas {
+        // The effects of this step will be written after the step.
+        let unwritten = self.server.effects.len() as Offset;
+        Replicas { written: self.server.written + unwritten, replicas: self.server.acks() }
+    }
+
+    fn ask_replicas(&mut self) -> bool {
+        true
+    }
+
+    fn publish(&mut self, message: &Message) -> bool {
+        self.server.messages.push(message.clone());
+        !self.server.deaf && !self.server.unheard.contains(&*message.channel.address)
+    }
+}
+
+pub(super) fn number(id: &LockId) -> Lock {
+    KEYS.iter().position(|key| **key == *id.key).unwrap()
 }

@@ -1,0 +1,84 @@
+//! `SYNC`: replicas have to confirm a grant or an extension before the client is told of it. Until then, the client is blocked; if it goes
+//! away, it is like a waiter that has not been told of its grant.
+
+use super::host::{Host, TURN};
+use super::step::{Env, Site};
+use super::table::Table;
+use super::waiter::{Answer, Caller, Phase, Waiter};
+use crate::lock::{AcquireRequest, Deadline, Millis};
+use crate::waiting::table::{Awaited, Confirm, Offset};
+use crate::waiting::{LockId, RequestId, RequestedLocks};
+
+/// If the replicas can't be asked now, the module tries again after this many ms.
+const AGAIN: Millis = 2;
+
+/// Keeps the client of the running command blocked until replicas have confirmed what it has got.
+#[cold]
+pub(super) fn tell_when_confirmed<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &[Site<'_>],
+    several: bool,
+    caller: &Caller,
+    ask: AcquireRequest<'static>,
+    confirm: Confirm,
+    answer: Answer,
+) -> RequestId {
+    let request = env.table.next_request();
+    let ids: Vec<LockId> = sites.iter().map(|site| env.table.open(site.at)).collect();
+    let mut locks = RequestedLocks::of(ids, several, 0);
+    locks.all_mut().iter_mut().zip(sites).for_each(|(lock, site)| lock.got = site.got);
+    let until = match answer {
+        Answer::Granted { until } | Answer::Extended { until } => until,
+        _ => Deadline::Never,
+    };
+    let ends = Some(confirm.ends(until, env.now.millis()));
+    let (client_id, since, phase) = (caller.id, env.now.micros, Phase::Unconfirmed(answer));
+    let (client, channel, confirm) = (None, None, Some(confirm));
+    let waiter =
+        Waiter { locks, ask, client, confirm, channel, client_id, since, ends, phase, unblocked: false };
+    env.table.add(request, waiter);
+    request
+}
+
+/// Has clients told what enough replicas have confirmed by now. If there are newer changes, asks the replicas for another acknowledgement.
+/// A timer calls this after each acknowledgement, and from time to time. Returns in how many ms it has to call it again; `None` if there
+/// is nothing to do before the next acknowledgement.
+pub fn confirm<H: Host>(host: &mut H) -> Option<Millis> {
+    if host.table().replication.is_empty() {
+        return None;
+    }
+    host.table().replication.heard();
+    let mut seen = host.replicas();
+    seen.replicas.sort_unstable_by(|one, other| other.cmp(one));
+    while host.table().confirm_next(&seen.replicas) {
+        if host.used() >= TURN {
+            return Some(0);
+        }
+    }
+    if host.table().replication.is_to_ask() {
+        if !host.ask_replicas() {
+            return Some(AGAIN);
+        }
+        host.table().replication.asked(seen.written);
+    }
+    None
+}
+
+impl<C: Copy> Table<C> {
+    /// Takes up the next answer or renewal that enough replicas have confirmed. Returns whether there was one.
+    fn confirm_next(&mut self, acks: &[Offset]) -> bool {
+        match self.replication.confirmed(acks).cloned() {
+            Some(Awaited::Answer(request)) => {
+                if let Some(Phase::Unconfirmed(answer)) = self.phase(request) {
+                    self.go_on(request, Phase::Answered(answer));
+                }
+            }
+            Some(Awaited::Renewal(id, fence)) => self.change(id.to_ref(), None, |table, lock| {
+                let session = lock.record(fence).and_then(|record| record.session);
+                table.set_renewal(&id, lock, fence, session, None);
+            }),
+            None => return false,
+        }
+        true
+    }
+}
