@@ -25,7 +25,7 @@ def test_a_child_holds_nothing_and_begins_anew(server, other):
                 code = 1
                 try:
                     held.release()  # as the end of the block does
-                    with pytest.raises(redislock.NotAcquired), locks.lock("door", wait=0.05):
+                    with pytest.raises(redislock.NotAcquired), locks.lock("door", wait=0.5):
                         pass
                     with locks.lock("other", wait=1):
                         code = 0
