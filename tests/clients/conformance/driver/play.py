@@ -9,13 +9,10 @@ from pathlib import Path
 import scenarios_kinds  # noqa: F401
 import scenarios_losses  # noqa: F401
 import scenarios_network  # noqa: F401
-import scenarios_orders  # noqa: F401
 import scenarios_shards  # noqa: F401
-import scenarios_sharers  # noqa: F401
-import scenarios_starts  # noqa: F401
 import scenarios_waits  # noqa: F401
 from program import Late, stalls
-from stage import Skip, Stage
+from stage import Stage
 
 TRIES = 3  # of a scenario that was too late on a busy machine: what is late by itself is so each time
 BUSY = 0.1  # s in which others had the machine while a scenario ran
@@ -38,8 +35,6 @@ def _once(scenario, command):
     stage, result, said, late = Stage(command, Path(tempfile.mkdtemp(prefix="conformance-"))), "ok", "", None
     try:
         scenario.run(stage)
-    except Skip as skip:
-        result = f"skipped: {skip}"
     except Exception as failure:
         result, said, stalled = "FAILED", traceback.format_exc(), stalls.total() - stalled
         said += f"stalls meanwhile: {stalled:.3f} s, the longest since a scenario began {stalls.longest:.3f} s\n"

@@ -1,6 +1,5 @@
-"""A proxy before a server. It can cut connections, refuse new ones, delay a command, hold replies back, and swallow them."""
+"""A proxy before a server. It can cut connections, refuse new ones, delay a command, and swallow replies."""
 
-import select
 import socket
 import threading
 import time
@@ -12,7 +11,7 @@ class Pair:
     """A client's connection and ours to the server. It is a subscription, or a replica's, once the client has said so."""
 
     def __init__(self, client, server):
-        self.client, self.server, self.kind, self.free, self.forgotten = client, server, "commands", False, False
+        self.client, self.server, self.kind, self.forgotten = client, server, "commands", False
 
     def cut(self):
         for end in (self.client, self.server):
@@ -25,8 +24,8 @@ class Pair:
 class Proxy:
     def __init__(self, port):
         self.target, self.pairs, self.refuses, self.ended, self.slow, self.delays = port, [], False, False, {}, 0
-        self.rewritten, self.held, self.refusals, self.lost = {}, [], [], None
-        self.mode, self.changed = dict.fromkeys(KINDS, "pass"), threading.Condition()
+        self.rewritten, self.refusals = {}, []
+        self.swallowed = ()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -36,7 +35,7 @@ class Proxy:
         return f"redis://127.0.0.1:{self.port}"
 
     def cut(self, *kinds):
-        """Closes connections of these kinds, or all. Replies that are held back are lost."""
+        """Closes connections of these kinds, or all."""
         for pair in list(self.pairs):
             if not kinds or pair.kind in kinds:
                 pair.cut()
@@ -52,17 +51,6 @@ class Proxy:
         for pair in self.pairs:
             pair.forgotten |= not kinds or pair.kind in kinds
 
-    def lose(self, word):
-        """The next command with that word does not come through, nor does what follows on its connection, which is `lost` then."""
-        self.lost = word.encode()
-
-    def hang_up(self):
-        """Whose command was lost hears that the connection has ended, and the server does not."""
-        try:
-            self.lost.client.shutdown(socket.SHUT_RDWR)
-        except OSError:  # it has ended it itself
-            pass
-
     def delay(self, word, seconds):
         """From now on, a command with that word reaches the server so much later, and what its connection sends after it."""
         self.slow[word.encode()] = seconds
@@ -71,25 +59,16 @@ class Proxy:
         """From now on, commands have the new words in place of the old ones, which are as long."""
         self.rewritten[old.encode()] = new.encode()
 
-    def replies(self, mode, *kinds):
-        """What becomes of what the server sends: `pass`, `hold` (until they pass again) or `swallow`."""
-        with self.changed:
-            self.mode.update(dict.fromkeys(kinds or KINDS, mode))
-            self.changed.notify_all()
+    def swallow(self, *kinds):
+        """From now on, nothing that the server sends comes through the connections of these kinds, or of any."""
+        self.swallowed = kinds or KINDS
 
-    def answer_backwards(self, kind):
-        """Replies that are held back pass, one from each connection, the latest first. All that follow are swallowed."""
-        for pair in [pair for pair in reversed(self.held) if pair.kind == kind]:
-            with self.changed:
-                pair.free = True
-                self.changed.notify_all()
-                self.changed.wait_for(lambda: not pair.free, 10)
-            time.sleep(0.05)  # the client has it before the next one
-        self.replies("swallow", kind)
+    def pass_on(self):
+        """Replies come through again."""
+        self.swallowed = ()
 
     def end(self):
         self.ended = True
-        self.replies("pass")
         self.listener.close()
         self.cut()
 
@@ -121,9 +100,6 @@ class Proxy:
                     pair.kind = "subscription"
                 if b"PSYNC" in data:
                     pair.kind = "replication"
-                if isinstance(self.lost, bytes) and self.lost in data.upper():
-                    self.lost, pair.forgotten = pair, True
-                    continue
                 for word, seconds in self.slow.items():
                     if word in data.upper():
                         self.delays += 1
@@ -140,25 +116,13 @@ class Proxy:
             while data := pair.server.recv(65536):
                 if data.startswith(b"-"):
                     self.refusals.append(data)
-                with self.changed:
-                    self.held.append(pair)
-                    while self.mode[pair.kind] == "hold" and not pair.free and not select.select([pair.client], [], [], 0)[0]:
-                        self.changed.wait(0.02)
-                    self.held.remove(pair)
-                    passes = pair.free or (self.mode[pair.kind] != "swallow" and not pair.forgotten)
-                if passes:
+                if pair.kind not in self.swallowed and not pair.forgotten:
                     pair.client.sendall(data)
-                if pair.free:
-                    with self.changed:
-                        pair.free = False
-                        self.changed.notify_all()
         except OSError:
             pass
         self._close(pair)
 
     def _close(self, pair):
-        if pair is self.lost and not self.ended:
-            return
         pair.cut()
         if pair in self.pairs:
             self.pairs.remove(pair)

@@ -8,7 +8,7 @@ from pathlib import Path
 from program import Watch
 from scenarios_waits import free, hold, queued
 from servers import until
-from stage import Skip, leases, scenario
+from stage import leases, scenario
 
 
 @scenario()
@@ -30,24 +30,8 @@ def readers_share_and_a_writer_waits(stage):
 
 
 @scenario()
-def n_at_a_time(stage):
-    server = stage.server()
-    program = stage.program(server)
-    holders = [program.acquire("k", limit=2).acquired() for _ in range(2)]
-    third = program.acquire("k", limit=2)
-    queued(server, "k", 1)
-    holders[0].release()
-    third.acquired()
-    third.release()
-    holders[1].release()
-    assert server.lock("k") is None
-
-
-@scenario()
 def slots_of_a_limit(stage):
     server = stage.server()
-    if not server.knows("SLOT"):
-        raise Skip("this server does not number the holders of LIMIT yet")
     program = stage.program(server)
     holders = [program.acquire("k", limit=3).acquired() for _ in range(3)]
     assert [holder.slot for holder in holders] == [1, 2, 3]
@@ -70,8 +54,6 @@ def slot_that_is_named(stage):
 @scenario()
 def label_is_passed_on(stage):
     server = stage.server()
-    if not server.knows("LABEL"):
-        raise Skip("this server does not know LABEL yet")
     stage.program(server).acquire("k", label="host 7").acquired()
     assert "host 7" in repr(server("LOCK.INFO", "k", "FULL"))
 

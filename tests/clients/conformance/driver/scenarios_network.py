@@ -73,11 +73,11 @@ def loss_while_the_subscription_was_away(stage):
     proxy = stage.proxy(server)
     task = stage.program(proxy).acquire("k", lease=60_000).acquired()
     watch = Watch()
-    proxy.replies("swallow", "subscription")
+    proxy.swallow("subscription")
     server("LOCK.BREAK", "k")
     proxy.refuses = True  # the answer to a new subscription is not to be swallowed
     proxy.cut("subscription")
-    proxy.replies("pass")
+    proxy.pass_on()
     proxy.refuses = False
     task.next("lost")
     watch.within(0, 2500, "the loss")
@@ -104,7 +104,7 @@ def wait_without_an_answer(stage):
     proxy = stage.proxy(stage.server())
     program = stage.program(proxy)
     program.acquire("other").acquired().release()  # so that it has its connections
-    proxy.replies("swallow")
+    proxy.swallow()
     watch = Watch()
     for task in [program.acquire("k", wait=500) for _ in range(40)]:
         event = task.next("not_acquired", "error")
@@ -131,28 +131,9 @@ def silent_longer_than_the_lease(stage):
     proxy = stage.proxy(server)
     task = stage.program(proxy).acquire("k", lease=1200).acquired()
     watch = Watch()
-    proxy.replies("swallow")
+    proxy.swallow()
     task.next("lost")
     watch.within(700, 2450, "the lease, perhaps renewed once more without an answer")
-
-
-@scenario(quick=False)
-def swallowed_message_costs_seconds(stage):
-    """It asks again before the claim is over, so the grant is its own all the same."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program, other = stage.program(proxy), stage.program(server)
-    hold(server, "k")
-    task = program.acquire("k")
-    queued(server, "k", 1)
-    behind = other.acquire("k")
-    queued(server, "k", 2)
-    proxy.replies("swallow", "subscription")
-    free(server, "k")
-    task.acquired(seconds=10)
-    assert behind.silent()
-    task.release()
-    behind.acquired().release()
 
 
 @scenario(quick=False)
@@ -160,10 +141,10 @@ def subscription_that_died_unnoticed_is_made_anew(stage):
     server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", lease=60_000).acquired()
     dead = [pair for pair in proxy.pairs if pair.kind == "subscription"]
-    proxy.replies("swallow", "subscription")
+    proxy.swallow("subscription")
     proxy.refuses = True  # the answer to a new subscription would be swallowed as well
     until(lambda: dead[0] not in proxy.pairs, "the program gives it up", seconds=40)
-    proxy.replies("pass")
+    proxy.pass_on()
     proxy.refuses = False
     heard_again(server, proxy)
     assert task.silent()
@@ -187,14 +168,29 @@ def forgotten_connections_are_made_anew(stage):
 
 
 @scenario()
+def closed_while_it_connects(stage):
+    """The first lock makes the connections. What is granted then has nobody who would renew it."""
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program = stage.program(proxy)
+    proxy.delay("SUBSCRIBE", 0.5)
+    task = program.acquire("k")
+    until(lambda: proxy.delays, "it connects")
+    program.tell(do="close")
+    assert program.await_event(program.general, "closed", 60)["event"] == "closed"
+    task.next("error", "not_acquired", "cancelled", seconds=10)
+    until(lambda: server.lock("k") is None, "nothing is left behind", seconds=5)
+
+
+@scenario()
 def answer_to_an_acquire_is_lost(stage):
     server, proxy, program = stage.behind_proxy()
     program.acquire("other").acquired().release()
-    proxy.replies("swallow", "commands")
+    proxy.swallow("commands")
     task = program.acquire("k")
     until(lambda: server.lock("k"), "the grant")
     proxy.cut("commands")
-    proxy.replies("pass")
+    proxy.pass_on()
     task.acquired(seconds=15)
     assert server.lock("k")["holds"] == 1
     task.release()
@@ -205,12 +201,12 @@ def answer_to_an_acquire_is_lost(stage):
 def answer_to_a_release_is_lost(stage):
     server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", owner="alice").acquired()
-    proxy.replies("swallow", "commands")
+    proxy.swallow("commands")
     program.tell(do="release", task=task.name)
     until(lambda: server.lock("k") is None, "the release")
     server("LOCK.ACQUIRE", "k", "OWNER", "alice", "PX", LONG)
     proxy.cut("commands")
-    proxy.replies("pass")
+    proxy.pass_on()
     task.next("released")
     until(lambda: server.calls("lock.release") >= 2, "it is sent again")
     assert server.lock("k")["owner"] == "alice", "a late release ended another grant"

@@ -87,30 +87,37 @@ def wait_n_ends_after_n(stage):
     queued(server, "k", 0)
 
 
-@scenario(quick=False)
-def long_wait_ends_in_time_though_it_asks_again(stage):
-    server = stage.server()
-    program = stage.program(server)
-    program.acquire("k").acquired().release()
-    hold(server, "k")
-    watch = Watch()
-    program.acquire("k", wait=5500).next("not_acquired")
-    watch.within(5500, 5550, "a wait of 5.5 s")
-    assert server.calls("lock.acquire") >= 4
-    queued(server, "k", 0)
-
-
-@scenario(quick=False)
-def wait_without_limit_goes_on(stage):
+@scenario()
+def waited_for_lock_costs_no_claim(stage):
     server = stage.server()
     program = stage.program(server)
     hold(server, "k")
     task = program.acquire("k")
-    until(lambda: server.calls("lock.acquire") >= 4, "it asks again, and again")
-    assert task.silent()
+    queued(server, "k", 1)
+    before = server.calls("lock.acquire")
+    watch = Watch()
+    free(server, "k")
+    task.acquired()
+    watch.within(0, 200, "the lock")
+    assert server.lock("k")["fence"] == task.fences[0] and not task.slot
+    task.release()
+    assert server.lock("k") is None
+    assert (server.calls("lock.acquire") - before, server.calls("lock.leave")) == (0, 0)
+
+
+@scenario()
+def unclaimed_grant_outlives_the_connections(stage):
+    server, proxy, program = stage.behind_proxy()
+    hold(server, "k")
+    task = program.acquire("k")
     queued(server, "k", 1)
     free(server, "k")
-    task.acquired().release()
+    task.acquired()
+    proxy.cut()
+    until(lambda: task.events or (server.lock("k") or {}).get("lease-ms", 0) > 5000, "the claim, and so the whole lease")
+    assert task.silent() and server.lock("k")["fence"] == task.fences[0]
+    task.release()
+    assert server.lock("k") is None
 
 
 @scenario()
@@ -140,29 +147,13 @@ def cancelled_while_being_granted(stage):
     queued(server, "k", 1)
     waiting = other.acquire("k")
     queued(server, "k", 2)
-    proxy.replies("swallow", "subscription")
+    proxy.swallow("subscription")
     watch = Watch()
     free(server, "k")
     assert server.lock("k")["owner"] != "driver"
     task.cancel()
     waiting.acquired().release()
     watch.within(0, 1000, "the next one's turn")
-
-
-@scenario()
-def cancelled_while_the_answer_is_on_its_way(stage):
-    """The grant is made, and its answer is held back. In the end nothing stays held."""
-    server, proxy, program = stage.behind_proxy()
-    program.acquire("k").acquired().release()
-    for options in ({}, {"owner": "named"}):  # that owner may hold the lock elsewhere: only the answer tells what to release
-        proxy.replies("hold", "commands")
-        task = program.acquire("k", **options)
-        until(lambda: server.lock("k"), "the grant")
-        program.tell(do="cancel", task=task.name)
-        program.acquire("k", owner="").next("refused")  # so it has read the one before as well
-        proxy.replies("pass", "commands")
-        task.next("cancelled")
-        until(lambda: server.lock("k") is None, "the lock is free", seconds=5)
 
 
 @scenario()

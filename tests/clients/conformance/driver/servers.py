@@ -87,10 +87,6 @@ class Server:
             calls += int(self.connection.info("clients")["blocked_clients"])
         return calls
 
-    def knows(self, option):
-        """Whether LOCK.ACQUIRE has that option: the server's own documentation names it."""
-        return f"'{option}'" in repr(self("COMMAND", "DOCS", "LOCK.ACQUIRE"))
-
     def log(self):
         log = self.folder / "log"
         return log.read_text(errors="replace") if log.exists() else ""

@@ -57,10 +57,6 @@ def leases(*lengths):
     return add
 
 
-class Skip(Exception):
-    pass
-
-
 class Stage:
     """Servers, proxies and programs of one scenario. They end with it."""
 
