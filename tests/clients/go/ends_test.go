@@ -4,9 +4,7 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"runtime"
 	"testing"
@@ -101,82 +99,6 @@ func TestWithTheClientOrTheLocksAllEnds(t *testing.T) {
 				other.Close()
 				until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 			})
-		}
-	}
-}
-
-// proxied is a client whose connections can be cut for good.
-func proxied(t *testing.T) (client *redis.Client, cut func()) {
-	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, connections := options.Addr, make(chan net.Conn, 100)
-	go func() {
-		for {
-			one, err := listener.Accept()
-			if err != nil {
-				close(connections)
-				return
-			}
-			other, err := net.Dial("tcp", server)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			connections <- one
-			go func() { io.Copy(one, other) }()
-			go func() { io.Copy(other, one); other.Close() }()
-		}
-	}()
-	options.Addr = listener.Addr().String()
-	client = redis.NewClient(options)
-	t.Cleanup(func() { client.Close() })
-	return client, func() {
-		listener.Close()
-		for one := range connections {
-			one.Close()
-		}
-	}
-}
-
-func TestClosingTellsTheObserverOfAReleaseAndOfALossIfTheServerIsAway(t *testing.T) {
-	for _, away := range []bool{false, true} {
-		client, cut := proxied(t)
-		told := make(chan redislock.Event, 10)
-		tells := func(_ context.Context, event redislock.Event) { told <- event }
-		locks := redislock.New(client, redislock.Observer{Released: tells, Lost: tells})
-		for _, option := range []redislock.Option{redislock.Lease(time.Minute), redislock.Lease(time.Second)} {
-			if _, err := locks.Acquire(ctx, uuid.NewString(), option); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if away {
-			cut()
-		}
-		began := time.Now()
-		locks.Close()
-		for range 2 {
-			select {
-			case event := <-told:
-				if errors.Is(event.Err, redislock.ErrLost) != away {
-					t.Fatal(away, event)
-				}
-			default:
-				t.Fatal(away, "the observer was not told")
-			}
-		}
-		if took := time.Since(began); took > 20*time.Second {
-			t.Fatal(away, "it took", took)
-		}
-		client.Close()
-		cut()
-		if len(told) > 0 {
-			t.Fatal(<-told)
 		}
 	}
 }

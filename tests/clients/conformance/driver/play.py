@@ -9,12 +9,13 @@ from pathlib import Path
 import scenarios_kinds  # noqa: F401
 import scenarios_losses  # noqa: F401
 import scenarios_network  # noqa: F401
+import scenarios_observer  # noqa: F401
 import scenarios_shards  # noqa: F401
 import scenarios_waits  # noqa: F401
 from program import Late, stalls
 from stage import Stage
 
-TRIES = 3  # of a scenario that was too late on a busy machine: what is late by itself is so each time
+TRIES = 3  # how often a scenario is played that was too late while others had the machine: one that is slow by itself is late each time
 BUSY = 0.1  # s in which others had the machine while a scenario ran
 
 

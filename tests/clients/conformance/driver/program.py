@@ -95,7 +95,7 @@ class Task:
 
 class Program:
     def __init__(self, command, folder, environment):
-        self.said, self.tasks, self.general = threading.Condition(), {}, []
+        self.said, self.tasks, self.general, self.observed = threading.Condition(), {}, [], []
         self.errors = open(folder / f"program-{next(numbers)}.log", "w+")
         self.process = subprocess.Popen(command, cwd=command[0].parent, env=environment, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True, bufsize=1)
@@ -106,7 +106,7 @@ class Program:
             event = json.loads(line)
             with self.said:
                 task = self.tasks.get(event.get("task"))
-                (task.events if task else self.general).append(event)
+                (self.observed if event["event"] == "observed" else task.events if task else self.general).append(event)
                 self.said.notify_all()
         with self.said:
             self.said.notify_all()
@@ -120,6 +120,12 @@ class Program:
                 assert self.process.poll() is None or left < seconds - 1, f"the program ended: {what}"
                 self.said.wait(min(left, 0.5))
             return events.pop(0)
+
+    def told(self, *wanted):
+        """Its observer is told this next, in any order."""
+        events = [self.await_event(self.observed, f"the observer is told: {', '.join(wanted)}", 20) for _ in wanted]
+        assert sorted(event["what"] for event in events) == sorted(wanted), f"instead of {wanted}: {events}"
+        return events
 
     def tell(self, **command):
         self.process.stdin.write(json.dumps(command) + "\n")

@@ -6,15 +6,14 @@ import time
 from pathlib import Path
 
 from program import Watch
-from scenarios_waits import free, hold, queued
+from scenarios_waits import free, hold, queued, waits
 from servers import until
 from stage import leases, scenario
 
 
 @scenario()
 def readers_share_and_a_writer_waits(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     readers = [program.acquire("k", shared=True).acquired() for _ in range(2)]
     writer = program.acquire("k")
     queued(server, "k", 1)
@@ -31,8 +30,7 @@ def readers_share_and_a_writer_waits(stage):
 
 @scenario()
 def slots_of_a_limit(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     holders = [program.acquire("k", limit=3).acquired() for _ in range(3)]
     assert [holder.slot for holder in holders] == [1, 2, 3]
     holders[1].release()
@@ -41,8 +39,7 @@ def slots_of_a_limit(stage):
 
 @scenario()
 def slot_that_is_named(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     task = program.acquire("k", limit=3, slot=2).acquired()
     assert task.slot == 2
     again = program.acquire("k", limit=3, slot=2)
@@ -97,8 +94,7 @@ def option_that_the_server_does_not_know(stage):
 
 @scenario()
 def several_locks_all_or_none(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     hold(server, "{x}b")
     both = program.acquire("{x}a", "{x}b")
     queued(server, "{x}b", 1)
@@ -112,20 +108,10 @@ def several_locks_all_or_none(stage):
 
 
 @scenario()
-@leases(1000, 5000)
-def several_locks_are_renewed(stage, lease):
-    server = stage.server()
-    task = stage.program(server).acquire("a", "b", lease=lease).acquired()
-    until(lambda: task.events or server.calls("lock.mextend") >= 4, "renewals over more than the lease")
-    assert task.silent()
-    task.release()
-
-
-@scenario()
 def one_of_several_locks_is_lost(stage):
     """The other one is given back, and does not just lapse: its lease is longer than what this waits for."""
-    server = stage.server()
-    task = stage.program(server).acquire("a", "b", lease=15_000).acquired()
+    server, program = stage.both()
+    task = program.acquire("a", "b", lease=15_000).acquired()
     server("LOCK.BREAK", "b")
     task.next("lost", seconds=10)
     until(lambda: server.calls("lock.mrelease"), "the package gives up the other one", seconds=5)
@@ -134,8 +120,7 @@ def one_of_several_locks_is_lost(stage):
 
 @scenario()
 def deadlock_is_told(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     program.acquire("a", owner="alice", detect=True).acquired()
     program.acquire("b", owner="bob", detect=True).acquired()
     first = program.acquire("b", owner="alice", detect=True)
@@ -147,8 +132,7 @@ def deadlock_is_told(stage):
 
 @scenario()
 def owner_enters_again(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     outer = program.acquire("k", owner="alice").acquired()
     inner = program.acquire("k", owner="alice").acquired()
     assert inner.fences == outer.fences
@@ -186,11 +170,8 @@ def session_ends_with_its_process(stage):
 @scenario()
 @leases(1000, 5000)
 def session_waits_and_lasts(stage, lease):
-    server = stage.server()
-    program = stage.program(server)
-    hold(server, "k")
-    task = program.acquire("k", session=True, lease=lease)
-    queued(server, "k", 1)
+    server, program = stage.both()
+    task = waits(server, program, "k", session=True, lease=lease)
     free(server, "k")
     task.acquired()
     begin = time.monotonic()
@@ -222,8 +203,7 @@ def session_of_a_grant_that_was_over_before_it_was_told(stage, lease):
 
 @scenario()
 def confirmed_by_replicas(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     program.acquire("k", sync=[1, 100]).next("not_confirmed")
     assert server.lock("k") is None
     replica = stage.server("--replicaof", "127.0.0.1", server.port)
@@ -235,8 +215,7 @@ def confirmed_by_replicas(stage):
 
 @scenario()
 def bad_input_is_refused_before_anything_is_sent(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     bad = [dict(owner=""), dict(owner="x" * 129), dict(lease=0), dict(wait=-1), dict(max_hold=0), dict(limit=0),
            dict(shared=True, limit=2), dict(sync=[0, 100]), dict(slot=1), dict(limit=2, slot=3), dict(limit=2, slot=0)]
     for options in bad:
@@ -249,55 +228,3 @@ def bad_input_is_refused_before_anything_is_sent(stage):
 def server_without_the_module(stage):
     event = stage.program(stage.server(module=False)).acquire("k", wait=5000).next("no_module")
     assert "module" in event["message"].lower(), event
-
-
-def _let_in(server, waiting, others=0, least=1):
-    """Those that hold the lock, once each of them was told. So many others do too; all together are at least so many."""
-    inside = []
-
-    def all_told():
-        for task in [task for task in waiting if task.events]:
-            waiting.remove(task)
-            inside.append(task.acquired())
-        return least <= len(inside) + others == (server.lock("k") or {}).get("holders")
-
-    until(all_told, "each that holds the lock is told")
-    return inside
-
-
-@scenario(quick=False)
-def many_readers_and_some_writers(stage):
-    server = stage.server()
-    programs = [stage.program(server) for _ in range(2)]
-    hold(server, "k")
-    writers = [program.acquire("k") for program in programs for _ in range(5)]
-    readers = [program.acquire("k", shared=True) for program in programs for _ in range(45)]
-    writers += [program.acquire("k") for program in programs for _ in range(5)]
-    waiting, most = [*writers, *readers], 0
-    queued(server, "k", len(waiting))
-    free(server, "k")
-    while waiting:
-        inside = _let_in(server, waiting)
-        assert len(inside) == 1 or not any(task in writers for task in inside), "a writer beside others"
-        most = max(most, len(inside))
-        for task in inside:
-            task.release()
-    assert most > 2, "readers come in together"
-    assert server.lock("k") is None
-
-
-@scenario(quick=False)
-def permits_of_the_killed_go_to_those_who_wait(stage):
-    server = stage.server()
-    killed, program = stage.program(server), stage.program(server)
-    lost = [killed.acquire("k", limit=10, session=True, lease=60_000).acquired() for _ in range(5)]
-    waiting = [program.acquire("k", limit=10) for _ in range(40)]
-    queued(server, "k", 35)
-    inside = _let_in(server, waiting, others=len(lost), least=10)
-    killed.kill()
-    queued(server, "k", 30)
-    while waiting or inside:
-        inside += _let_in(server, waiting, others=len(inside), least=min(10, len(inside) + len(waiting)))
-        assert len(inside) <= 10
-        inside.pop().release()
-    assert server.lock("k") is None

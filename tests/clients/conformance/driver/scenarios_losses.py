@@ -23,8 +23,7 @@ def passes(seconds, *tasks):
 @scenario()
 @leases(600, 3000, 10_000)
 def renewal_goes_on_while_others_wait(stage, lease):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     task = program.acquire("k", lease=lease).acquired()
     others = [program.acquire("k") for _ in range(20)]
     until(lambda: task.events or server.calls("lock.extend") >= 6, "two leases")
@@ -33,8 +32,8 @@ def renewal_goes_on_while_others_wait(stage, lease):
 
 @scenario()
 def broken_is_told_at_once(stage):
-    server = stage.server()
-    task = stage.program(server).acquire("k").acquired()
+    server, program = stage.both()
+    task = program.acquire("k").acquired()
     watch = Watch()
     server("LOCK.BREAK", "k")
     task.next("lost")
@@ -42,23 +41,8 @@ def broken_is_told_at_once(stage):
 
 
 @scenario()
-def loss_of_a_waited_for_lock_is_told_at_once(stage):
-    server = stage.server()
-    hold(server, "k")
-    task = stage.program(server).acquire("k")
-    queued(server, "k", 1)
-    free(server, "k")
-    task.acquired()
-    watch = Watch()
-    server("DEL", "k")
-    task.next("lost")
-    watch.within(0, 50, "the loss")
-
-
-@scenario()
 def unrenewed_lock_ends_with_its_lease(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     asked = Watch()
     task = program.acquire("k", renew=False, lease=700).acquired()
     held = Watch()
@@ -70,8 +54,8 @@ def unrenewed_lock_ends_with_its_lease(stage):
 
 @scenario()
 def extended_by_hand(stage):
-    server = stage.server()
-    task = stage.program(server).acquire("k", renew=False, lease=1000).acquired()
+    server, program = stage.both()
+    task = program.acquire("k", renew=False, lease=1000).acquired()
     assert task.extend(60_000)["lease"] == 60_000
     assert server("PTTL", "k") > 50_000
     server("LOCK.BREAK", "k")
@@ -80,8 +64,7 @@ def extended_by_hand(stage):
 
 @scenario()
 def refused_release_is_told(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     task = program.acquire("k", lease=60_000).acquired()
     server("ACL", "SETUSER", "default", "-lock.release")
     assert "no permissions" in task.release("error")["message"].lower()
@@ -101,8 +84,8 @@ def renewal_of_a_key_that_is_something_else(stage):
 
 @scenario()
 def renewal_that_fails_is_sent_again_after_a_tenth_of_the_lease(stage):
-    server = stage.server()
-    task = stage.program(server).acquire("k", lease=6000).acquired()
+    server, program = stage.both()
+    task = program.acquire("k", lease=6000).acquired()
 
     def sent():
         """Renewals, or questions, if it has heard of the new primary; whatever becomes of them."""
@@ -151,36 +134,8 @@ def frozen_holder_is_told_when_it_wakes(stage):
 
 
 @scenario()
-def killed_holder_leaves_by_its_lease(stage):
-    server = stage.server()
-    killed, other = stage.program(server), stage.program(server)
-    killed.acquire("k", lease=1500).acquired()
-    waiting = other.acquire("k")
-    queued(server, "k", 1)
-    killed.kill()
-    assert server.lock("k")["owner"] != waiting.name and waiting.silent()
-    waiting.acquired(seconds=10)
-
-
-@scenario()
-def killed_waiter_leaves_the_queue(stage):
-    server = stage.server()
-    killed, other = stage.program(server), stage.program(server)
-    hold(server, "k")
-    killed.acquire("k")
-    queued(server, "k", 1)
-    waiting = other.acquire("k")
-    queued(server, "k", 2)
-    killed.kill()
-    queued(server, "k", 1)
-    free(server, "k")
-    waiting.acquired().release()
-
-
-@scenario()
 def close_releases_what_is_held(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     tasks = [program.acquire(key).acquired() for key in "abc"]
     program.acquire("s", session=True).acquired()
     hold(server, "w")

@@ -1,9 +1,8 @@
 """Lost connections, lost messages, servers that end or change."""
 
-import servers
 from program import Watch
 from resp import ReplyError
-from scenarios_waits import LONG, free, hold, judge_crowd, queued
+from scenarios_waits import LONG, free, hold, judge_crowd, queued, waits
 from servers import until
 from stage import leases, scenario
 
@@ -43,9 +42,7 @@ def cut_commands_while_waiting(stage):
 def cut_subscription_while_waiting(stage):
     """The grant's message is lost with the subscription: the task asks again as soon as that is back."""
     server, proxy, program = stage.behind_proxy()
-    hold(server, "k")
-    task = program.acquire("k")
-    queued(server, "k", 1)
+    task = waits(server, program, "k")
     watch = Watch()
     proxy.cut("subscription")
     free(server, "k")
@@ -57,9 +54,8 @@ def cut_subscription_while_waiting(stage):
 
 @scenario()
 def cut_subscription_while_held(stage):
-    server = stage.server()
-    proxy = stage.proxy(server)
-    task = stage.program(proxy).acquire("k").acquired()
+    server, proxy, program = stage.behind_proxy()
+    task = program.acquire("k").acquired()
     proxy.cut("subscription")
     heard_again(server, proxy)
     assert task.silent()
@@ -69,9 +65,8 @@ def cut_subscription_while_held(stage):
 @scenario()
 def loss_while_the_subscription_was_away(stage):
     """Nobody heard the message: found out when the subscription is back, not at the next renewal."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    task = stage.program(proxy).acquire("k", lease=60_000).acquired()
+    server, proxy, program = stage.behind_proxy()
+    task = program.acquire("k", lease=60_000).acquired()
     watch = Watch()
     proxy.swallow("subscription")
     server("LOCK.BREAK", "k")
@@ -81,20 +76,6 @@ def loss_while_the_subscription_was_away(stage):
     proxy.refuses = False
     task.next("lost")
     watch.within(0, 2500, "the loss")
-
-
-@scenario()
-@leases(2000, 8000)
-def cut_both_while_held(stage, lease):
-    server = stage.server()
-    proxy = stage.proxy(server)
-    task = stage.program(proxy).acquire("k", lease=lease).acquired()
-    before = server.calls("lock.extend")
-    proxy.cut()
-    heard_again(server, proxy)
-    until(lambda: task.events or server.calls("lock.extend") > before + 3, "renewals go on")
-    assert task.silent() and server.lock("k")["fence"] == task.fences[0]
-    told_at_once(server, task)
 
 
 @scenario(quick=False)
@@ -115,25 +96,12 @@ def wait_without_an_answer(stage):
 @scenario()
 def cut_longer_than_the_lease(stage):
     """A holder that can't reach the server is told when its lease is over."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    task = stage.program(proxy).acquire("k", lease=1200).acquired()
+    server, proxy, program = stage.behind_proxy()
+    task = program.acquire("k", lease=1200).acquired()
     watch = Watch()
     proxy.refuse()
     task.next("lost")
     watch.within(700, 1250, "the lease")
-
-
-@scenario()
-def silent_longer_than_the_lease(stage):
-    """As before, but connections stay open: nothing comes through."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    task = stage.program(proxy).acquire("k", lease=1200).acquired()
-    watch = Watch()
-    proxy.swallow()
-    task.next("lost")
-    watch.within(700, 2450, "the lease, perhaps renewed once more without an answer")
 
 
 @scenario(quick=False)
@@ -170,9 +138,7 @@ def forgotten_connections_are_made_anew(stage):
 @scenario()
 def closed_while_it_connects(stage):
     """The first lock makes the connections. What is granted then has nobody who would renew it."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     proxy.delay("SUBSCRIBE", 0.5)
     task = program.acquire("k")
     until(lambda: proxy.delays, "it connects")
@@ -243,8 +209,7 @@ def restarted_with_its_data(stage):
 
 @scenario()
 def restarted_without_its_data(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     held = program.acquire("k", lease=60_000).acquired()
     server.kill()
     server.start()
@@ -319,23 +284,6 @@ def one_node_of_a_cluster(stage):
     program = stage.program(next(node for node in nodes if not serves(node, "k")))
     said = program.acquire("k").next("error")["message"]
     assert "cluster" in said.lower() or "moved" in said.lower(), said
-
-
-@scenario()
-def slot_moved(stage):
-    nodes = stage.cluster()
-    program = stage.program(nodes, kind="cluster")
-    source = next(node for node in nodes if serves(node, "k"))
-    target = next(node for node in nodes if node is not source)
-    held = program.acquire("k").acquired()
-    waiting = program.acquire("k")
-    queued(source, "k", 1)
-    servers.move_slot("k", source, target)
-    until(lambda: target.waiters("k") == 1, "the waiter asks the new node")
-    assert held.silent() and target.lock("k")["fence"] == held.fences[0]
-    held.release()
-    waiting.acquired()
-    told_at_once(target, waiting)
 
 
 def serves(node, key):

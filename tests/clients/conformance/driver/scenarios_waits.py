@@ -32,10 +32,17 @@ def queued(server, key, count):
     until(lambda: server.waiters(key) == count, f"{count} wait for {key}")
 
 
+def waits(server, program, key, **options):
+    """A task that waits for a lock which the driver holds."""
+    hold(server, key)
+    task = program.acquire(key, **options)
+    queued(server, key, 1)
+    return task
+
+
 @scenario()
 def free_lock_costs_two_commands(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     task = program.acquire("k").acquired()
     assert server.lock("k")["fence"] == task.fences[0]
     task.release()
@@ -62,8 +69,7 @@ def first_come_first_served_among_processes(stage):
 
 @scenario()
 def wait_0_asks_once(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     program.acquire("k").acquired().release()  # what it does at first takes longer
     hold(server, "k")
     watch = Watch()
@@ -76,8 +82,7 @@ def wait_0_asks_once(stage):
 
 @scenario()
 def wait_n_ends_after_n(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     program.acquire("k").acquired().release()
     hold(server, "k")
     for wait in (1, 300, 1000):
@@ -89,11 +94,8 @@ def wait_n_ends_after_n(stage):
 
 @scenario()
 def waited_for_lock_costs_no_claim(stage):
-    server = stage.server()
-    program = stage.program(server)
-    hold(server, "k")
-    task = program.acquire("k")
-    queued(server, "k", 1)
+    server, program = stage.both()
+    task = waits(server, program, "k")
     before = server.calls("lock.acquire")
     watch = Watch()
     free(server, "k")
@@ -108,9 +110,7 @@ def waited_for_lock_costs_no_claim(stage):
 @scenario()
 def unclaimed_grant_outlives_the_connections(stage):
     server, proxy, program = stage.behind_proxy()
-    hold(server, "k")
-    task = program.acquire("k")
-    queued(server, "k", 1)
+    task = waits(server, program, "k")
     free(server, "k")
     task.acquired()
     proxy.cut()
@@ -122,8 +122,7 @@ def unclaimed_grant_outlives_the_connections(stage):
 
 @scenario()
 def cancelled_wait_leaves_its_place(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     hold(server, "k")
     first, second = program.acquire("k"), None
     queued(server, "k", 1)
@@ -137,29 +136,8 @@ def cancelled_wait_leaves_its_place(stage):
 
 
 @scenario()
-def cancelled_while_being_granted(stage):
-    """The message is held back: the grant is made, but not claimed. The next one gets it at once, not after `lock.claim`."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program, other = stage.program(proxy), stage.program(server)
-    hold(server, "k")
-    task = program.acquire("k")
-    queued(server, "k", 1)
-    waiting = other.acquire("k")
-    queued(server, "k", 2)
-    proxy.swallow("subscription")
-    watch = Watch()
-    free(server, "k")
-    assert server.lock("k")["owner"] != "driver"
-    task.cancel()
-    waiting.acquired().release()
-    watch.within(0, 1000, "the next one's turn")
-
-
-@scenario()
 def cancelled_while_held(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     task = program.acquire("k").acquired()
     task.cancel()
     assert server.lock("k") is None
@@ -176,8 +154,7 @@ def pool_of_one(stage):
 
 @scenario(quick=False, alone=True)
 def thousand_tasks_on_one_lock(stage):
-    server = stage.server()
-    program = stage.program(server)
+    server, program = stage.both()
     begin = time.monotonic()
     program.crowd(1000, ["k"], 1).next("done", seconds=100)
     again = 1000 * int((time.monotonic() - begin) / 4)  # who waits asks again every 4 s

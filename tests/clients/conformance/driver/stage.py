@@ -88,6 +88,11 @@ class Stage:
         urls = [each.url for each in (server if isinstance(server, list) else [server])]
         return program.open(kind, urls, **({"service": SERVICE} if kind == "sentinel" else {}), **more)
 
+    def both(self, **more):
+        """A server, and a program that has opened it."""
+        server = self.server()
+        return server, self.program(server, **more)
+
     def behind_proxy(self):
         """A server, a proxy before it, and a program that has opened the proxy."""
         server = self.server()

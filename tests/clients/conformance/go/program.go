@@ -26,6 +26,7 @@ type command struct {
 	MaxHold                 *int64 `json:"max_hold"`
 	Shared, Detect, Session bool
 	Renew                   *bool
+	Observe                 bool
 	Limit, Slot             *int
 	Label, Owner            *string
 	Sync                    []int64
@@ -110,6 +111,20 @@ func connect(c command) redis.UniversalClient {
 		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: c.Service, SentinelAddrs: addresses, PoolSize: c.Pool})
 	}
 	return redis.NewClient(&redis.Options{Addr: addresses[0], PoolSize: c.Pool})
+}
+
+func observer() redislock.Observer {
+	tells := func(name string) func(context.Context, redislock.Event) {
+		return func(_ context.Context, e redislock.Event) {
+			what := strings.TrimSpace(strings.Join([]string{name, strings.Join(e.Keys, ","), e.Mode, e.Outcome}, " "))
+			say("observed", "", fields{"what": what, "ms": (e.Waited + e.Held).Milliseconds(), "reason": e.Reason})
+		}
+	}
+	waiting := func(ctx context.Context, e redislock.Event) context.Context {
+		tells("waiting")(ctx, e)
+		return ctx
+	}
+	return redislock.Observer{Waiting: waiting, Acquired: tells("acquired"), Refused: tells("refused"), Released: tells("released"), Lost: tells("lost")}
 }
 
 type task struct {
@@ -223,7 +238,11 @@ func main() {
 		switch c.Do {
 		case "open":
 			client = connect(c)
-			locks = redislock.New(client)
+			var observers []redislock.Observer
+			if c.Observe {
+				observers = append(observers, observer())
+			}
+			locks = redislock.New(client, observers...)
 			say("opened", "", nil)
 		case "close":
 			closeAll()

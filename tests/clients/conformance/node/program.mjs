@@ -38,6 +38,14 @@ function tell(task, error) {
   say(event, { task, message: String(error), reason: error.message, cycle: error.cycle });
 }
 
+const observer = {};
+for (const event of ["waiting", "acquired", "refused", "released", "lost"]) {
+  observer[event] = (lock, ms, ...more) => {
+    const what = [event, lock.keys.join(), lock.mode, ...more.filter((one) => typeof one === "string")].join(" ");
+    say("observed", { what, ms, reason: more.find((one) => one instanceof LockLostError)?.reason });
+  };
+}
+
 function options({ wait, lease, max_hold: maxHold, shared, detect, session, renew, limit, slot, label, owner, sync }) {
   return { wait, lease, maxHold, shared, detect, session, renew, limit, slot, label, owner, sync };
 }
@@ -96,7 +104,7 @@ const commands = {
   async open(command) {
     client = clients[command.kind](command).on("error", ignore);
     if (library === "node-redis") await client.connect();
-    locks = new Locks(client);
+    locks = new Locks(client, command.observe ? { observer } : {});
     say("opened");
   },
   async close() {

@@ -5,7 +5,7 @@ declare(strict_types=1);
 // The program of the conformance scenarios. A PHP process does one thing at a time, so each task has a process of its own, as with
 // php-fpm or a queue's workers; tasks of an owner that is named share one, which enters its locks again.
 
-use Redislock\{Deadlock, Held, LockLost, Locks, NoModule, NotAcquired, NotConfirmed, TooOld};
+use Redislock\{Deadlock, Held, LockLost, Locks, Mode, NoModule, NotAcquired, NotConfirmed, Observer, Outcome, TooOld};
 
 require $argv[1];
 
@@ -35,6 +35,39 @@ function tell(string $task, Throwable $error): void
     };
     $more = $error instanceof Deadlock ? ['cycle' => $error->cycle] : [];
     say($event, $task, ['message' => $error::class . ': ' . $error->getMessage(), 'reason' => $error->getMessage(), ...$more]);
+}
+
+final class Tells implements Observer
+{
+    private function tell(string $event, array $keys, Mode $mode, float $seconds = 0, string $more = '', string $reason = ''): void
+    {
+        say('observed', null, ['what' => "$event " . implode(',', $keys) . " $mode->value$more", 'ms' => 1000 * $seconds, 'reason' => $reason]);
+    }
+
+    public function waiting(array $keys, Mode $mode): void
+    {
+        $this->tell('waiting', $keys, $mode);
+    }
+
+    public function acquired(array $keys, Mode $mode, float $waited, int $fence): void
+    {
+        $this->tell('acquired', $keys, $mode, $waited);
+    }
+
+    public function refused(array $keys, Mode $mode, float $waited, Outcome $outcome, Throwable $reason): void
+    {
+        $this->tell('refused', $keys, $mode, $waited, " $outcome->value");
+    }
+
+    public function released(array $keys, Mode $mode, float $held): void
+    {
+        $this->tell('released', $keys, $mode, $held);
+    }
+
+    public function lost(array $keys, Mode $mode, float $held, LockLost $reason): void
+    {
+        $this->tell('lost', $keys, $mode, $held, reason: $reason->reason);
+    }
 }
 
 /** Milliseconds become seconds. */
@@ -77,9 +110,9 @@ final class Worker
     /** @var array<string, Held> */
     private array $held = [];
 
-    public function __construct(private Closure $connect, private $commands)
+    public function __construct(private Closure $connect, private $commands, ?Observer $observer)
     {
-        $locks = new Locks($connect);
+        $locks = new Locks($connect, $observer);
         stream_set_blocking($commands, false);
         while (true) {
             foreach ($this->held as $task => $held) {
@@ -156,6 +189,7 @@ final class Worker
 final class Program
 {
     private ?Closure $connect = null;
+    private ?Observer $observer = null;
     /** @var array<int, resource> the sockets of workers, by process */
     private array $workers = [];
     /** @var array<string, int> */
@@ -195,6 +229,7 @@ final class Program
         switch ($command['do']) {
             case 'open':
                 $this->connect = connecting($command);
+                $this->observer = isset($command['observe']) ? new Tells() : null;
                 say('opened');
                 break;
             case 'close':
@@ -266,7 +301,7 @@ final class Program
         if ($process === 0) {
             fclose($ours);
             array_map(fclose(...), $this->workers);
-            new Worker($this->connect, $theirs);
+            new Worker($this->connect, $theirs, $this->observer);
         }
         fclose($theirs);
         stream_set_blocking($ours, false);

@@ -10,7 +10,7 @@ import redis.asyncio as redis
 from redis.asyncio.sentinel import Sentinel
 from redislock.asyncio import Locks
 
-from words import acquired, options, say, tell
+from words import Tells, acquired, options, say, tell
 
 
 def connect(command):
@@ -86,7 +86,7 @@ async def main():
         do = command["do"]
         if do == "open":
             client = connect(command)
-            locks = Locks(client)
+            locks = Locks(client, observer=Tells() if command.get("observe") else None)
             say("opened")
         elif do == "acquire":
             tasks[command["task"]] = Task(locks, command)

@@ -9,7 +9,7 @@ import redis
 import redis.sentinel
 import redislock
 
-from words import acquired, options, say, tell
+from words import Tells, acquired, options, say, tell
 
 
 def connect(command):
@@ -99,7 +99,7 @@ def main():
         do = command["do"]
         if do == "open":
             client = connect(command)
-            locks = redislock.Locks(client)
+            locks = redislock.Locks(client, observer=Tells() if command.get("observe") else None)
             say("opened")
         elif do == "acquire":
             tasks[command["task"]] = Task(locks, command)

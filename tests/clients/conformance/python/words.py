@@ -26,6 +26,26 @@ def acquired(task, held):
     say("acquired", task=task, owner=held.owner.decode(), fences=held.fences, slot=held.slot)
 
 
+class Tells(redislock.Observer):
+    def _tell(self, event, lock, seconds=0, *outcome, reason=None):
+        say("observed", what=" ".join([event, ",".join(lock.keys), lock.mode, *outcome]), ms=seconds * 1000, reason=reason)
+
+    def waiting(self, lock):
+        self._tell("waiting", lock)
+
+    def acquired(self, lock, waited):
+        self._tell("acquired", lock, waited)
+
+    def refused(self, lock, waited, outcome, error):
+        self._tell("refused", lock, waited, outcome)
+
+    def released(self, lock, held):
+        self._tell("released", lock, held)
+
+    def lost(self, lock, held, error):
+        self._tell("lost", lock, held, reason=error.reason)
+
+
 EVENTS = {
     redislock.NotAcquired: "not_acquired", redislock.LockLost: "lost", redislock.Cancelled: "cancelled",
     redislock.NotConfirmed: "not_confirmed", redislock.NoModule: "no_module", redislock.TooOld: "too_old",

@@ -21,6 +21,15 @@ end
 # How a thread's wait, or its work, is cancelled.
 class Stop < RuntimeError; end
 
+class Tells
+  %i[waiting acquired refused released lost].each do |event|
+    define_method(event) do |keys:, mode:, **more|
+      what = [event, keys.join(","), mode, *more[:outcome]].join(" ")
+      say("observed", what: what, ms: (more[:waited] || more[:held] || 0) * 1000, reason: (more[:reason] if event == :lost))
+    end
+  end
+end
+
 EVENTS = {
   Redislock::NotAcquired => "not_acquired", Redislock::LockLost => "lost", Redislock::Closed => "cancelled", Stop => "cancelled",
   Redislock::NotConfirmed => "not_confirmed", Redislock::NoModule => "no_module", Redislock::TooOld => "too_old",
@@ -125,7 +134,7 @@ $stdin.each_line do |line|
   case command["do"]
   when "open"
     client = connect(command)
-    locks = Redislock::Locks.new(client)
+    locks = Redislock::Locks.new(client, **(command["observe"] ? { observer: Tells.new } : {}))
     say("opened")
   when "acquire" then tasks[command["task"]] = Task.new(locks, command)
   when "crowd" then Thread.new { crowd(locks, client, command) }

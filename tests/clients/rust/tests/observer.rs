@@ -1,9 +1,7 @@
-//! What observers are told, and what OpenTelemetry's SDK makes of it.
+//! What OpenTelemetry's SDK makes of what observers are told, and one that panics.
 
-use std::io;
-use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -184,77 +182,5 @@ fn refusals_and_a_loss_say_why() {
         ("redislock.hold.duration", ("redislock.outcome", "lost")),
     ] {
         assert_eq!(seen.of(instrument, "refused", "limit", Some(more)), 1, "{instrument}");
-    }
-}
-
-/// A client whose connections can be cut for good.
-fn proxied() -> (Client, impl FnOnce()) {
-    let server = std::env::var("REDIS_URL").unwrap().replace("redis://", "");
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let connections = Arc::new(Mutex::new(Some(Vec::new())));
-    let kept = connections.clone();
-    thread::spawn(move || {
-        for one in listener.incoming().map(Result::unwrap) {
-            let mut kept = kept.lock().unwrap();
-            let Some(kept) = kept.as_mut() else { continue };
-            let other = TcpStream::connect(&server).unwrap();
-            let clone = |one: &TcpStream| one.try_clone().unwrap();
-            for (mut from, mut to) in [(clone(&one), clone(&other)), (other, clone(&one))] {
-                thread::spawn(move || {
-                    let _ = io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Both);
-                });
-            }
-            kept.push(one);
-        }
-    });
-    let cut = move || {
-        for one in connections.lock().unwrap().take().unwrap() {
-            one.shutdown(Shutdown::Both).unwrap();
-        }
-    };
-    (Client::open(format!("redis://{address}")).unwrap(), cut)
-}
-
-struct Ends(Sender<bool>);
-
-impl Observer for Ends {
-    fn released(&self, _lock: &Observed, _held: Duration) {
-        self.0.send(false).unwrap();
-    }
-
-    fn lost(&self, _lock: &Observed, _held: Duration, _reason: &str, _error: &Error) {
-        self.0.send(true).unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn closing_tells_of_a_release_and_of_a_loss_if_the_server_is_away() {
-    for away in [false, true] {
-        for threads in [false, true] {
-            let ((client, cut), (ends, ended)) = (proxied(), channel());
-            let (tasks, blocks) = (Locks::new(client.clone()), blocking::Locks::new(client));
-            let (tasks, blocks) = (tasks.observer(Ends(ends.clone())), blocks.observer(Ends(ends)));
-            let key = |lease: Duration| format!("closing:{away}:{threads}:{lease:?}");
-            let (mut held, mut blocked) = (Vec::new(), Vec::new());
-            for lease in [MINUTE, Duration::from_secs(1)] {
-                if threads {
-                    blocked.push(blocks.acquire(key(lease)).lease(lease).block().unwrap());
-                } else {
-                    held.push(tasks.acquire(key(lease)).lease(lease).await.unwrap());
-                }
-            }
-            if away {
-                cut();
-            }
-            let began = Instant::now();
-            tokio::task::block_in_place(|| blocks.close());
-            tasks.close().await;
-            assert!(began.elapsed() < MINUTE / 3, "{:?}", began.elapsed());
-            assert_eq!(ended.try_iter().collect::<Vec<_>>(), [away; 2], "threads: {threads}");
-            drop((held, blocked));
-            assert_eq!(ended.try_iter().count(), 0);
-        }
     }
 }

@@ -19,6 +19,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicLong;
 import redislock.Held;
 import redislock.LockException;
+import redislock.LockObserver;
 import redislock.Locks;
 import redislock.Options;
 
@@ -30,7 +31,7 @@ final class Program {
         List<String> urls, keys;
         int tasks, rounds;
         Long wait, lease, max_hold;
-        boolean shared, detect, session;
+        boolean shared, detect, session, observe;
         Boolean renew;
         Integer limit, slot;
         List<Long> sync;
@@ -84,6 +85,38 @@ final class Program {
         if (error instanceof LockException.Deadlock deadlock) more.put("cycle", deadlock.cycle());
         if (event.equals("error")) error.printStackTrace();
         say(event, task, more);
+    }
+
+    private static final class Tells implements LockObserver {
+        private static void tell(String event, List<String> keys, Mode mode, Duration time, String more, String reason) {
+            String what = event + " " + String.join(",", keys) + " " + mode.name().toLowerCase(java.util.Locale.ROOT) + more;
+            say("observed", null, Map.of("what", what, "ms", time.toMillis(), "reason", reason));
+        }
+
+        @Override
+        public void waiting(List<String> keys, Mode mode) {
+            tell("waiting", keys, mode, Duration.ZERO, "", "");
+        }
+
+        @Override
+        public void acquired(List<String> keys, Mode mode, Duration waited, long fence) {
+            tell("acquired", keys, mode, waited, "", "");
+        }
+
+        @Override
+        public void refused(List<String> keys, Mode mode, Duration waited, Outcome outcome, Exception reason) {
+            tell("refused", keys, mode, waited, " " + outcome.name().toLowerCase(java.util.Locale.ROOT), "");
+        }
+
+        @Override
+        public void released(List<String> keys, Mode mode, Duration held) {
+            tell("released", keys, mode, held, "", "");
+        }
+
+        @Override
+        public void lost(List<String> keys, Mode mode, Duration held, LockException.Lost reason) {
+            tell("lost", keys, mode, held, "", reason.reason());
+        }
     }
 
     /** A thread that holds a lock until it is told otherwise, by whatever comes first. */
@@ -167,7 +200,7 @@ final class Program {
     private void open(Line line) {
         try {
             connect(line);
-            locks = new Locks(client);
+            locks = line.observe ? new Locks(client, new Tells()) : new Locks(client);
             say("opened", null, Map.of());
         } catch (RuntimeException failed) {
             tell(null, failed);

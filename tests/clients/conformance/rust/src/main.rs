@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::Client;
 use redis::cluster::ClusterClient;
 use redis::sentinel::{SentinelClient, SentinelServerType};
-use redislock::{Acquire, Error, Grant, Servers};
+use redislock::{Acquire, Error, Grant, Observed, Observer, Servers};
 use serde_json::{Value, json};
 
 fn main() {
@@ -46,6 +46,38 @@ fn tell(task: &str, error: &Error) {
     };
     let said = error.to_string();
     say(event, task, json!({ "message": said, "reason": said }));
+}
+
+struct Tells;
+
+impl Tells {
+    fn tell(lock: &Observed, (event, outcome): (&str, &str), time: Duration, reason: &str) {
+        let keys: Vec<_> = lock.keys().iter().map(|key| String::from_utf8_lossy(key)).collect();
+        let what = format!("{event} {} {} {outcome}", keys.join(","), lock.mode());
+        say("observed", "", json!({ "what": what.trim_end(), "ms": time.as_millis() as u64, "reason": reason }));
+    }
+}
+
+impl Observer for Tells {
+    fn waiting(&self, lock: &Observed) {
+        Self::tell(lock, ("waiting", ""), Duration::ZERO, "");
+    }
+
+    fn acquired(&self, lock: &Observed, waited: Duration, _fence: u64) {
+        Self::tell(lock, ("acquired", ""), waited, "");
+    }
+
+    fn refused(&self, lock: &Observed, waited: Duration, outcome: &'static str, _error: &Error) {
+        Self::tell(lock, ("refused", outcome), waited, "");
+    }
+
+    fn released(&self, lock: &Observed, held: Duration) {
+        Self::tell(lock, ("released", ""), held, "");
+    }
+
+    fn lost(&self, lock: &Observed, held: Duration, reason: &str, _error: &Error) {
+        Self::tell(lock, ("lost", ""), held, reason);
+    }
 }
 
 fn acquired(task: &str, held: &Grant) {

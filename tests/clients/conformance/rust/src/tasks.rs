@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::{acquired, client, cluster, commands, number, options, say, servers, tell, text, texts};
+use crate::{Tells, acquired, client, cluster, commands, number, options, say, servers, tell, text, texts};
 
 #[derive(Clone)]
 enum Connection {
@@ -146,7 +146,8 @@ pub fn main() {
         let name = text(&command, "task").to_string();
         match text(&command, "do") {
             "open" => {
-                locks = Some(Locks::new(servers(&command)));
+                let opens = Locks::new(servers(&command));
+                locks = Some(if command["observe"] == true { opens.observer(Tells) } else { opens });
                 opened = Some(command);
                 say("opened", "", json!({}));
             }

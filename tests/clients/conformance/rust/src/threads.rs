@@ -11,7 +11,7 @@ use redislock::Error;
 use redislock::blocking::{Cancel, Held, Locks};
 use serde_json::{Value, json};
 
-use crate::{acquired, client, cluster, commands, number, options, say, servers, tell, text, texts};
+use crate::{Tells, acquired, client, cluster, commands, number, options, say, servers, tell, text, texts};
 
 type Connection = Arc<Mutex<Box<dyn ConnectionLike + Send>>>;
 
@@ -107,7 +107,8 @@ pub fn main() {
         let name = text(&command, "task").to_string();
         match text(&command, "do") {
             "open" => {
-                locks = Some(Locks::new(servers(&command)));
+                let opens = Locks::new(servers(&command));
+                locks = Some(if command["observe"] == true { opens.observer(Tells) } else { opens });
                 opened = Some(command);
                 say("opened", "", json!({}));
             }
