@@ -243,29 +243,6 @@ testWithServer("another client needs no more than the interface", async (scene) 
   await locks.close();
 });
 
-testWithServer("a doubt outlives the answer to an extension", async (scene) => {
-  const [commands, subscriber] = [scene.connect(), scene.connect()];
-  let asked = 0, doubt;
-  const locks = new Locks({
-    async send(_, [command, ...words]) {
-      const reply = await commands.call(command, ...words);
-      if (command === "LOCK.ACQUIRE") asked += 1;
-      if (command === "LOCK.EXTEND") doubt();
-      return reply;
-    },
-    async open(channel, { again }) {
-      await subscriber.subscribe(channel);
-      doubt = again;
-    },
-    watch: () => () => {},
-    closed: false,
-  });
-  const held = await locks.acquire("door", { renew: false });
-  await held.extend(60_000);
-  await waitFor(() => asked === 2, "it asks whether it holds the lock");
-  await locks.close();
-});
-
 testWithServer("the prefix of the client goes before locks, as before every key", async ({ port, connect: plainly }) => {
   const nodeRedis = await createClient({ socket: { host: "127.0.0.1", port }, keyPrefix: "app:" }).connect(), plain = plainly();
   await new Locks(nodeRedis).using("door", {}, async () => assert((await info(plain, "app:door"))?.owner)).finally(() => nodeRedis.destroy());

@@ -21,7 +21,7 @@ def client(server, request):
 
 @pytest.fixture
 def key():
-    """The cluster is that of all tests."""
+    """A name of its own: all tests share the cluster."""
     return f"{{{uuid4()}}}"
 
 

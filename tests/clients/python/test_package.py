@@ -37,14 +37,6 @@ def test_a_child_holds_nothing_and_begins_anew(server, other):
             wait_for(lambda: held.lost, "the parent still hears")
 
 
-@pytest.mark.parametrize("lease", [None, 0.6])
-def test_the_end_by_the_age_that_the_server_allows_is_called_that(server, other, lease):
-    other.execute_command("CONFIG", "SET", "lock.max-hold", "1500")
-    with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks:
-        with pytest.raises(redislock.LockLost, match="maximum age"), locks.lock("door", lease=lease) as held:
-            wait_for(lambda: held.lost, "its end")
-
-
 def test_a_listener_that_fails_hinders_no_other(server, other):
     with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks:
         first, second, heard = locks.lock("first").acquire(), locks.lock("second").acquire(), []

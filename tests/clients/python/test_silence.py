@@ -82,25 +82,6 @@ def test_many_tasks_connect_at_once_to_what_does_not_answer(mute):
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("options", [{}, {"session": True}])
-def test_many_ask_at_once_and_nothing_answers(server, options):
-    with redis.Redis.from_url(server.url, **LIMITS) as client, redislock.Locks(client) as locks:
-        locks.lock("door").acquire().release()
-        with frozen(server):
-            all_fail_in_time(locks, **options)
-
-
-@pytest.mark.parametrize("options", [{}, {"session": True}])
-def test_many_tasks_ask_at_once_and_nothing_answers(server, options):
-    async def work():
-        async with redis.asyncio.Redis.from_url(server.url, **LIMITS) as client, redislock.asyncio.Locks(client) as locks:
-            await (await locks.lock("door").acquire()).release()
-            with frozen(server):
-                await all_tasks_fail_in_time(locks, **options)
-
-    asyncio.run(work())
-
-
 @pytest.mark.parametrize("message", CLOSED)
 def test_what_is_closed_while_it_connects_ends(server, other, message):
     waits, before = [], ours()

@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -210,41 +209,23 @@ class ThreadLockTest extends Support {
 
     @Test
     void manyThreadsOneAtATime() throws Exception {
-        countedBy(300, Thread::new);
-    }
-
-    @Test
-    void manyVirtualThreadsOneAtATime() throws Exception {
-        assumeTrue(Runtime.version().feature() >= 21, "this Java has no virtual threads");
-        var start = Thread.class.getMethod("startVirtualThread", Runnable.class);
-        countedBy(1000, work -> (Thread) start.invoke(null, work));
-    }
-
-    private interface Starter {
-        Thread start(Runnable work) throws ReflectiveOperationException;
-    }
-
-    private void countedBy(int count, Starter starter) throws Exception {
         int[] sum = {0};
         var threads = new ArrayList<Thread>();
-        for (int number = 0; number < count; number++) {
-            Thread thread = starter.start(() -> {
+        for (int number = 0; number < 300; number++) {
+            var thread = new Thread(() -> {
                 lock().lock();
-                try {
-                    lock().lock();
-                    int before = sum[0];
-                    Thread.yield();
-                    sum[0] = before + 1;
-                    lock().unlock();
-                } finally {
-                    lock().unlock();
-                }
+                lock().lock();
+                int before = sum[0];
+                Thread.yield();
+                sum[0] = before + 1;
+                lock().unlock();
+                lock().unlock();
             });
-            if (thread.getState() == Thread.State.NEW) thread.start();
+            thread.start();
             threads.add(thread);
         }
         for (Thread thread : threads) thread.join();
-        assertEquals(count, sum[0]);
+        assertEquals(300, sum[0]);
         assertTrue(locks.holds.isEmpty());
     }
 }
