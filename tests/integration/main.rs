@@ -28,7 +28,6 @@ mod operators;
 mod pairs;
 mod persistence;
 mod program;
-mod release;
 mod replication;
 mod security;
 mod session;

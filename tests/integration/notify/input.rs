@@ -2,33 +2,12 @@
 
 use redis::Value;
 
-use crate::support::{Client, Server, Setup, syntax_at, transaction};
+use crate::support::{Client, Server, Setup, transaction};
 
 const QUEUED: &str = "QUEUED";
 
 fn queued() -> Result<Value, String> {
     Ok(Value::SimpleString(QUEUED.into()))
-}
-
-#[test]
-fn a_channel_is_1_to_512_bytes_and_said_once() {
-    let (_server, mut client) = Server::held();
-    let long = |len: usize| format!("LOCK.ACQUIRE k OWNER bob BLOCK 9 NOTIFY {}", "c".repeat(len));
-    const LENGTH: &str = "ERR channel must be 1 to 512 bytes long";
-    assert_eq!(client.refused("LOCK.ACQUIRE k NOTIFY"), syntax_at("NOTIFY"));
-    assert_eq!(client.refused("LOCK.ACQUIRE k NOTIFY a NOTIFY b"), syntax_at("NOTIFY"));
-    assert_eq!(client.refused("LOCK.ACQUIRE k WANTED"), syntax_at("WANTED"));
-    assert_eq!(client.refused("LOCK.ACQUIRE k NOTIFY a WANTED WANTED"), syntax_at("WANTED"));
-    assert_eq!(client.send("LOCK.ACQUIRE k OWNER bob BLOCK 9 WANTED NOTIFY a"), queued(), "in any order");
-    assert_eq!(client.refused(&long(513)), LENGTH);
-    assert_eq!(client.send_words(["LOCK.ACQUIRE", "k", "NOTIFY", ""]), Err(LENGTH.into()));
-    assert_eq!(client.send(&long(512)), queued());
-    assert_eq!(client.refused("LOCK.LEAVE k"), "ERR wrong number of arguments for 'lock.leave' command");
-    assert!(client.refused("LOCK.LEAVE k bob now").starts_with("ERR wrong number of arguments"));
-    assert_eq!(
-        client.refused(&format!("LOCK.LEAVE k {}", "o".repeat(129))),
-        "ERR owner must be 1 to 128 bytes long"
-    );
 }
 
 #[test]

@@ -7,9 +7,7 @@ use redis::Value;
 use super::hundred::{assert_same_but_for, kept, works};
 use super::{gets_null, holds, release, shown};
 use crate::input::payload::restore;
-use crate::support::{
-    Client, Part, Payload, Server, no_integer, not_positive, reader, restore_from_primary, syntax_at,
-};
+use crate::support::{Client, Part, Payload, Server, reader, restore_from_primary};
 
 const OTHER_SLOT: &str = "ERR the grant of this owner can't have that slot";
 
@@ -42,32 +40,6 @@ fn readers_and_plain_locks_are_told_no_number() {
     assert_eq!(shown(&mut client, "slot"), "1");
     assert_eq!(slot(&mut client, "a", "LIMIT 1"), 1);
     assert_eq!(slot(&mut client, "a", "LIMIT 5 SLOT 1"), 1);
-}
-
-#[test]
-fn words_that_make_no_sense_with_slots_are_refused() {
-    let (_server, mut client) = Server::and_client();
-    slot(&mut client, "a", "LIMIT 3");
-    let before = client.snapshot();
-    const RANGE: &str = "SLOT must be between 1 and 3 (LIMIT)";
-    let above = format!("ERR value is out of range, {RANGE}");
-    let cases = [
-        ("SLOT 1", syntax_at("SLOT")),
-        ("SHARED SLOT 1", syntax_at("SLOT")),
-        ("LIMIT 3 SLOT", syntax_at("SLOT")),
-        ("LIMIT 3 SLOT 1 SLOT 1", syntax_at("SLOT")),
-        ("LIMIT 3 SLOT 0", not_positive(RANGE)),
-        ("LIMIT 3 SLOT -1", not_positive(RANGE)),
-        ("LIMIT 3 SLOT x", no_integer(RANGE)),
-        ("LIMIT 3 SLOT 9223372036854775808", no_integer(RANGE)),
-        ("LIMIT 3 SLOT 4", above.clone()),
-        ("LIMIT 3 SLOT 4294967297", above),
-    ];
-    for (options, error) in cases {
-        assert_eq!(client.refused(&format!("LOCK.ACQUIRE k OWNER b {options}")), error, "{options}");
-        assert_eq!(client.refused(&format!("LOCK.MACQUIRE 2 k l OWNER b {options}")), error, "{options}");
-    }
-    assert_eq!(client.snapshot(), before);
 }
 
 #[test]

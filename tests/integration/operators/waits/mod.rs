@@ -1,9 +1,9 @@
 //! `LOCK.WAITS`: who waits for whom.
 
 mod holders;
-mod input;
 mod many;
 mod pages;
+mod rights;
 mod top;
 
 use std::collections::HashMap;

@@ -52,7 +52,7 @@ fn the_longest_wait_comes_first_whichever_the_lock_and_the_database() {
         shown.iter().map(|shown| (shown.text("waits-by"), shown.number("client-id"))).collect();
     let by = |way: &str, id| (way.to_owned(), id);
     assert_eq!(ways, [by("notify", id), by("notify", id), by("block", waiters[0].id), by("notify", id)]);
-    // Nobody has selected another database for the client that looked.
+    // The client that looked at both databases is still in its own.
     assert_eq!(client.lock_info("a"), None);
     assert!(client.lock_info("b").is_some());
 }

@@ -1,0 +1,26 @@
+//! Who may ask `LOCK.WAITS`.
+
+use super::{owners, queue_up, waits};
+use crate::support::Server;
+
+/// A lock that is named needs the right to read it. Without a name, all are shown to whoever may ask at all. Owners are shown to those
+/// who may write.
+#[test]
+fn the_right_to_a_key_counts_where_one_is_named() {
+    let (server, [mut client, mut places]) = Server::and_clients();
+    for key in ["mine", "other"] {
+        client.acquire(key, "OWNER alice PX 600000").unwrap();
+        queue_up(&mut places, key, &format!("for-{key}"), "");
+    }
+    let mut writer = server.client_of("+lock.waits %RW~mine");
+    assert_eq!(owners(&waits(&mut writer, "KEY mine")), ["for-mine"]);
+    assert_eq!(owners(&waits(&mut writer, "")), ["for-mine", ""], "owners are for those who may write");
+    let mut guest = server.client_of("+lock.waits %R~mine");
+    assert_eq!(owners(&waits(&mut guest, "KEY mine")), [""]);
+    for line in ["KEY other", "COUNT 5 KEY other", "CURSOR 0 key other"] {
+        let error = guest.refused(&format!("LOCK.WAITS {line}"));
+        assert!(error.starts_with("NOPERM"), "{error}");
+    }
+    let mut guest = server.client_of("+lock.waits %W~mine");
+    assert!(guest.refused("LOCK.WAITS KEY mine").starts_with("NOPERM"));
+}
