@@ -15,9 +15,9 @@ use crate::stats::Spread;
 use crate::waiters::Circle;
 
 const CHANNEL: &str = "grants:web-7";
-/// How many wait, for a handover.
+/// How many wait while handovers are measured.
 const WAITERS: usize = 100;
-/// How many places are taken, for the memory; and clients blocked.
+/// How many places are taken, and how many clients are blocked, while memory is measured.
 const PLACES: usize = 10_000;
 const BLOCKED: usize = 1_000;
 

@@ -108,7 +108,7 @@ impl Program {
     pub(crate) fn start(run: &str, mode: &str, host: &Host, lock: &Lock, last: &str) -> Self {
         let run = script(run);
         let mut command = Command::new(&run);
-        // None of ours: Node makes a pipe that it gets non-blocking, also for us, and we could not print the results.
+        // Pipes, not our own input and outputs: Node makes those non-blocking, and we could not print the results.
         command.args([mode, &host.address(), &lock.who]).args(last.split(' '));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{run}: {error}"));

@@ -17,7 +17,7 @@ pub(crate) struct Report {
     notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
     pub(crate) figures: Vec<Figure>,
-    /// A table of another kind.
+    /// A table with columns of its own, behind the rows.
     pub(crate) more: String,
     /// How long it took, in s.
     took: f64,
@@ -119,7 +119,7 @@ impl Report {
 }
 
 impl Machine {
-    /// Whose figures, and of when.
+    /// Which server the figures are of, and the day.
     pub(crate) fn caption(&self) -> String {
         format!("{}, {}", self.server, self.date)
     }

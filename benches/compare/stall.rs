@@ -117,12 +117,12 @@ impl Event {
         [longest, quiet]
     }
 
-    /// Of how many locks or places it is.
+    /// How many locks or places there are.
     fn count(&self) -> usize {
         self.before.iter().map(|(times, _)| *times).max().unwrap_or_default()
     }
 
-    /// Brings the server to where the event comes next.
+    /// Does all that comes before the event.
     fn prepare(&self, net: &mut Net, server: &Server, locks: usize) {
         for (times, line) in &self.before {
             let each = if line.contains("{lock}") { locks } else { 1 };

@@ -47,7 +47,7 @@ return [
         same('again', $cache->lock('door', 10)->get(), true);
         $cache->lock('door')->forceRelease();
         same('by force', info(connect(), 'app:cache:door'), []);
-        $lock->forceRelease(); // though it is free
+        $lock->forceRelease(); // no error, though the lock is free
     },
 
     'Laravel: serializers and compressors do not touch a lock' => function (): void {

@@ -14,7 +14,7 @@ type facts struct {
 	closed      map[int64]int64     // by connection: since when it may be closed
 	unsure      map[lockOwner]int64 // since when a command of that owner has no answer
 	phantom     map[lockOwner]int64 // the same, for an acquire
-	broken      map[string]int64    // since when a break has no answer
+	broken      map[string]int64    // by key: since when a LOCK.BREAK is without an answer
 	sessions    map[lockOwner][]int64
 	waits       map[string][]span
 	upgrades    map[*Record]bool

@@ -26,7 +26,7 @@ fn answer_where_it_moves(wakes: bool) -> Result<Value, String> {
     }
     let end = format!("CLUSTER SETSLOT {slot} NODE {}", cluster.id(to));
     there.ask::<()>(&end);
-    // Some servers want a replica for that. The node hears of it from the others, too.
+    // Some servers refuse this without a replica: then the node hears of the move from the others.
     here.send(&end).ok();
     assert_eq!(there.holding("k"), ["first", "alice"]);
     let answer = alice.client.finish();

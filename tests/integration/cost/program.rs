@@ -20,7 +20,7 @@ pub(super) enum Step {
         command: String,
     },
     Close(String),
-    /// So many ms go by.
+    /// So many ms pass.
     Pass(u64),
     Until {
         field: String,

@@ -44,7 +44,7 @@ impl Pair {
         pair
     }
 
-    /// The old primary falls asleep while its replica counts, as far as it knows: it looks once a second.
+    /// Stops the old primary once it counts its replica as a good one, which it finds out once a second.
     fn fall_asleep(&self) {
         let mut client = self.old.client();
         wait_for("its replica to count", || client.info("replication", "min_slaves_good_slaves") == "1");
@@ -131,7 +131,7 @@ fn a_primary_that_wakes_up_grants_nothing_at_first() {
     pair.fall_asleep();
     let mut successor = pair.fail_over();
     granted(&mut successor);
-    // All at once: a release, a question for a lock that has lapsed by now, one for another.
+    // All at once: a release, an acquire of a lock that has lapsed by now, and an acquire of another lock.
     links[0].begin("LOCK.RELEASE k alice");
     links[1].begin("LOCK.ACQUIRE k OWNER carol");
     links[2].begin("LOCK.ACQUIRE other OWNER carol");

@@ -56,7 +56,7 @@ pub(super) struct Took {
     promoted: Duration,
 }
 
-/// Failovers under load; the clients, still at work.
+/// One trial: servers that fail over while clients load them.
 pub(super) struct Trial {
     group: Group,
     network: Option<Network>,

@@ -47,11 +47,11 @@ fn the_heart_beats_on_and_the_look_for_listeners_goes_on() {
     goes_on(&server);
 }
 
-/// Where it was not to look any more, and the first replica comes: that one gets all effects.
+/// The first replica comes after a panic of what looks for replicas: it gets all effects.
 #[test]
 fn a_first_replica_is_told_of_everything() {
     let (server, mut client) = server();
-    // By then it has looked, and found nobody: that is as often, and was begun before.
+    // After three beats the server has looked for replicas, which it does as often, and found none.
     for _ in 0..3 {
         arm(&mut client, "heartbeat");
         struck(&server, &mut client, "heartbeat");

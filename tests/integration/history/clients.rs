@@ -17,7 +17,7 @@ pub(super) const LEASE: i64 = 200;
 pub(super) struct Shared {
     pub(super) port: AtomicU16,
     pub(super) over: AtomicBool,
-    /// Clients at work.
+    /// How many clients are at work.
     pub(super) working: Mutex<usize>,
     /// The longest lease of those who will end it themselves, in ms.
     long: i64,

@@ -11,7 +11,7 @@ use super::servers::Servers;
 /// How long a server at work may take to take a grant back.
 const BOUND: Micros = 5_000;
 
-/// The faults of a history. And how many were killed in such a step.
+/// The faults of a history, and how many clients were killed in the step in which they got a lock.
 pub(super) fn to_the_dead(history: &[Record], servers: &Servers) -> (Vec<Fault>, usize) {
     // The clients in a queue when a step began, by the client that made the step and when.
     let mut queued: HashMap<(i64, Micros), Vec<i64>> = HashMap::new();

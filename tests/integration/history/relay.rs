@@ -23,7 +23,7 @@ enum End {
     Kill,
 }
 
-/// One lock after the other, until all is over.
+/// Runs relays, each on a lock of its own, until the history is over.
 pub(super) fn relays(shared: &Shared, number: usize, taste: Taste, mut rng: Rng) {
     let mut turn = 0;
     while !shared.is_over() {

@@ -1,11 +1,11 @@
-//! Guarantee 1: those who hold a lock at a time are no more than each of them bears beside itself, and no two have one number.
+//! Guarantee 1: no more hold a lock at a time than each of them allows, and no two have the same number.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::check::Fault;
 use super::holds::Hold;
 
-/// The faults of one lock. And how many holds began beside another one.
+/// The faults of one lock, and how many holds began beside another one.
 pub(super) fn misfits(holds: &[Hold<'_>]) -> (Vec<Fault>, usize) {
     let (mut faults, mut beside) = (Vec::new(), 0);
     let mut open = Vec::<&Hold<'_>>::new();

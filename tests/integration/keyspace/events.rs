@@ -56,7 +56,7 @@ fn each_grant_extension_release_and_break_is_one_event_of_its_lock() {
     assert_eq!(listener.rest(&server), ["__keyspace@0__:k lock.acquired", "lock.acquired k"]);
 }
 
-/// `MOVE` finds a lock whose lease has ended where it moves a text to.
+/// `MOVE` moves a text to where a lock is whose lease has ended: the lapse is told of that database.
 #[test]
 fn a_lapse_is_one_of_the_database_of_the_lock() {
     for in_a_transaction in [false, true] {

@@ -91,7 +91,7 @@ fn a_watch_is_broken_by_what_changes_the_lock_alone() {
     for line in EFFECTIVE {
         assert!(breaks_a_watch(&mut watcher, &mut actor, line), "{line}");
     }
-    // One of another key is not.
+    // A change of another key breaks no watch of this one.
     assert!(!breaks_a_watch(&mut watcher, &mut actor, "LOCK.ACQUIRE other"));
 }
 

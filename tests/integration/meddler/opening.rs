@@ -72,7 +72,7 @@ fn an_open_name_that_is_taken() {
     }
 }
 
-/// Whatever has expired under that name: the other module can't get it in between.
+/// A key has expired under the name that is to be locked. When the server tells the other module so, that module can't take the lock.
 #[test]
 fn nobody_acquires_in_between() {
     for (expires, command) in [

@@ -33,7 +33,7 @@ fn memory_usage_counts_the_value_and_a_long_owner() {
     assert!((short + 100..=short + 200).contains(&large), "{short} {large}");
 }
 
-/// As the server does with its own values: one that takes long is freed by a background thread, if it is asked to.
+/// `UNLINK` leaves a value that takes long to free to a background thread, as with values of the server's own types.
 #[test]
 fn a_lock_with_many_holders_is_freed_in_the_background() {
     let (_server, mut client) = Server::and_client();

@@ -13,7 +13,7 @@ fn scene() -> (Server, Client, Client, Mailbox) {
     (server, guest, client, mail)
 }
 
-/// What takes the right away.
+/// Commands each of which takes the guest's right to `ch` away.
 const REVOKED: [&str; 3] =
     ["ACL SETUSER guest resetchannels", "ACL SETUSER guest resetchannels &other", "ACL DELUSER guest"];
 

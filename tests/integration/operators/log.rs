@@ -187,7 +187,7 @@ fn of_many_lapses_ten_a_second_are_notices() {
         client.ask::<()>("MULTI");
         client.ask_all::<String, _>(&each("LOCK.EXTEND k# alice PX 200"));
         client.ask::<redis::Value>("EXEC");
-        // Nobody hears that bob has them.
+        // Each lock passes to bob, whom nobody tells, and lapses again.
         wait_for("all to lapse", || client.ask::<i64>("DBSIZE") == 0);
         let lapses: usize = client.info("lock", "lock_lapses").parse().unwrap();
         assert_eq!(lapses, MANY);

@@ -59,7 +59,7 @@ impl Stream {
     }
 }
 
-/// The words of the commands that were sent for what is done.
+/// Names of the commands that the server sends its replicas because of what `body` does.
 #[track_caller]
 fn sent(
     server: &Server,

@@ -174,7 +174,7 @@ impl Stopwatch {
         each.max().unwrap_or_default().max(waited)
     }
 
-    /// How much of it the machine had for us: no more than it takes when nobody else is at work.
+    /// The time since then without what the machine spent on others.
     pub(crate) fn worked(&self) -> Duration {
         self.elapsed().saturating_sub(self.lost())
     }

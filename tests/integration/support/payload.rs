@@ -81,7 +81,7 @@ fn varint(to: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// A reader with the latest lease.
+/// A grant of a reader, whose lease is the latest of all in its lock.
 pub(crate) fn reader(owner: &[u8], fence: u64) -> Part<'_> {
     Part { owner, fence, holds: 1, max_hold: 0, made: 0, room: 0, shorter: 0, slot: 0, label: b"" }
 }

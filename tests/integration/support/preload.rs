@@ -37,7 +37,7 @@ impl Preload {
     }
 
     pub(super) fn set(&self, which: u64, number: i64) {
-        // In place: servers have the file in their memory.
+        // The file is not replaced, since servers have it mapped.
         self.numbers.write_all_at(&number.to_ne_bytes(), 8 * which).unwrap();
     }
 

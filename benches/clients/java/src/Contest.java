@@ -31,7 +31,7 @@ final class Contest {
     private static final double WARM_UP = 15;
     /** How often Spring's registry asks, in ns. Who has had its turn waits as long: asking at once, it would nearly always be first. */
     private static final long POLLED = 100_000_000;
-    /** How long those are waited for who still wait at the end, in ms. */
+    /** How long, in ms, the end waits for clients that still wait for the lock. */
     private static final long LONGEST = 5_000;
 
     private record Grant(long time, long released) {}

@@ -25,7 +25,7 @@ fn sent_away(how: &str, answer: &str) {
         if line.contains("third") {
             becomes_free(&mut client, "third");
         }
-        // The confirmation comes, and nobody waits for it.
+        // The replica confirms when nobody waits for it any more.
         wake(&pair.replica);
         pair.replica.wait_for_sync_with(&pair.primary);
         assert_eq!(pair.replica.client().holder("k").unwrap().owner, "zoe");
