@@ -4,10 +4,7 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use crate::input::payload::{refused, restore};
-use crate::support::{
-    Client, Part, Payload, Server, Waiter, convert, grant, heard, in_each_kind_of_file, reader, soon,
-};
+use crate::support::{Client, Server, Waiter, convert, grant, heard, in_each_kind_of_file, soon};
 
 /// Any bytes, those of the module's own separators too.
 const ODD: &[u8] = b"host 7,\0/3:\r\n\xff~<=+";
@@ -109,22 +106,6 @@ fn replicas_and_payloads_have_labels() {
     }
     are_there(&mut client);
     soon("the replica to have it", || digest(&mut there) == digest(&mut client));
-}
-
-#[test]
-fn payloads_that_no_server_of_ours_would_write() {
-    let (_server, mut client) = Server::and_client();
-    let any = Payload::lock(&mut client, b"x", 1, 1);
-    let (label, long) = ([b'x'; 128], [b'x'; 129]);
-    let good = Part { room: 1, ..reader(b"a", 5) };
-    for (what, bad) in [
-        ("129 bytes", Part { label: &long, ..good }),
-        ("a slot above its room", Part { room: 2, slot: 3, ..good }),
-    ] {
-        refused(&mut client, what, &any.packed(false, &[bad]).encode());
-    }
-    restore(&mut client, &any.packed(false, &[Part { label: &label, ..good }]).encode()).unwrap();
-    assert_eq!(self::label(&mut client, "k").len(), 128);
 }
 
 /// A plain lock with a label is exclusive still, and nothing of it is left when the label is taken away.

@@ -44,19 +44,6 @@ impl Cluster {
         cluster
     }
 
-    /// Adds a primary without slots, which remains one when it has had a slot.
-    pub(super) fn add(&mut self, setup: Setup) -> usize {
-        let setup = setup.set("cluster-enabled", "yes").set("cluster-allow-replica-migration", "no");
-        let added = setup.start();
-        for node in &self.nodes {
-            node.client().ask::<()>(&format!("CLUSTER MEET 127.0.0.1 {}", added.port()));
-        }
-        self.ids.push(added.client().ask("CLUSTER MYID"));
-        self.nodes.push(added);
-        self.wait_for_agreement();
-        self.nodes.len() - 1
-    }
-
     /// A channel as packages name it, in a slot that this node serves.
     pub(super) fn channel_of(&self, node: usize) -> String {
         let mut client = self.client(node);

@@ -135,25 +135,6 @@ fn no_session_keeps_a_grant_beyond_max_hold() {
 }
 
 #[test]
-fn the_first_lease_is_cut_to_max_hold() {
-    let (_server, mut client) = Server::and_client();
-    for (greatest, options, lease) in [
-        (0, "PX 60000 MAXHOLD 5000", 5000),
-        (0, "PX 4000 MAXHOLD 5000", 4000),
-        (3000, "PX 60000 MAXHOLD 5000", 3000),
-        (3000, "", 3000),
-        (3000, "MAXHOLD 2000", 2000),
-    ] {
-        client.ask::<()>(&format!("CONFIG SET lock.max-hold {greatest}"));
-        let granted = client.acquire("k", &format!("OWNER alice {options}")).unwrap();
-        assert_eq!(granted.lease, lease, "{greatest} {options}");
-        let beyond = client.ask::<i64>("PEXPIRETIME k") - granted.granted_at() - lease;
-        assert!((0..=client.ttl_beyond_lease()).contains(&beyond), "{greatest} {options}: {beyond}");
-        client.ask::<()>("LOCK.BREAK k");
-    }
-}
-
-#[test]
 fn an_extension_is_cut_to_what_is_left_of_max_hold() {
     let (_server, mut client) = Server::and_client();
     let made = take(&mut client, "PX 10000 MAXHOLD 20000");

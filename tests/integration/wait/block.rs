@@ -1,6 +1,6 @@
 //! `BLOCK`: where one can wait and where not, what is shown of those who do, and how many may.
 
-use redis::{Value, from_redis_value};
+use redis::Value;
 
 use crate::support::{
     Server, Waiter, blocked_clients, grant, lease_end_after, owners, queue, transaction, wait_for,
@@ -102,41 +102,4 @@ fn the_same_name_in_two_databases_is_two_locks_with_two_queues() {
     zero.ask::<()>("LOCK.RELEASE k alice");
     assert_eq!(bob.granted().owner, "bob");
     assert_eq!(nine.holder("k").unwrap().owner, "dave");
-}
-
-fn words_with<'a>(key: &'a [u8], owner: &'a [u8]) -> Vec<&'a [u8]> {
-    vec![b"LOCK.ACQUIRE", key, b"OWNER", owner, b"BLOCK", b"0"]
-}
-
-fn owner_of(reply: Value) -> Vec<u8> {
-    let (owner, ..): (Vec<u8>, i64, i64, i64) = from_redis_value(reply).unwrap();
-    owner
-}
-
-#[test]
-fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
-    let (server, mut client) = Server::and_client();
-    let longest = [b'\xff'; 128];
-    let strange: [&[u8]; 10] = [
-        b"\0",
-        b"a\0b",
-        b"\r\n",
-        b"*3\r\n$3\r\nDEL\r\n",
-        b"{",
-        b"}",
-        b"{}k",
-        b"a}{b}",
-        b"%s%n \xfe",
-        &longest,
-    ];
-    for bytes in strange {
-        for key in [bytes, b"plain", b""] {
-            client.send_words([b"LOCK.ACQUIRE", key, b"OWNER", b"alice"]).unwrap();
-            let mut waiter = Waiter::of_words(&server, server.client(), words_with(key, bytes));
-            let replies = client.ask_words::<i64, _>([b"LOCK.RELEASE", key, b"alice"]);
-            assert_eq!(replies, 0);
-            assert_eq!(owner_of(waiter.reply().unwrap()), bytes);
-            assert_eq!(client.ask_words::<i64, _>([b"LOCK.RELEASE", key, bytes]), 0);
-        }
-    }
 }
