@@ -1,6 +1,6 @@
 //! A session that goes from one connection to another, and what a server's death leaves of it.
 
-use crate::support::{Server, Setup, Waiter, grant, soon, wait_until};
+use crate::support::{Server, Setup, Waiter, grant, soon, wait_for};
 
 fn with_files() -> [Setup; 2] {
     let aof = Setup::new().set("appendonly", "yes").set("appendfsync", "always");
@@ -45,7 +45,7 @@ fn an_owner_that_comes_back_keeps_its_grant() {
         let again = alice.acquire("k", "OWNER alice ONCE SESSION PX 300").unwrap();
         assert_eq!((again.fence, again.holds), (granted.fence, 2));
         let ends: i64 = client.ask("PEXPIRETIME k");
-        wait_until(&mut client, ends + 300);
+        wait_for("a renewal", || client.ask::<i64>("PEXPIRETIME k") > ends);
         assert_eq!(client.holder("k").map(|holder| holder.fence), Some(granted.fence));
         let mut bob = Waiter::new(&server, "k", "OWNER bob");
         drop(alice);
