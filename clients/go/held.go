@@ -35,10 +35,10 @@ type Held struct {
 	// With the mutex of the locks:
 	state         state
 	fences, slots []int64
-	left          []int64   // the grant of one that released it while this one waited
-	until, due    time.Time // when the lock may be gone, and when there is something to do for it
-	sets          time.Time // when the lease ends that the command on its way sets
-	atMost        time.Time // when it ends whatever the answer that is on its way says: one that shares it has set a shorter lease
+	left          []int64       // the grant of one that released it while this one waited
+	until, due    time.Time     // when the lock may be gone, and when there is something to do for it
+	sets          time.Duration // the lease that an extension on its way sets
+	atMost        time.Time     // when it ends whatever the answer that is on its way says: one that shares it has set a shorter lease
 	lease         time.Duration
 	given         time.Duration // by the last answer that did not come out short
 	aged          bool          // it came out shorter than asked for, or than the one before: the maximum age ends it
@@ -134,11 +134,18 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 	case answered = <-coming:
 		<-h.turn
 	case <-ctx.Done():
-		go func() { <-coming; <-h.turn }()
+		go func() {
+			<-coming
+			l.mutex.Lock()
+			l.lands(h)
+			l.mutex.Unlock()
+			<-h.turn
+		}()
 		return 0, context.Cause(ctx)
 	}
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
+	l.lands(h)
 	if answered.err != nil {
 		if isGone(answered.err) {
 			l.gone(h, answered.err)
@@ -203,7 +210,7 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 	}
 	left, _ := reply.(int64)
 	before := h.until
-	h.aged, h.until, h.due, h.started, h.sets = false, never(), never(), false, never()
+	h.aged, h.until, h.due, h.started = false, never(), never(), false
 	if left < 0 { // somebody said PERSIST: it never ends
 		return
 	}
@@ -241,20 +248,28 @@ func (l *Locks) extends(h *Held, began time.Time) {
 	}
 	if lease > 0 {
 		l.shorten(h, lease, began)
-		h.sets = began.Add(lease)
+		h.sets = lease
 	}
-	l.departs(h)
+	l.departs(h, began)
 }
 
-// departs is for each command whose answer tells the lease: of two that are on their way for one grant, either may come last. To be
+// departs is for each command whose answer tells the lease: an extension of the same grant that is on its way may come behind it. To be
 // called with the mutex.
-func (l *Locks) departs(h *Held) {
+func (l *Locks) departs(h *Held, began time.Time) {
 	h.atMost = never()
 	for _, other := range l.entries[h.request.owner] {
 		shares := slices.Equal(other.fences, h.fences) || enters(h, other)
-		if other != h && other.state == held && shares && other.sets.Before(h.atMost) {
-			h.atMost = other.sets
+		if ends := began.Add(other.sets); other != h && shares && other.sets > 0 && ends.Before(h.atMost) {
+			h.atMost = ends
 		}
+	}
+}
+
+// lands is for an extension that has its answer. To be called with the mutex.
+func (l *Locks) lands(h *Held) {
+	h.sets = 0
+	if h.state == lost || h.state == over {
+		l.forget(h)
 	}
 }
 
@@ -311,7 +326,7 @@ func (l *Locks) renew(h *Held) {
 	lease, began := r.lease, time.Now()
 	words := r.extend(h.fences, lease)
 	if asks {
-		l.departs(h)
+		l.departs(h, began)
 		if !r.kept && !h.started { // to ask never makes a lease shorter
 			lease = time.Millisecond
 		}
@@ -324,6 +339,7 @@ func (l *Locks) renew(h *Held) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	h.renewing = false
+	l.lands(h)
 	var fences []int64
 	if grant, ok := reply.([]any); ok && asks {
 		fences, reply = numbers(grant[1]), grant[3]

@@ -139,7 +139,7 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...Option
 	if ctx.Err() != nil {
 		return nil, o.refused(ctx, r, context.Cause(ctx))
 	}
-	h := &Held{locks: l, request: r, observation: o, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), over: make(chan struct{}), until: never(), due: never(), sets: never(), atMost: never(), lease: noLease}
+	h := &Held{locks: l, request: r, observation: o, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), over: make(chan struct{}), until: never(), due: never(), atMost: never(), lease: noLease}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	l.mutex.Lock()
 	if l.closed != nil {
@@ -232,8 +232,11 @@ func (l *Locks) all() (all []*Held) {
 	return all
 }
 
-// forget is to be called with the mutex.
+// forget is to be called with the mutex. Others count with an extension until it is answered.
 func (l *Locks) forget(h *Held) {
+	if h.sets > 0 {
+		return
+	}
 	those := l.entries[h.request.owner]
 	if at := slices.Index(those, h); at >= 0 {
 		those = slices.Delete(those, at, at+1)

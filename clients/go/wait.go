@@ -81,7 +81,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 			} else if r.wait != nil {
 				block = max(1, (time.Until(end) + time.Millisecond - 1).Milliseconds())
 			}
-			l.departs(h)
+			l.departs(h, began)
 			if starts {
 				number = h.asks
 			}

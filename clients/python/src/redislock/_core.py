@@ -83,9 +83,10 @@ class IO(Protocol):
 class Sent:
     """A command that awaits its answer, which tells the lease."""
 
+    handle: Handle
     began: float
     latest: float = math.inf  # the lease ends then at the latest, whatever the answer says
-    sets: float = math.inf  # the lease that it sets ends then
+    sets: float = math.inf  # the lease, if it is an extension
 
 
 class Handle:
@@ -100,7 +101,6 @@ class Handle:
         self._until = self._due = math.inf  # when the lease is over, and when there is something to do for this lock
         self._lease = 30.0
         self._whole = 0  # ms that a renewal gives where the server chooses, as far as we know
-        self._sent: list[Sent] = []
         self._place = self._asking = self._unsure = self._doubt = False
         self._aged = False  # the last lease came out short: the maximum age ends it
         self._unclaimed = False  # held since the message, and the server has not been asked since
@@ -200,6 +200,7 @@ class Core:
         host = re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname())[:64]
         self.channel = f"redislock:{host}:{os.getpid()}:{uuid4()}"  # operators are shown host and process
         self.handles: dict[bytes, list[Handle]] = {}
+        self.sent: dict[bytes, list[Sent]] = {}  # by owner: a handle may be given up before its extension is answered
         self.mutex = threading.Lock()
         self.next_look = math.inf
         self.connected = False  # once, at least
@@ -344,17 +345,19 @@ class Core:
 
     @contextmanager
     def _sends(self, handle: Handle, sets: float = math.inf) -> Iterator[Sent]:
-        """Of two commands that are on their way for one grant, either may come last."""
+        """An extension of the same grant that is on its way may come behind this command."""
         with self.mutex:
-            sharers = self._sharers(handle)
-            latest = min((sent.sets for other in sharers for sent in other._sent), default=math.inf)
-            sent = Sent(monotonic(), latest, sets)
-            handle._sent.append(sent)
+            mine, now = self.sent.setdefault(handle.owner, []), monotonic()
+            latest = now + min((sent.sets for sent in mine if self._share(handle, sent.handle)), default=math.inf)
+            sent = Sent(handle, now, latest, sets)
+            mine.append(sent)
         try:
             yield sent
         finally:
             with self.mutex:
-                handle._sent.remove(sent)
+                mine.remove(sent)
+                if not mine:
+                    self.sent.pop(handle.owner, None)
 
     @contextmanager
     def _extends(self, handle: Handle) -> Iterator[Sent]:
@@ -362,7 +365,7 @@ class Core:
         lease = handle._lease if handle._request.lease is None else seconds("lease", handle._request.lease)
         now = monotonic()
         self._shorten(handle, now + lease, now + lease / 3)
-        with self._sends(handle, now + lease) as sent:
+        with self._sends(handle, lease) as sent:
             yield sent
 
     def _renewed(self, handle: Handle, lease: int, sent: Sent) -> None:
@@ -386,10 +389,11 @@ class Core:
         """All that share the grant share its lease. What they have sent already may come, or have come, before what sets this lease."""
         longer = []
         with self.mutex:
-            for other in self._sharers(handle):
-                for sent in other._sent:
+            for sent in self.sent.get(handle.owner, []):
+                if self._share(handle, sent.handle):
                     sent.latest = min(sent.latest, until)
-                if other._state == "held" and until < other._until:
+            for other in self.handles.get(handle.owner, []):
+                if self._share(handle, other) and other._state == "held" and until < other._until:
                     other._until = until
                     longer.append(other)
         for other in longer:
@@ -397,12 +401,9 @@ class Core:
 
     # Lists that are made with the mutex are made by functions: from Python 3.12 on, Ctrl-C in a list comprehension may leave it locked.
 
-    def _sharers(self, handle: Handle) -> list[Handle]:
-        """All that have a grant in common with it, itself too, or may have, since one of both is yet to be told of its own."""
-        return [other for other in self.handles.get(handle.owner, []) if self._share(handle, other)]
-
     @staticmethod
     def _share(handle: Handle, other: Handle) -> bool:
+        """Whether they have a grant in common, or may have, since one of both is yet to be told of its own."""
         mine, its = (handle._fences, other._fences) if handle._fences and other._fences else (handle.keys, other.keys)
         return not set(mine).isdisjoint(its)
 

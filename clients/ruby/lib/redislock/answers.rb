@@ -131,7 +131,7 @@ module Redislock
       elsif extension || kept
         lease = request.lease || entry.lease
         shorten(entry, lease, now) # even if the answer does not come
-        transmit(entry, request.extend(entry.fences), ends: now + lease) { |*answer| extended(entry, extension, *answer) }
+        transmit(entry, request.extend(entry.fences), sets: lease) { |*answer| extended(entry, extension, *answer) }
       end
     end
 

@@ -291,17 +291,18 @@ module Redislock
       end
     end
 
-    # `ends`: when the lease that the command sets is over. Of two that are on their way for one grant, either may reach the server last.
-    def transmit(entry, words, session: false, ends: NEVER)
-      entry.flight, entry.most = ends, NEVER
+    # `sets`: the lease, if it is an extension. Of two commands that are on their way for one grant, either may reach the server last.
+    def transmit(entry, words, session: false, sets: NEVER)
+      entry.flight, entry.most = sets, NEVER
       @entries[entry.request.name]&.each do |other|
         next unless other.flight && entry.shares?(other)
 
-        entry.most, other.most = [entry.most, other.flight].min, [other.most, ends].min
+        entry.most, other.most = [entry.most, now + other.flight].min, [other.most, now + sets].min
       end
       answer = lambda do |reply, error, began|
         exclusively do
           entry.flight = nil
+          forget(entry) if entry.state == :lost
           yield reply, error, began
           entry.until = now + entry.lease if entry.state == :leaving && entry.until == NEVER
           follow(entry)
@@ -389,7 +390,7 @@ module Redislock
 
       why = AGED if entry.aged && now >= entry.until # the server may say that it has ended before the clock's look
       entry.state, entry.error = :lost, LockLost.of(entry.request, why)
-      forget(entry)
+      forget(entry) unless entry.flight # others count with an extension until it is answered
       # Perhaps only the network failed, or there are others of several locks.
       give_back(entry.request, entry.fences, unsure: entry.unsure)
       warn_holder(entry, entry.error)

@@ -13,7 +13,7 @@ module Redislock
     attr_accessor :left # the grant of one that released it while this one waited
     attr_accessor :given, :aged # by the last extension; it came out shorter than asked for, or than the one before
     attr_accessor :until, :due # when the wait or the lease is over, and when there is something to send
-    attr_accessor :flight # a command has no answer yet: when the lease that it sets ends. There is one at a time for each entry
+    attr_accessor :flight # a command has no answer yet: the lease that it sets. There is one at a time for each entry
     attr_accessor :most # its answer is believed until then, since another command may set a shorter lease behind it
     attr_accessor :doubted # whether the server knows of us as it did
     attr_accessor :asked, :told # when it was asked for last; the message that it is granted, if that came before the answer

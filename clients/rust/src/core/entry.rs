@@ -132,6 +132,12 @@ impl Entry {
         self.request.wait == Some(Duration::ZERO)
     }
 
+    /// The lease that an extension on its way sets.
+    pub(super) fn sets(&self) -> Option<Duration> {
+        let extends = matches!(self.sent, Some((Sent::Renew | Sent::Extend(_), _)));
+        extends.then(|| self.request.lease.unwrap_or(self.lease))
+    }
+
     /// When the clock has to look at this acquire.
     pub(super) fn look(&self) -> Option<Instant> {
         let due = self.due.filter(|_| self.sent.is_none());

@@ -313,7 +313,6 @@ impl Core {
         }
         self.observe_loss(id, held, &why);
         self.tell(&lost, error);
-        self.forget(id);
         self.give_back(request, fences, now); // perhaps only the network failed, or there are others of several locks
     }
 }

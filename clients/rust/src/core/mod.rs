@@ -134,6 +134,16 @@ impl Core {
     }
 
     fn send(&mut self, id: Id, sent: Sent, words: Cmd, now: Instant) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        // An extension of the same grant that is on its way may come behind this command.
+        let others =
+            self.owners.get(&entry.request.owner).into_iter().flatten().filter(|other| **other != id);
+        let shares = |other: &&Entry| {
+            entry.fences == other.fences
+                || entry.state == State::Waiting && same(&entry.request, &other.request)
+        };
+        let others = others.filter_map(|other| self.entries.get(other)).filter(shares);
+        let at_most = others.filter_map(Entry::sets).min().and_then(|lease| now.checked_add(lease));
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let request = &entry.request;
         let sync =
@@ -144,7 +154,7 @@ impl Core {
             _ => Lane::Common,
         };
         let patience = ANSWER + sync.map_or(Duration::ZERO, |(_, time)| time);
-        (entry.sent, entry.at_most) = (Some((sent, now)), None);
+        (entry.sent, entry.at_most) = (Some((sent, now)), at_most);
         self.out.commands.push(Command { id, words, lane, patience });
     }
 
@@ -199,7 +209,10 @@ impl Core {
                 State::Held if !entry.extensions.is_empty() => self.send_extension(id, now),
                 State::Held if due => self.renew(id, now),
                 State::Leaving if !entry.again || due => self.give_up(id, now),
-                State::Lost | State::Over if entry.dropped => drop(self.entries.remove(&id)),
+                State::Lost | State::Over if entry.dropped => {
+                    self.forget(id);
+                    self.entries.remove(&id);
+                }
                 _ => {}
             }
         }

@@ -197,6 +197,34 @@ fn a_lease_that_is_over_is_seen_before_anything_is_asked() {
 }
 
 #[test]
+fn an_extension_that_is_overtaken_ends_what_the_later_command_reads() {
+    for (session, leaves) in [(false, false), (true, false), (true, true)] {
+        let mut bench = Bench::new();
+        let mut request = Bench::wanted("a");
+        request.session = session;
+        let [one, other] = [0, 1].map(|_| {
+            let (id, _) = bench.acquire(request.clone());
+            bench.granted(id, 7, 9000);
+            id
+        });
+        bench.core.extend(one, Some(SECOND), bench.now);
+        if leaves {
+            bench.core.release(one, bench.now);
+        }
+        bench.now += Duration::from_millis(5);
+        let ends = bench.now + SECOND; // it comes later than the doubt is sent
+        bench.core.heard(b"gone a", bench.now);
+        bench.now += Duration::from_millis(5);
+        bench.granted(other, 7, 9000); // its doubt was faster
+        assert_eq!(bench.core.belief(other).unwrap().1, Some(ends));
+        bench.core.answered(one, Ok(Value::Int(1000)), bench.now);
+        bench.core.extend(other, None, bench.now);
+        bench.core.answered(other, Ok(Value::Int(9000)), bench.now);
+        assert_eq!(bench.core.belief(other).unwrap().1, Some(bench.now + 9 * SECOND));
+    }
+}
+
+#[test]
 fn a_release_waits_for_the_answer_that_is_on_its_way() {
     let mut bench = Bench::new();
     let (id, _) = bench.held("a", 7);
