@@ -157,7 +157,8 @@ impl World {
                         (known.until, known.session) = (*until, known.session || session);
                         if why == Why::Failover {
                             let untold = [Why::Break, Why::Operator, Why::Closed];
-                            known.back |= known.ended.take().is_some_and(|why| untold.contains(&why));
+                            let ended = known.ended.take();
+                            known.back |= ended.is_some_and(|why| known.closed || untold.contains(&why));
                             known.failed_over = true;
                         }
                     }
@@ -168,6 +169,8 @@ impl World {
                             self.fault = Some(Fault::FenceNotAbove(fence.get()));
                         }
                         self.highest = self.highest.max(Some(*fence));
+                        // Who had the grant that was lost with the fence may still rely on it.
+                        let is_again = self.grants.contains_key(&(lock, *fence));
                         self.grants.insert(
                             (lock, *fence),
                             Known {
@@ -175,7 +178,7 @@ impl World {
                                 claimed: false,
                                 until: *until,
                                 session,
-                                failed_over: why == Why::Failover,
+                                failed_over: why == Why::Failover || is_again,
                                 back: false,
                                 closed: false,
                                 shorter: false,
