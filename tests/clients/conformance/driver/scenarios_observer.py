@@ -57,6 +57,9 @@ def observer_is_told_of_a_loss_once(stage):
             task.next("lost")
         [lost] = program.told(f"lost {key} exclusive")
         assert lost["reason"] and "it's" not in lost["reason"], lost
+    program.acquire("k").acquired().release()
+    program.told("acquired k exclusive")
+    program.told("released k exclusive")
 
 
 @scenario()
@@ -71,6 +74,7 @@ def observer_is_told_of_what_closing_ends(stage, lease):
     server("LOCK.RELEASE", "gone", gone.owner)  # of which nobody is told
     program.close()
     program.told("lost gone exclusive", "released k exclusive", "released twice exclusive", "released twice exclusive")
+    assert not program.observed, program.observed
 
 
 @scenario()
