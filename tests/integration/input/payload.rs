@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use crate::support::{Client, Item, Part, Payload, Server, Setup, convert, reader, restore_from_primary};
+use crate::support::{Client, Item, Part, Payload, Server, Setup, convert, reader};
 
 pub(crate) const BAD: &str = "ERR Bad data format";
 
