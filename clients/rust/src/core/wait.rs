@@ -23,6 +23,8 @@ impl Core {
             return Err(super::part::abandoned());
         }
         let mut entry = Entry::new(request, State::Waiting);
+        // The server renews a session's lease, but only a renewal tells how long that is.
+        entry.request.kept |= entry.request.session;
         entry.end = entry.request.wait.filter(|_| !entry.once()).and_then(|wait| now.checked_add(wait));
         entry.since = Some(now);
         let acquired = entry.acquired.clone();

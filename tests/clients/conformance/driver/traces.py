@@ -51,8 +51,7 @@ This file sets the clock, gives each command the trace's answer, and compares. W
 - To give up what a doubt without an answer may have been granted (in part).
 - To send again what gives up a lock or a place, when there was no answer, for longer than the trace does; and to leave that out when the
   server has said that there is nothing.
-There are no traces of what each package decides: a first subscription that fails, silence for an acquire that does not wait, and a session
-whose lease is not to be renewed.
+There are no traces of what each package decides: a first subscription that fails, and silence for an acquire that does not wait.
 """
 
 import contextlib

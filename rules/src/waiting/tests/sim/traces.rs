@@ -47,11 +47,9 @@ fn record(seed: u64) -> Option<Bench> {
     if world.fault.is_some() || recorder.ids.is_empty() {
         return None;
     }
-    // What comes of a first subscription that fails, of silence for one that does not wait, and of a session that is not to be renewed, is
-    // for each package to say.
+    // What comes of a first subscription that fails, and of silence for one that does not wait, is for each package to say.
     let free = |call: &Call| match call {
         Call::Unreachable => true,
-        Call::Acquire(request) => request.session && !request.kept,
         Call::Answer(command, Err(error)) => {
             let words = &recorder.sent[*command as usize - 1].1;
             error.is_timeout() && words.contains("ACQUIRE") && !words.contains("BLOCK")
