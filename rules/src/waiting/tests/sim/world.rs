@@ -418,9 +418,9 @@ impl World {
         let room = self.one_of(&[Room::ONE, Room::ONE, Room::ANY, Room::limit(2).unwrap()]);
         (request.shared, request.limit) =
             (room == Room::ANY, (room > Room::ONE).then_some(2).filter(|_| room != Room::ANY));
-        // A session that only some of an owner's tasks have would go on after a release of another one that is lost.
+        // All tasks of an owner agree on these: otherwise, one would end or undo what another one has.
         request.session = if request.named { p % 2 == 1 } else { request.session };
-        let synced = self.luck(8) == 0;
+        let synced = !request.named && self.luck(8) == 0;
         request.sync = synced.then_some((1, ms(1_000)));
         if !request.named && request.max_hold.is_none() {
             let lease = request.lease.map_or(wire::DEFAULT_LEASE, |lease| lease.as_millis() as Millis);
