@@ -228,3 +228,21 @@ def bad_input_is_refused_before_anything_is_sent(stage):
 def server_without_the_module(stage):
     event = stage.program(stage.server(module=False)).acquire("k", wait=5000).next("no_module")
     assert "module" in event["message"].lower(), event
+
+
+@scenario()
+def permits_of_the_killed_go_to_those_who_wait(stage):
+    server, program = stage.both()
+    killed = stage.program(server)
+    for _ in range(2):
+        killed.acquire("k", limit=2, session=True, lease=60_000).acquired()
+    waiting = [program.acquire("k", limit=2) for _ in range(3)]
+    queued(server, "k", 3)
+    killed.kill()
+    queued(server, "k", 1)
+    until(lambda: sum(bool(task.events) for task in waiting) == 2, "both permits are told")
+    inside = [task.acquired() for task in waiting if task.events]
+    assert sorted(task.slot for task in inside) == [1, 2]
+    inside[0].release()
+    [last] = [task for task in waiting if task not in inside]
+    last.acquired().release()
