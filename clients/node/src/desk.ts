@@ -19,16 +19,18 @@ export const sleep = (milliseconds: number) => new Promise<void>((resolve) => se
 /** The messages that matter, and how many numbers they have. */
 const NUMBERS = new Map([["start", 4], ["granted", 1], ["lost", 1], ["timeout", 0], ["gone", 0]]);
 
-/** A command whose answer tells the lease, which ends then at the latest, whatever the answer says. */
+/** A command on its way whose answer tells the lease. */
 export interface Flight {
+  readonly of: Entry;
+  /** When the lease ends at the latest, whatever the answer says. */
   atMost: number;
+  /** The lease, if it is an extension. */
+  readonly sets: number;
 }
 
 /** A wait, or a lock that is held. */
 export interface Entry {
   readonly request: Request;
-  /** What is on its way. */
-  readonly flights: readonly Flight[];
   /** It is being released. */
   readonly parting: boolean;
   /** The grant of another one that has left it to this one. */
@@ -69,6 +71,7 @@ export class Desk {
   starts = true;
   readonly #connection: Connection;
   readonly #entries = new Map<string, readonly Entry[]>();
+  readonly #flights = new Map<string, readonly Flight[]>(); // by owner
   readonly #leaving = new Map<string, readonly Request[]>(); // what is being given up, by owner
   readonly #unwatch: () => void;
   #opening: Promise<void> | undefined;
@@ -116,6 +119,23 @@ export class Desk {
   /** All of its owner's for the same locks, itself too. */
   sharers(entry: Entry) {
     return this.ofOwner(entry.request.owner).filter((other) => other === entry || other.request.id === entry.request.id);
+  }
+
+  /** What is on its way of its owner's for the same locks. */
+  flights(entry: Entry) {
+    return this.#flights.get(entry.request.owner)?.filter((flight) => flight.of.request.id === entry.request.id) ?? [];
+  }
+
+  /** An extension of the same grant that is on its way may come behind this command. */
+  departs(entry: Entry, sets = Infinity) {
+    const others = this.flights(entry).filter((flight) => flight.of !== entry);
+    const flight: Flight = { of: entry, sets, atMost: now() + Math.min(...others.map((other) => other.sets)) };
+    put(this.#flights, entry.request.owner, flight);
+    return flight;
+  }
+
+  lands(flight: Flight) {
+    drop(this.#flights, flight.of.request.owner, flight);
   }
 
   /** Leaves that grant to such a one, if there is one. Only the last one gives it back, even if it never heard of the grant. */

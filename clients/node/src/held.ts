@@ -1,6 +1,6 @@
 // A lock that is held: renewed while it is, and told of its loss.
 import { LockLostError, NOT_HELD, code, explained, message } from "./errors.js";
-import { now, type Desk, type Flight } from "./desk.js";
+import { now, type Desk, type Entry, type Flight } from "./desk.js";
 import { tell } from "./observer.js";
 import { leaseOf, type Request } from "./request.js";
 
@@ -31,8 +31,6 @@ export class Held {
   private given = 0; // by the last answer
   private aged = false; // it came out shorter than asked for, or than the one before: the maximum age ends it
   private until = 0; // when the lock may be gone
-  /** @internal */
-  flights: readonly Flight[] = [];
   private renewal = Infinity; // when it is due
   private renewing = false;
   private doubted = false;
@@ -102,7 +100,7 @@ export class Held {
       this.check();
       throw explained(error, this.keys);
     } finally {
-      this.lands(flight);
+      this.desk.lands(flight);
     }
   }
 
@@ -220,26 +218,19 @@ export class Held {
 
   /** The server may set this lease even if its answer does not come. Before the claim, the length of its own is not known. */
   private extends(began: number) {
-    this.shorten(began, this.lease ?? (this.claimed ? this.whole : Infinity));
-    return this.departs();
-  }
-
-  private departs() {
-    const flight: Flight = { atMost: Infinity };
-    this.flights = [...this.flights, flight];
-    return flight;
-  }
-
-  private lands(flight: Flight) {
-    this.flights = this.flights.filter((other) => other !== flight);
+    const lease = this.lease ?? (this.claimed ? this.whole : Infinity);
+    this.shorten(began, lease);
+    return this.desk.departs(this, lease);
   }
 
   /** All that share the grant share its lease. What they have sent already may come, or have come, before what sets this lease. */
   private shorten(began: number, lease: number) {
+    const isOther = (entry: Entry) => entry instanceof Held && String(entry.fences) !== String(this.fences);
+    for (const flight of this.desk.flights(this)) {
+      if (!isOther(flight.of)) flight.atMost = Math.min(flight.atMost, began + lease);
+    }
     for (const entry of this.desk.sharers(this)) {
-      if (entry instanceof Held && String(entry.fences) !== String(this.fences)) continue;
-      for (const flight of entry.flights) flight.atMost = Math.min(flight.atMost, began + lease);
-      if (!(entry instanceof Held) || began + lease >= entry.until) continue;
+      if (!(entry instanceof Held) || isOther(entry) || began + lease >= entry.until) continue;
       entry.until = began + lease;
       if (entry.request.kept) entry.renewal = Math.min(entry.renewal, began + lease / 3);
       entry.desk.plan(entry.due);
@@ -261,7 +252,7 @@ export class Held {
     const began = now(), asks = this.doubted, { kept } = this.request;
     this.renewing = true;
     this.doubted = false;
-    const flight = asks ? this.departs() : this.extends(began);
+    const flight = asks ? this.desk.departs(this) : this.extends(began);
     try {
       // To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.
       const words = asks
@@ -283,7 +274,7 @@ export class Held {
       this.doubted ||= asks || code(error) === "GRACE";
       this.plan(Math.min(1000, this.whole / 10));
     } finally {
-      this.lands(flight);
+      this.desk.lands(flight);
       this.renewing = false;
     }
   }

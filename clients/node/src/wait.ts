@@ -18,7 +18,6 @@ export class Wait implements Entry {
   readonly parting = false;
   left: readonly number[] = [];
   due: number;
-  flights: readonly Flight[] = [];
   readonly #end: number;
   readonly #began = now();
   #asCaller: ((call: () => void) => void) | undefined;
@@ -84,15 +83,14 @@ export class Wait implements Entry {
     if (this.#busy || this.#over) return;
     this.#busy = true;
     const { request } = this, { wait, lease } = request.options;
-    let start = false;
+    let start = false, flight: Flight | undefined;
     this.due = this.#end;
     try {
       const channel = await this.desk.listens(request);
       if (this.#over || this.desk.isLeft(request)) return;
       const began = (this.#asked = now());
       const block = wait === 0 ? undefined : wait ? Math.max(1, Math.ceil(this.#end - began)) : 0;
-      const flight: Flight = { atMost: Infinity };
-      this.flights = [flight];
+      flight = this.desk.departs(this);
       this.#asks += 1;
       this.#told = undefined;
       start = request.starts && this.desk.starts;
@@ -126,6 +124,7 @@ export class Wait implements Entry {
       } else if (passes && (wait !== 0 || hasAnotherTry)) this.#plan(TRY_AGAIN);
       else void this.end(code(error) === "GRACE" ? this.#notAcquired() : explained(error, request.keys));
     } finally {
+      if (flight) this.desk.lands(flight);
       this.#busy = false;
       if (this.#again) void this.#ask();
     }

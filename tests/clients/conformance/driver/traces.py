@@ -21,7 +21,7 @@ What the core is told:
     "frozen", ms                    the process stands still until then: no clock looks
 
 What the core does:
-    "send", command, words          and "session", if it has that connection
+    "send", command, words          and "session", if it goes on that connection
     "acquired", acquire, fences, slot or null
     "believes", acquire, ms or null when the lease ends, as far as the holder knows
     "lost", acquire, outcome        the holder is told
@@ -316,7 +316,7 @@ class Replay:
     @staticmethod
     def fits(wanted, what, said):
         if what == "send":
-            return same(parts(wanted[3]), said[1])
+            return same(parts(wanted[3]), said[1]) and wanted[4:] == said[2:]
         if what == "believes":
             ends = wanted[3], said[1]
             return wanted[2] == said[0] and (None in ends and ends[0] == ends[1] or None not in ends and abs(ends[0] - ends[1]) <= NEAR)

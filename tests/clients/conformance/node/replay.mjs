@@ -52,7 +52,8 @@ class Bench {
         if (reply?.error ?? reply?.["no answer"]) reject(new Error(reply.error ?? "no answer"));
         else resolve(reply);
       };
-      tell("send", this.#sent.push(answer), words.join(" "));
+      const session = words.includes("SESSION") ? ["session"] : []; // there is one connection for all
+      tell("send", this.#sent.push(answer), words.join(" "), ...session);
     });
   }
 

@@ -160,8 +160,9 @@ final class Core {
         entries.computeIfAbsent(held.request.owner, owner -> new ArrayList<>()).add(held);
     }
 
+    /** Others count with an extension until it is answered. */
     void forget(Held held) {
-        entries.computeIfPresent(held.request.owner, (owner, those) -> those.remove(held) && those.isEmpty() ? null : those);
+        if (held.sets == 0) entries.computeIfPresent(held.request.owner, (owner, those) -> those.remove(held) && those.isEmpty() ? null : those);
     }
 
     /** Another one in the same grant, or that will be in it, in one of these states. */
@@ -182,6 +183,23 @@ final class Core {
         return entries.getOrDefault(held.request.owner, List.of()).stream()
             .filter(other -> other.state == Held.State.HELD ? other.fences.equals(held.fences) : enters(other, held))
             .toList();
+    }
+
+    /** For each command whose answer tells the lease: an extension of the same grant that is on its way may come behind it. */
+    Void departs(Held held) {
+        long now = System.nanoTime();
+        held.atMost = now + LONG;
+        for (Held other : entries.getOrDefault(held.request.owner, List.of())) {
+            boolean shares = other != held && (other.fences.equals(held.fences) || enters(held, other));
+            if (shares && other.sets > 0 && now + other.sets - held.atMost < 0) held.atMost = now + other.sets;
+        }
+        return null;
+    }
+
+    /** An extension has its answer. */
+    void lands(Held held) {
+        held.sets = 0;
+        if (held.state == Held.State.LOST || held.state == Held.State.OVER) forget(held);
     }
 
     private static boolean enters(Held held, Held other) {

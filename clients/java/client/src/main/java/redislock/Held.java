@@ -37,6 +37,7 @@ public final class Held implements AutoCloseable {
     long until = Core.never(); // when the lock may be gone
     long due = Core.never(); // when there is something to do for it
     long atMost = Core.never(); // when it ends whatever the answer that is on its way says: one that shares it has set a shorter lease
+    long sets; // the lease that an extension on its way sets
     long lease = NO_LEASE;
     long number; // of the last question
     Start start; // the message that answers it

@@ -39,7 +39,7 @@ final class Renewal {
                     return null;
                 }
                 if (!asks[0]) return extension(held);
-                held.atMost = Core.never();
+                core.departs(held);
                 // To ask never makes a lease shorter.
                 return request.acquire(request.kept || held.unclaimed ? request.lease() : 1);
             });
@@ -47,6 +47,7 @@ final class Renewal {
             return core.connections.send(words, asks[0] && request.session).handle((reply, error) -> {
                 core.locked(() -> {
                     held.renewing = false;
+                    core.lands(held);
                     answered(held, asks[0], reply, error, words.sent);
                     return null;
                 });
@@ -102,8 +103,11 @@ final class Renewal {
     /** The server may set this lease even if its answer does not come. Before the claim, the length of its own is not known. */
     private Request.Words extension(Held held) {
         long ms = held.request.lease();
-        if (ms > 0 || !held.unclaimed) shorten(held, System.nanoTime(), ms > 0 ? TimeUnit.MILLISECONDS.toNanos(ms) : held.lease);
-        held.atMost = Core.never();
+        if (ms > 0 || !held.unclaimed) {
+            held.sets = ms > 0 ? TimeUnit.MILLISECONDS.toNanos(ms) : held.lease;
+            shorten(held, System.nanoTime(), held.sets);
+        }
+        core.departs(held);
         return held.request.extend(held.fences);
     }
 
@@ -129,6 +133,7 @@ final class Renewal {
                 return extension(held);
             });
             return core.connections.send(words, false).handle((reply, error) -> core.locked(() -> {
+                core.lands(held);
                 if (error != null && LockException.isGone(error)) core.gone(held, error.getMessage());
                 if (held.why != null) throw held.lostException();
                 if (error != null) throw LockException.explained(error, held.request);

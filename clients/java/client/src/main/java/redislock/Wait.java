@@ -56,7 +56,7 @@ final class Wait {
             while (othersLeave()) {
                 if (over()) throw notAcquired(trouble);
             }
-            core.locked(() -> held.atMost = Core.never());
+            core.locked(() -> core.departs(held));
             // Not with the mutex: callbacks take it as well.
             words = request.acquire(request.lease(), once ? null : this::block, number);
             var answer = core.connections.send(words, request.session);
