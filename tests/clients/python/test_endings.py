@@ -18,8 +18,6 @@ import redislock.asyncio
 
 from support import info, run_threads, until, wait_for
 
-CLOSED = {"the client was closed": lambda client, locks: client, "the locks were closed": lambda client, locks: locks}
-
 
 def ours():
     return [thread for thread in threading.enumerate() if thread.name == "redislock"]
@@ -29,8 +27,7 @@ def waiters(other, key):
     return (info(other, key) or {"waiters": 0})["waiters"]
 
 
-@pytest.mark.parametrize("message", CLOSED)
-def test_what_is_closed_ends_waits_and_tells_holders(server, client, locks, other, message):
+def test_a_client_that_is_closed_ends_waits_and_tells_holders(server, client, locks, other):
     other.execute_command("LOCK.ACQUIRE", "window", "OWNER", "other", "PX", 600_000)
     other.config_set("lock.default-lease", 600_000)
     told, waiting, inside = [], [], threading.Event()
@@ -52,27 +49,24 @@ def test_what_is_closed_ends_waits_and_tells_holders(server, client, locks, othe
     for thread in threads:
         thread.start()
     wait_for(lambda: waiters(other, "window") == 1 and inside.is_set(), "all are there")
-    CLOSED[message](client, locks).close()
+    client.close()
     for thread in threads:
         thread.join()
-    assert [str(lost) for lost in told] == [f"door: {message}"]
-    assert sorted(waiting) == [f"block: {message}", f"{message}: window"]
+    assert [str(lost) for lost in told] == ["door: the client was closed"]
+    assert sorted(waiting) == ["block: the client was closed", "the client was closed: window"]
     assert not other.pubsub_channels() and not ours()
     assert [info(other, "door"), info(other, "block"), waiters(other, "window")] == [None, None, 0]
     with pytest.raises(redislock.LockLost):
         held.release()
-    if message == "the client was closed":  # it opens again, and so do its locks
-        assert client.ping()
-        with locks.lock("door"):
-            pass
-        locks.close()
-        client.close()
+    assert client.ping()  # it opens again, and so do its locks
+    with locks.lock("door"):
+        pass
+    locks.close()
     with pytest.raises(redislock.LockError):
         locks.lock("door").acquire()
 
 
-@pytest.mark.parametrize("message", CLOSED)
-def test_tasks_are_told_of_what_is_closed(server, other, message):
+def test_tasks_are_told_of_a_client_that_is_closed(server, other):
     async def block(locks, inside):
         async with locks.lock("block"):
             inside.set()
@@ -85,19 +79,18 @@ def test_tasks_are_told_of_what_is_closed(server, other, message):
             held.on_lost(told.append)
             tasks = [asyncio.create_task(locks.lock("window").acquire()), asyncio.create_task(block(locks, inside))]
             await until(lambda: waiters(other, "window") == 1 and inside.is_set(), "all are there")
-            await CLOSED[message](client, locks).aclose() if message == "the client was closed" else await locks.close()
+            await client.aclose()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
-            assert [str(lost) for lost in told] == [f"door: {message}"]
-            assert [str(error) for error in ended] == [f"{message}: window", f"block: {message}"]
+            assert [str(lost) for lost in told] == ["door: the client was closed"]
+            assert [str(error) for error in ended] == ["the client was closed: window", "block: the client was closed"]
             assert len(asyncio.all_tasks()) == 1
             with pytest.raises(redislock.LockLost):
                 await held.release()
-            if message == "the client was closed":
+            async with locks.lock("door"):
+                pass
+            with pytest.raises(redislock.LockLost):
                 async with locks.lock("door"):
-                    pass
-                with pytest.raises(redislock.LockLost):
-                    async with locks.lock("door"):
-                        await locks.close()  # ends its own block, and is done nevertheless
+                    await locks.close()  # ends its own block, and is done nevertheless
             with pytest.raises(redislock.LockError):
                 await locks.lock("door").acquire()
             await until(lambda: len(asyncio.all_tasks()) == 1, "no task is left")
