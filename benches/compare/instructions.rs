@@ -58,7 +58,7 @@ fn perform((what, who): Work<'_>, server: &Rc<Server>, times: usize) {
 
 /// How often it is done beside: what a server does once, and differently each time, is to be little of it.
 fn more((_, who): Work<'_>) -> usize {
-    // Scripts take four times as many instructions each, and more.
+    // A script takes at least four times as many instructions, so a quarter of the runs will do.
     if who == SET_LUA || who == HASH_LUA { 6_000 } else { 24_000 }
 }
 

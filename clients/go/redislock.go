@@ -30,7 +30,7 @@ type Locks struct {
 	client             redis.UniversalClient // the user's: the subscription ends with it, and then all else
 	commands, sessions redis.UniversalClient
 	cluster            *redis.ClusterClient // that for commands, if it is one
-	own, single        bool                 // the clients are ours to close; of one server
+	own, single        bool                 // own: close the clients too; single: not a cluster
 	channel            string
 	starting           chan struct{} // has one if somebody starts it
 	pubsub             *redis.PubSub // set by starting, then the listener's own

@@ -34,7 +34,7 @@ func connect(t *testing.T) *redis.Client {
 	return client
 }
 
-// seen is what the SDK has been told.
+// seen is what the OpenTelemetry SDK has recorded.
 type seen struct {
 	t      *testing.T
 	reader *metric.ManualReader

@@ -13,7 +13,7 @@ fn a_lapse_is_handed_over_and_a_timeout_answered_after_a_panic_of_what_is_due() 
         client.ask::<()>("PEXPIRE k 1");
         assert_eq!(grant(waiter.client.finish().unwrap()).unwrap().owner, "bob");
         struck(&server, &mut client, "due-work");
-        // First: carol's time may be up before another command comes.
+        // Before carol asks: her wait may be over before another command could arm the fault.
         arm(&mut client, "due-work");
         let mut carol = server.client();
         carol.begin("LOCK.ACQUIRE k OWNER carol BLOCK 100");

@@ -189,7 +189,7 @@ fn a_short_freeze_is_no_awakening() {
     let (server, clock) = past_its_start(with_grace(1000));
     while_stopped(&server, || clock.pass(0.2));
     let mut client = server.client();
-    // The machine may have made a long one of it.
+    // A busy machine may have made a long freeze of it.
     wait_for("a grant", || {
         let reply = client.send("LOCK.ACQUIRE k");
         assert!(reply.is_ok() || halted_lately(), "{reply:?}");

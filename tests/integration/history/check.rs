@@ -125,7 +125,7 @@ fn groups(history: &[Record]) -> Vec<BTreeSet<&str>> {
     groups
 }
 
-/// What one command was granted in part, or by several fences. How many commands were granted several locks.
+/// Commands for several locks that got only some of them, or several fences; and how many commands got several locks.
 fn in_part(history: &[Record]) -> (Vec<Fault>, usize) {
     let mut commands: HashMap<_, Vec<&Record>> = HashMap::new();
     let asked = history.iter().filter(|record| matches!(record.call, Call::Acquire { .. }));

@@ -54,7 +54,7 @@ fn take(client: &mut Client, options: &str) -> [Made; 2] {
     [first, take_one(client, "ahead", options)]
 }
 
-/// What `LOCK.INFO` shows as the age of the grants is the time since then.
+/// `LOCK.INFO` shows for each grant the time since it was made.
 #[track_caller]
 fn show_their_age(client: &mut Client, made: &[Made; 2]) {
     for (key, made) in KEYS.iter().zip(made) {

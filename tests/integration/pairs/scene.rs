@@ -10,7 +10,7 @@ use super::rules::{Holding, Shown, Told, View, Wait, fault, said};
 use super::table::{Case, Way};
 use crate::support::{Client, Mailbox, SOON, Server, Stopwatch, convert, wait_for, while_stopped};
 
-/// The words of the table that are others in each case.
+/// Keys and owners in the table; each case has its own in their places.
 const NAMES: [&str; 10] = ["k", "j", "r", "s", "c", "alice", "bob", "carol", "w0", "w1"];
 
 type Reply = Result<Value, String>;

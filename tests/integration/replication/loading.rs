@@ -26,7 +26,7 @@ fn effects_of_clients_are_refused_while_it_loads() {
     let replica = primary.replica_with(setup);
     let mut here = replica.client();
     replica.wait_for_sync_with(&primary);
-    // A new copy of the same history, a key in half a ms.
+    // A full copy again, loaded slowly: half a millisecond for each key.
     here.ask::<()>("CONFIG SET key-load-delay 500");
     there.ask::<()>("MULTI");
     there.ask::<()>("CLIENT KILL TYPE replica");

@@ -41,7 +41,7 @@ impl Stream {
         this
     }
 
-    /// What was sent until that word and its line's end, with lengths left out.
+    /// The lines sent up to and including one that ends with that word, without those that only tell a length.
     fn until(&mut self, word: &str) -> Vec<String> {
         let end = format!("{word}\r\n").into_bytes();
         let mut bytes = [0; 4096];

@@ -67,12 +67,12 @@ impl Syncs {
         self.0.set(0, 0);
     }
 
-    /// From now on the server is told that it did not.
+    /// From now on each `fsync` fails.
     pub(crate) fn fail(&self) {
         self.0.set(0, 1);
     }
 
-    /// From now on the server is told nothing.
+    /// From now on no `fsync` returns.
     pub(crate) fn hang(&self) {
         self.0.set(0, 2);
     }

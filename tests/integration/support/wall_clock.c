@@ -1,5 +1,5 @@
-/* Preloaded into a server: its wall clock shows the machine's time and an offset, in ns, which is the first number. The second one is added
- * to that and to all other clocks but those of a processor's time.
+/* Preloaded into a server, to move its clocks by two offsets in ns: the first moves the wall clock only, the second all clocks but those
+ * that count a processor's time.
  *
  * Not libfaketime: it asks the allocator for memory before it is ready, and the servers' allocator asks for the time. */
 

@@ -5,7 +5,7 @@ use redis::Value;
 use super::{Grant, Rng, grant};
 use crate::several::{Grants, grants};
 
-/// What all of them do.
+/// The kind of commands that all clients of a load send.
 #[derive(Clone)]
 pub(crate) struct Work {
     keys: Vec<String>,
@@ -17,7 +17,7 @@ pub(crate) struct Work {
     mixed: bool,
 }
 
-/// What one takes, in one command.
+/// The locks that one client takes with one command.
 pub(super) struct Locks {
     pub(super) names: Vec<String>,
     /// How many may hold each at a time.

@@ -19,8 +19,8 @@ def refuse_others(client: Any, module: Any) -> None:
 
 
 def settings(source: Any, retry: Any, name: str) -> dict[str, Any]:
-    """For a pool, as another one, or a node of a cluster, has them; in a cluster, to the node of this name. Replies as bytes; and the
-    protocol itself sends again what was lost."""
+    """The settings for a pool of our own, copied from the user's pool or cluster node; `name` is the cluster's node to connect to, if any.
+    Replies come as bytes, and redis-py must not retry: the protocol says which commands are sent again."""
     wanted = {name: value for name, value in source.connection_kwargs.items() if name not in ("retry_on_error", "retry_on_timeout")}
     if name:
         host, _, port = name.rpartition(":")

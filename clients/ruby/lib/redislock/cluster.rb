@@ -5,7 +5,7 @@ require_relative "errors"
 module Redislock
   # The one server of a client.
   class Server
-    # A connection that leads nowhere else.
+    # Of a connection to a server that must not be a node of a cluster: it says so where one redirects.
     module Alone
       def call(words)
         super
@@ -128,7 +128,7 @@ module Redislock
       end
     end
 
-    # What it was of is closed already.
+    # The connection that failed is closed already.
     def ended_by?(_error) = false
 
     def close = @connections.each_value { |connection| Wires.close_quietly(connection) }

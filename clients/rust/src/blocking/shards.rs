@@ -74,7 +74,7 @@ impl Threads {
                 Err(error) if asked || missing > 0 || !error.is_timeout() => return Err(error),
                 Err(_) if shards.unused(node, shared) => return Ok(true),
                 Err(_) => {
-                    // After a time-out, redis-rs drops an answer.
+                    // After a time-out, redis-rs drops the next answer: of two, one comes through.
                     for _ in 0..2 {
                         connection.send_packed_command(&cmd("PING").get_packed_command())?;
                     }
