@@ -54,7 +54,11 @@ impl Tells {
     fn tell(lock: &Observed, (event, outcome): (&str, &str), time: Duration, reason: &str) {
         let keys: Vec<_> = lock.keys().iter().map(|key| String::from_utf8_lossy(key)).collect();
         let what = format!("{event} {} {} {outcome}", keys.join(","), lock.mode());
-        say("observed", "", json!({ "what": what.trim_end(), "ms": time.as_millis() as u64, "reason": reason }));
+        say(
+            "observed",
+            "",
+            json!({ "what": what.trim_end(), "ms": time.as_millis() as u64, "reason": reason }),
+        );
     }
 }
 
