@@ -19,8 +19,10 @@ pub struct LockState {
     due: BTreeSet<(Millis, Fence)>,
     /// How many holders get messages about their grants.
     pub(super) listening: u32,
-    /// Whether a holder has to be told that somebody waits.
-    pub(super) is_news: bool,
+    /// Whether a holder has to be told if somebody waits.
+    is_news: bool,
+    /// Whether a holder has been told that somebody waits.
+    is_told: bool,
     /// Whether something other than the module may have changed the key.
     pub(super) recheck: bool,
     /// When a timer has to look at the lock.
@@ -160,6 +162,7 @@ impl LockState {
             due: BTreeSet::new(),
             listening: 0,
             is_news: false,
+            is_told: false,
             recheck: false,
             wake: None,
         }
@@ -229,6 +232,7 @@ impl LockState {
         }
         self.listening = self.listening + u32::from(record.listener.is_some()) - u32::from(listened);
         self.is_news |= record.listener.as_ref().is_some_and(|listener| listener.is_to_be_told());
+        self.is_told |= record.listener.as_ref().is_some_and(|listener| listener.told == Told::Yes);
         if record.is_over() {
             self.records.remove(number);
         }
@@ -264,6 +268,11 @@ impl LockState {
         self.due.first().copied()
     }
 
+    /// Whether holders have to be told that somebody waits, or that this is no news any more when the next waiter comes.
+    pub(super) fn has_news(&self) -> bool {
+        if self.queue.is_empty() { self.is_told } else { self.is_news }
+    }
+
     /// Notes which holders have to be told that somebody waits: all of them when the first waiter comes, and once more whoever asks again.
     /// Returns their grants.
     pub(super) fn news(&mut self) -> Vec<Fence> {
@@ -278,7 +287,7 @@ impl LockState {
                 listener.told = Told::No;
             }
         }
-        self.is_news = !waits;
+        (self.is_news, self.is_told) = (!waits, self.is_told && waits);
         news
     }
 }

@@ -32,7 +32,11 @@ pub fn settle_together<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], re
         if env.table.is_gone(request) {
             env.table.after.push((request, After::GivenUp));
         } else {
-            waits = serve_at(env, sites, request, &ask) == Served::Waits;
+            let served = serve_at(env, sites, request, &ask);
+            waits = served == Served::Waits;
+            if served == Served::Granted {
+                sites.iter_mut().for_each(|site| site.reenter(env, &ask.owner));
+            }
         }
         // If it has left its queues, others may be next.
         !waits || sites.iter().any(Site::has_changed)

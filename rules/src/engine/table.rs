@@ -140,7 +140,7 @@ impl<C: Copy> Table<C> {
         lock.wake = lock.wake.filter(|_| !lock.is_empty());
         // What is to be looked at once may yet change who is to be told.
         let is_quiet = lock.queue.is_empty() || lock.wake.is_none_or(|wake| wake > 0);
-        if lock.listening > 0 && lock.is_news != lock.queue.is_empty() && is_quiet {
+        if lock.listening > 0 && lock.has_news() && is_quiet {
             let news = lock.news().into_iter();
             self.outgoing.extend(news.map(|fence| Notice::Wanted(id.clone(), fence)));
         }

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::server::{Conn, Lock, QueuedRequest, Reply, Rules, Server};
+use super::server::{Conn, Lock, QueuedRequest, Reply, Rules, Server, Writes, at};
 use super::soak;
 use super::world::{Kind, Who, owner};
 use crate::encoding::Effect;
@@ -60,6 +60,10 @@ enum Action {
     Close(Conn),
     Unblock(Conn, bool),
     Cut(Millis),
+    /// The lock's slot is elsewhere, or arrives, when what is due is done.
+    Moves(bool),
+    /// The server becomes a replica, and a primary again.
+    Flip,
     Pass(Millis),
 }
 
@@ -86,6 +90,8 @@ fn action(several: bool) -> impl Strategy<Value = Action> {
         1 => conn.clone().prop_map(Action::Close),
         1 => (conn, any::<bool>()).prop_map(|(conn, error)| Action::Unblock(conn, error)),
         1 => (0..20i64).prop_map(Action::Cut),
+        1 => any::<bool>().prop_map(Action::Moves),
+        1 => Just(Action::Flip),
         3 => (0..20i64).prop_map(Action::Pass),
     ]
 }
@@ -200,6 +206,11 @@ fn run(rules: Rules, several: bool, actions: &[Action]) {
                 let owner = owner(who);
                 let longer = ExtendRequest { owner: &owner, fence: None, lease, confirm: None };
                 both!(server, before, extend_each(rules, now, 0, set.unwrap_or(&[0]), &longer));
+                // A session whose lease is shorter now may renew it at the next look.
+                for lock in 0..3 {
+                    server.table.touched(at(lock));
+                    before.table.touched(at(lock));
+                }
             }
             Action::Break(lock) => _ = both!(server, before, break_on(rules, now, lock, None)),
             Action::Leave(who, lock) => _ = both!(server, before, leave_on(rules, now, lock, &owner(who))),
@@ -211,6 +222,19 @@ fn run(rules: Rules, several: bool, actions: &[Action]) {
                 assert_eq!(told, self::told(before.unblock(rules, now, conn, error), several));
             }
             Action::Cut(lease) => both!(server, before, cut(now + lease)),
+            Action::Moves(arrives) => {
+                let writes = if arrives { Writes::Arriving } else { Writes::Elsewhere };
+                let told = told(server.run_due(rules, now, writes), several);
+                assert_eq!(told, self::told(before.run_due(rules, now, writes), several));
+            }
+            Action::Flip => {
+                for conn in server.blocked() {
+                    let told = told(server.unblock(rules, now, conn, true), several);
+                    assert_eq!(told, self::told(before.unblock(rules, now, conn, true), several));
+                }
+                server.demote();
+                before.demote();
+            }
             // Time passes only when nothing is due.
             Action::Pass(time) => {
                 for _ in 0..time {
