@@ -67,6 +67,7 @@ fn acquire_any<C: Copy>(
     }
     let mut stuck = None;
     for (number, site) in sites.iter_mut().enumerate() {
+        site.settle_own(env, &ask.owner);
         site.serve(env);
         site.verdict = site.judge(env, ask, None)?;
         if let Verdict::Taken { .. } = site.verdict {
@@ -243,7 +244,7 @@ impl Site<'_> {
         let decided = lock::decide_acquire(held, others, ask, env.limits, env.now.start)?;
         let is_next = self.lock.queue.is_empty() || waits.is_some() && self.lock.head() == waits;
         let grace = env.grace.grants > 0;
-        Ok(match (decided, its) {
+        let verdict = match (decided, its) {
             (Acquired::Granted { .. }, _) if grace => Verdict::Taken { upgrade: None, grace },
             // A failover may have lost grants for which the upgraded grant would have no room.
             (Acquired::Upgraded { .. }, Some((fence, _))) if grace => {
@@ -265,7 +266,8 @@ impl Site<'_> {
                 Verdict::Taken { upgrade: its.map(|(fence, _)| fence), grace: false }
             }
             _ => Verdict::TAKEN,
-        })
+        };
+        Ok(if self.is_settled { verdict } else { verdict.unsettled() })
     }
 
     /// The lease after a re-entry. Only a session may renew a lease whose renewals replicas have to confirm.

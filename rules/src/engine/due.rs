@@ -7,11 +7,12 @@ use super::host::{Host, TURN, WHILE_REFUSED};
 use super::table::Outgoing;
 use super::tell::tell_place;
 use crate::lock::{Millis, Now};
+use crate::waiting::budget::CHANGE;
 use crate::waiting::{Deferral, LockId, RequestId, Settled};
 
 /// The most blocked clients that one turn answers.
 const ANSWERS: usize = 100;
-const KINDS: u8 = 5;
+const KINDS: u8 = 6;
 
 /// Does the work that is due, as far as one turn allows. Returns how many waits have timed out.
 pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
@@ -19,15 +20,16 @@ pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     if let Deferral::Until(then) = deferral {
         host.table().paused_until = then;
     }
-    while host.table().clear_up() && host.used() < TURN / 2 {}
+    while host.table().clear_up() && host.used() < TURN / 2 && !host.table().budget.is_turn_over() {}
     let (mut timeouts, mut answers, mut without) = (0, 0, 0);
     let mut kind = host.table().next_kind;
     loop {
         let done = match kind {
-            0 => look_at_next(host, deferral, Millis::MIN..0, now),
-            1 => look_at_next(host, deferral, 0..now.millis().saturating_add(1), now),
-            2 => try_next(host, deferral, now),
-            3 => {
+            0 => renew_next(host, deferral, now),
+            1 => look_at_next(host, deferral, Millis::MIN..0, now),
+            2 => look_at_next(host, deferral, 0..now.millis().saturating_add(1), now),
+            3 => try_next(host, deferral, now),
+            4 => {
                 let ended = end_wait(host, deferral, now);
                 timeouts += u64::from(ended == Some(true));
                 ended.is_some()
@@ -40,7 +42,7 @@ pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
             kind = 0;
             break;
         }
-        if done && host.used() >= TURN {
+        if done && is_over(host) {
             break;
         }
     }
@@ -51,17 +53,31 @@ pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
 /// Sends answers only, as far as one turn allows.
 pub fn send_due<H: Host>(host: &mut H, now: Now) {
     let mut answers = 0;
-    while answers < ANSWERS && send_next(host, &mut answers, now) && host.used() < TURN {}
+    while answers < ANSWERS && send_next(host, &mut answers, now) && !is_over(host) {}
+}
+
+/// Whether this turn has used up its time or its budget.
+fn is_over<H: Host>(host: &mut H) -> bool {
+    host.table().budget.is_turn_over() || host.used() >= TURN
 }
 
 fn send_next<H: Host>(host: &mut H, answers: &mut usize, now: Now) -> bool {
     let Some(next) = host.table().next_notice() else { return false };
     *answers += 1;
+    host.table().budget.spend(CHANGE);
     match next {
         Outgoing::Client(client) => host.unblock(client),
         Outgoing::Place(request) => tell_place(host, request, now),
         Outgoing::Message(message) => _ = host.publish(&message),
     }
+    true
+}
+
+/// Looks at the lock with the session that is to renew its lease first. However many leases end meanwhile, sessions go on.
+fn renew_next<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> bool {
+    let first = host.table().renewals.first().filter(|(time, _)| *time <= now.millis()).cloned();
+    let Some((_, id)) = first.filter(|_| !matches!(deferral, Deferral::Until(_))) else { return false };
+    look(host, deferral, &id, now);
     true
 }
 
@@ -80,15 +96,25 @@ fn look<H: Host>(host: &mut H, deferral: Deferral, id: &LockId, now: Now) {
     let settled = match deferral {
         // On a replica, the module only drops what it knows of the lock.
         Deferral::Replica => Settled::Elsewhere,
-        _ => host.settle(None, std::slice::from_ref(id)),
+        _ => {
+            host.table().budget.begin_step();
+            host.settle(None, std::slice::from_ref(id))
+        }
     };
     let again = match settled {
         Settled::Done => return,
         Settled::Refused => Some(WHILE_REFUSED),
-        Settled::Arriving if host.table().has_sessions(id) => return host.settle_arriving(id),
+        // Only the server that has the key may grant it.
+        Settled::Arriving if has_session(host, id) => return host.settle_arriving(id),
         Settled::Arriving | Settled::Elsewhere => host.table().send_away(id.to_ref()),
     };
     host.table().wake_by(id, again.map(|again| now.millis().saturating_add(again)));
+}
+
+/// Whether a connection keeps a grant of this lock alive.
+fn has_session<H: Host>(host: &mut H, id: &LockId) -> bool {
+    let fences = host.table().session_fences(id);
+    fences.into_iter().any(|fence| host.alive_with(id, fence).is_some())
 }
 
 /// Tries the next waiter for several locks. They take turns.
@@ -109,6 +135,7 @@ fn try_one<H: Host>(host: &mut H, deferral: Deferral, request: RequestId, now: N
     table.last_tried = if table.tries.is_empty() { RequestId::MIN } else { request };
     let locks = table.waiters.get(&request).into_iter().flat_map(|waiter| waiter.locks.all());
     let ids: Vec<LockId> = locks.map(|lock| lock.id.clone()).collect();
+    table.budget.begin_step();
     if deferral == Deferral::None && host.settle(Some(request), &ids) != Settled::Done {
         // One lock may be the reason, so timers settle each of them.
         let then = now.millis().saturating_add(WHILE_REFUSED);
@@ -125,10 +152,14 @@ fn end_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<bool>
         let wake = host.table().get(lock.id.to_ref()).and_then(|lock| lock.wake);
         if wake.is_some_and(|wake| wake <= now.millis()) {
             look(host, deferral, &lock.id, now);
+            if is_over(host) {
+                return Some(false);
+            }
         }
     }
     if deferral == Deferral::None && host.table().tries.contains(&request) {
         try_one(host, deferral, request, now);
     }
+    host.table().budget.spend(CHANGE);
     Some(host.table().time_out(now.millis()))
 }

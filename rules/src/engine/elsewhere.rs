@@ -4,9 +4,10 @@
 use super::connections::Connections;
 use super::host::WHILE_REFUSED;
 use super::lock_state::{LockState, Record};
-use super::table::{Sweep, Table};
+use super::table::{Notice, Sweep, Table};
 use super::waiter::{Answer, Phase};
 use crate::lock::{Fence, Millis};
+use crate::waiting::budget::LOOKUP;
 use crate::waiting::table::Replication;
 use crate::waiting::{LockId, LockRef, MessageKind, RequestId};
 
@@ -104,11 +105,16 @@ impl<C: Copy> Table<C> {
             return;
         }
         let moves = |id: &LockId| id.db == first || id.db == second;
-        let untold = |(request, _): &(&RequestId, _)| self.is_untold(**request);
-        let its = self.waiters.iter().filter(untold);
-        let its = its.filter(|(_, waiter)| waiter.locks.all().iter().any(|lock| moves(&lock.id)));
-        let its: Vec<RequestId> = its.map(|(request, _)| *request).collect();
-        its.into_iter().for_each(|request| self.untell(request));
+        let answered = self.outgoing.iter().filter_map(|notice| match notice {
+            Notice::Waiter(request) => Some(*request),
+            _ => None,
+        });
+        let untold = answered.chain(self.replication.answers()).filter(|request| {
+            let waiter = self.waiters.get(request).filter(|_| self.is_untold(*request));
+            waiter.is_some_and(|waiter| waiter.locks.all().iter().any(|lock| moves(&lock.id)))
+        });
+        let untold: Vec<RequestId> = untold.collect();
+        untold.into_iter().for_each(|request| self.untell(request));
         let at_once = self.wakes.iter().take_while(|(time, _)| *time < 0).map(|(_, id)| id);
         let at_once: Vec<LockId> = at_once.filter(|id| moves(id)).cloned().collect();
         let mut strays: Vec<(LockId, Fence, u32)> = Vec::new();
@@ -132,6 +138,7 @@ impl<C: Copy> Table<C> {
     pub fn demoted(&mut self) {
         self.earlier.extend(self.locks.take().filter(|locks| !locks.is_empty()));
         self.wakes.clear();
+        self.renewals.clear();
         self.tries.clear();
         self.sweeps.clear();
         (self.connections, self.replication) = (Connections::new(), Replication::new());
@@ -171,11 +178,13 @@ impl<C: Copy> Table<C> {
             });
             self.ended(at, lock, *fence, Some(|_| MessageKind::Gone));
         }
+        self.budget.spend(LOOKUP.saturating_mul((places.len() + grants.len()) as u32));
         places.len() + grants.len() < AT_A_TIME
     }
 
     /// Does a little of the work on many locks. Returns whether there was any.
     pub(super) fn clear_up(&mut self) -> bool {
+        self.budget.spend(LOOKUP);
         if let Some(mut locks) = self.earlier.pop() {
             if let Some((id, mut lock)) = locks.pop()
                 && !self.drop_some(id.to_ref(), &mut lock, true)

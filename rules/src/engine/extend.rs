@@ -19,6 +19,7 @@ pub fn extend<C: Copy>(
     step_on_all(env, sites, |env, sites| {
         let (mut all, mut first) = (Vec::with_capacity(sites.len()), Deadline::Never);
         for site in sites.iter_mut() {
+            site.settle_own(env, longer.owner);
             site.serve(env);
             let (held, is_held) = (site.grants.seen_by(longer.owner).0, site.grants.value.is_some());
             let held = held.ok_or_else(|| NotHeld::without_grant(is_held));

@@ -9,6 +9,7 @@ use crate::waiting::{GivenUp, LockId};
 pub fn leave<C: Copy>(env: &mut Env<'_, C>, site: &mut Site<'_>, owner: &Owner<'_>) -> GivenUp {
     let owner = owner.borrowed().into_owned();
     let place = step(env, site, |env, site| {
+        site.settle_own(env, &owner);
         site.serve(env);
         let is_its = |request: &_| {
             let waiter = env.table.waiters.get(request);

@@ -25,8 +25,12 @@ pub struct LockState {
     is_told: bool,
     /// Whether something other than the module may have changed the key.
     pub(super) recheck: bool,
+    /// Whether a place waits until its owner has claimed others.
+    pub(super) put_off: bool,
     /// When a timer has to look at the lock.
     pub(super) wake: Option<Millis>,
+    /// When it has to, for a session.
+    pub(super) renew: Option<Millis>,
 }
 
 /// What is known of one grant.
@@ -111,7 +115,7 @@ impl Record {
         self.pending.is_empty() && self.lost == 0 && !is_kept && self.listener.is_none()
     }
 
-    fn due(&self) -> Option<Millis> {
+    pub(super) fn due(&self) -> Option<Millis> {
         let look_at = self.session.map(|session| session.look_at);
         let undo_at = self.renewal.as_ref().map(|renewal| renewal.1);
         if self.lost > 0 { Some(0) } else { look_at.into_iter().chain(undo_at).min() }
@@ -148,8 +152,8 @@ impl Record {
         self.listener.iter_mut().for_each(|listener| listener.claimed = true);
     }
 
-    pub(super) fn has_claims(&self) -> bool {
-        self.pending.iter().any(|hold| hold.to_claim)
+    pub(super) fn claims(&self) -> usize {
+        self.pending.iter().filter(|hold| hold.to_claim).count()
     }
 }
 
@@ -164,7 +168,9 @@ impl LockState {
             is_news: false,
             is_told: false,
             recheck: false,
+            put_off: false,
             wake: None,
+            renew: None,
         }
     }
 
@@ -225,7 +231,11 @@ impl LockState {
     fn change_at<R>(&mut self, number: usize, body: impl FnOnce(&mut Record) -> R) -> Option<R> {
         let record = self.records.get_mut(number)?;
         let (fence, due, listened) = (record.fence, record.due(), record.listener.is_some());
+        let claims = if self.put_off { record.claims() } else { 0 };
         let result = body(record);
+        if record.claims() < claims {
+            (self.recheck, self.put_off) = (true, false);
+        }
         if record.due() != due {
             due.map(|due| self.due.remove(&(due, fence)));
             record.due().map(|due| self.due.insert((due, fence)));

@@ -3,12 +3,14 @@
 
 use super::held::Effect;
 use super::step::{Env, Site};
-use crate::lock::{self, Deadline, Fence, GrantChange, Released};
+use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Owner, Released};
+use crate::waiting::budget::{CHANGE, END, scan};
 use crate::waiting::{LockEvent, MessageKind};
 
 impl Site<'_> {
-    pub(super) fn end_what_is_over<C: Copy>(&mut self, env: &mut Env<'_, C>) {
-        self.end_lapsed(env);
+    /// Returns whether the budget was enough for all that is over. Timers do the rest.
+    pub(super) fn end_what_is_over<C: Copy>(&mut self, env: &mut Env<'_, C>) -> bool {
+        let all = self.end_lapsed(env);
         if std::mem::take(&mut self.lock.recheck) {
             self.renew_shortened();
             self.end_missing(env);
@@ -16,39 +18,71 @@ impl Site<'_> {
             self.end_missing(env);
         }
         env.table.end_closed(self.at, &mut self.lock);
-        while let Some((_, fence)) = self.lock.first_due().filter(|(time, _)| *time <= env.now.millis()) {
+        while let Some((time, fence)) = self.lock.first_due().filter(|(time, _)| *time <= env.now.millis()) {
+            if !env.table.budget.pay(CHANGE) {
+                // Renewals can wait for a timer. What has ended keeps the lock.
+                return all && time > 0;
+            }
             match self.lock.change(fence, |record| std::mem::take(&mut record.lost)) {
                 Some(0) => self.settle_session(env, fence),
                 Some(holds) => self.take_back(env, fence, holds),
-                None => return,
+                None => return all,
             }
         }
+        all
     }
 
     /// Ends lapsed grants among several. (The server itself ends the only one.)
-    fn end_lapsed<C: Copy>(&mut self, env: &mut Env<'_, C>) {
+    fn end_lapsed<C: Copy>(&mut self, env: &mut Env<'_, C>) -> bool {
         if !self.grants.are_several() {
-            return;
+            return true;
         }
         let (value, until, now) = (self.grants.value.as_ref(), self.grants.until, env.now.millis());
-        let lapsed: Vec<Fence> = value.into_iter().flat_map(|value| value.lapsed(until, now)).collect();
+        let mut lapsed: Vec<Fence> = value.into_iter().flat_map(|value| value.lapsed(until, now)).collect();
+        let (all, paid) = (lapsed.len(), lapsed.iter().take_while(|_| env.table.budget.pay(END)).count());
+        lapsed.truncate(paid);
         for fence in &lapsed {
-            self.grants.end(*fence);
+            let effect = self.grants.end(*fence);
+            self.effects.extend(effect.filter(|_| paid < all));
             self.note(LockEvent::Lapsed);
             env.table.ended(self.at, &mut self.lock, *fence, Some(MessageKind::Lost));
         }
-        self.effects.extend((!lapsed.is_empty()).then_some(Effect::Lapsed(now)));
+        self.effects.extend((paid == all && all > 0).then_some(Effect::Lapsed(now)));
+        paid == all
+    }
+
+    /// If not all that is over could be ended, ends at least what is over of the owner's own grant, so that its command sees its true state.
+    pub(super) fn settle_own<C: Copy>(&mut self, env: &mut Env<'_, C>, owner: &Owner<'_>) {
+        let own = self.grants.grant_of(owner).filter(|_| !self.is_settled).map(Grant::fence);
+        let (Some(fence), now) = (own, env.now.millis()) else { return };
+        if let Some(holds @ 1..) = self.lock.change(fence, |record| std::mem::take(&mut record.lost)) {
+            self.take_back(env, fence, holds);
+        }
+        if self.lock.record(fence).is_some_and(|record| record.due().is_some_and(|due| due <= now)) {
+            self.settle_session(env, fence);
+        }
+        let is_over = self.grants.with_fence(fence).is_some_and(|held| held.deadline < Deadline::At(now));
+        if is_over && self.grants.are_several() {
+            self.end(env, fence, LockEvent::Lapsed);
+        }
     }
 
     /// Drops what is known of grants that are not in the key any more.
     fn end_missing<C: Copy>(&mut self, env: &mut Env<'_, C>) {
+        env.table.budget.spend(scan(self.lock.records().len()));
         let is_missing = |fence: &Fence| self.grants.with_fence(*fence).is_none();
-        let known =
-            self.lock.records().map(|record| record.fence).chain(self.lock.upgrade.iter().map(|it| it.0));
-        let missing: Vec<Fence> = known.filter(is_missing).collect();
-        missing
-            .into_iter()
-            .for_each(|fence| env.table.ended(self.at, &mut self.lock, fence, Some(MessageKind::Lost)));
+        // Waiters for an upgrade must not go ahead any more.
+        if let Some(fence) = self.lock.upgrade.as_ref().map(|upgrade| upgrade.0).filter(is_missing) {
+            env.table.ended(self.at, &mut self.lock, fence, Some(MessageKind::Lost));
+        }
+        let missing: Vec<Fence> = self.lock.records().map(|record| record.fence).filter(is_missing).collect();
+        for fence in missing {
+            if !env.table.budget.pay(CHANGE) {
+                self.lock.recheck = true;
+                return;
+            }
+            env.table.ended(self.at, &mut self.lock, fence, Some(MessageKind::Lost));
+        }
     }
 
     /// Something else may have shortened leases so that they end before sessions renew them. These sessions renew them at once.
@@ -68,7 +102,11 @@ impl Site<'_> {
         let Some(held) = self.grants.with_fence(fence) else { return };
         let until = held.deadline;
         match lock::take_back(held.grant, holds) {
-            Released::Kept { holds } => self.update(env.now, fence, GrantChange::holds(holds), until),
+            Released::Kept { holds } => {
+                self.update(env.now, fence, GrantChange::holds(holds), until);
+                // A place that had to wait for this one to be claimed or given up may re-enter.
+                self.reenters = true;
+            }
             Released::Ended => self.end(env, fence, LockEvent::TakenBack),
         }
     }

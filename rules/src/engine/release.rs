@@ -24,6 +24,7 @@ pub fn release<C: Copy>(
     }
     step(env, site, |env, site| {
         let ReleaseRequest { owner, fence, all } = given;
+        site.settle_own(env, owner);
         let grants = &*site.grants;
         let grant = grants.grant_of(owner).ok_or_else(|| NotHeld::without_grant(grants.value.is_some()))?;
         let (its, released) = (grant.fence(), lock::decide_release(grant, fence, all)?);

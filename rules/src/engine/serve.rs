@@ -6,11 +6,16 @@ use super::step::{Env, Site, step_on_all};
 use super::table::{After, Table};
 use super::verdict::Verdict;
 use super::waiter::{Answer, Phase};
-use crate::lock::{AcquireRequest, Deadline, Millis, Owner, Value};
+use crate::lock::{AcquireRequest, Deadline, Fence, Millis, Owner, Value};
+use crate::waiting::budget::{CHANGE, LOOKUP};
 use crate::waiting::{Channel, LockEvent, LockRef, RequestId, RequestedLocks};
 
-/// The most waiters that one step serves. The next step serves the rest.
-const MOST_SERVED: usize = 500;
+/// Several clients may wait under the name of an owner that holds the lock. A step passes over at most this many that can't re-enter yet.
+/// Those behind them wait until one of them is served, or until they are at the head of the queue.
+const PASSED: usize = 2;
+
+/// The most locks that an owner may have to claim with one grant. Otherwise one claim could be that of any number of places.
+const MOST_UNCLAIMED: usize = 32;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
@@ -57,7 +62,15 @@ fn serve_at<C: Copy>(
 ) -> Served {
     for number in 0..sites.len() {
         let Some(site) = sites.get_mut(number) else { break };
-        let answer = match site.judge(env, ask, Some(request)) {
+        // A grant that is still to be ended keeps the lock.
+        let is_known = site.is_settled || site.grants.value.is_none();
+        let verdict = if is_known { site.judge(env, ask, Some(request)) } else { Ok(Verdict::TAKEN) };
+        let reenters = verdict.as_ref().ok().and_then(Verdict::reenters);
+        if reenters.is_some_and(|fence| !site.may_hand(env, request, fence)) {
+            env.table.stuck_at(request, number);
+            return Served::Waits;
+        }
+        let answer = match verdict {
             Ok(Verdict::Taken { upgrade, .. }) => {
                 if upgrade.is_none_or(|fence| !site.lock.is_upgraded_by_another(fence)) {
                     upgrade.into_iter().for_each(|fence| site.lock.upgrade_first(fence, request));
@@ -94,11 +107,18 @@ impl Site<'_> {
         if self.lock.queue.is_empty() {
             return;
         }
+        if !self.is_settled && self.grants.value.is_some() {
+            return;
+        }
         if let Some(Value::One(grant)) = &self.grants.value {
             let owner = grant.owner().into_owned();
             self.reenter(env, &owner);
+        } else if std::mem::take(&mut self.reenters) {
+            let owners: Vec<_> = self.grants.all().map(|held| held.grant.owner().into_owned()).collect();
+            env.table.budget.spend(LOOKUP.saturating_mul(owners.len() as u32));
+            owners.iter().for_each(|owner| self.reenter(env, owner));
         }
-        for _ in 0..MOST_SERVED {
+        loop {
             let head = self.lock.head();
             let Some((served, owner, is_alone)) = head.and_then(|head| self.serve_one(env, head)) else {
                 return;
@@ -109,8 +129,11 @@ impl Site<'_> {
             if served == Served::Waits || served == Served::Granted && is_alone {
                 return;
             }
+            if !env.table.budget.pay(CHANGE) {
+                self.again = true;
+                return;
+            }
         }
-        self.again = true;
     }
 
     /// Notes that a client has a hold of which it may not know.
@@ -132,22 +155,33 @@ impl Site<'_> {
 
     /// Lets the waiters of an owner that holds the lock re-enter, wherever they are in the queue.
     fn reenter<C: Copy>(&mut self, env: &mut Env<'_, C>, owner: &Owner<'static>) {
-        let mut seen = None;
+        let (mut seen, mut passed) = (None, 0);
         while let Some(request) = self.lock.queue.next_of(owner, seen) {
-            if self.grants.grant_of(owner).is_none() {
+            if passed == PASSED || self.grants.grant_of(owner).is_none() {
                 return;
             }
             seen = Some(request);
-            self.serve_one(env, request);
+            let served = self.serve_one(env, request);
+            if served.is_some_and(|(served, ..)| served == Served::Waits) {
+                passed += 1;
+                env.table.budget.spend(LOOKUP);
+            } else if !env.table.budget.pay(CHANGE) {
+                self.again = true;
+                return;
+            }
         }
     }
 
-    /// Lets the waiters of all holders re-enter, if somebody has changed the key.
-    pub(super) fn reenter_all<C: Copy>(&mut self, env: &mut Env<'_, C>) {
-        if self.grants.are_several() {
-            let owners: Vec<_> = self.grants.all().map(|held| held.grant.owner().into_owned()).collect();
-            owners.iter().for_each(|owner| self.reenter(env, owner));
-        }
+    /// Whether a waiter may re-enter this grant now. A place may have to wait until its owner has claimed others.
+    fn may_hand<C: Copy>(&mut self, env: &Env<'_, C>, request: RequestId, fence: Fence) -> bool {
+        let waiter = |request: RequestId| env.table.waiters.get(&request);
+        let record =
+            self.lock.record(fence).filter(|_| waiter(request).is_some_and(|its| its.channel.is_some()));
+        let unclaimed = record.into_iter().flat_map(|record| &record.pending).filter(|hold| hold.to_claim);
+        let locks = unclaimed.filter_map(|hold| waiter(hold.request)).map(|waiter| waiter.locks.all().len());
+        let is_full = locks.sum::<usize>() >= MOST_UNCLAIMED;
+        self.lock.put_off |= is_full;
+        !is_full
     }
 
     /// Serves a waiter. Returns its owner, and whether it asks to be alone.

@@ -35,6 +35,10 @@ pub struct Site<'a> {
     was_held: bool,
     /// Whether a timer was to look at the lock.
     was_due: bool,
+    /// Whether all that is over has been ended. If not, because the budget was not enough, the lock counts as taken.
+    pub(super) is_settled: bool,
+    /// Whether waiters of all holders may be able to re-enter.
+    pub(super) reenters: bool,
     /// Whether there is more to do at once.
     pub(super) again: bool,
     /// Whether a timer has to serve the queue, and not this step.
@@ -70,7 +74,7 @@ pub(super) fn step_on_all<C: Copy, R>(
 
 /// Brings a lock up to date, whatever has happened to it.
 pub fn settle<C: Copy>(env: &mut Env<'_, C>, site: &mut Site<'_>) {
-    step(env, site, |env, site| site.reenter_all(env));
+    step(env, site, |_, _| ());
 }
 
 impl<'a> Site<'a> {
@@ -85,6 +89,8 @@ impl<'a> Site<'a> {
             verdict,
             was_held: false,
             was_due: false,
+            is_settled: true,
+            reenters: false,
             again: false,
             is_served: false,
         }
@@ -94,7 +100,8 @@ impl<'a> Site<'a> {
         self.lock = env.table.take(self.at);
         self.was_held = self.grants.value.is_some();
         self.was_due = self.lock.recheck || self.lock.wake.is_some_and(|wake| wake <= env.now.millis());
-        self.end_what_is_over(env);
+        self.reenters = self.lock.recheck || self.lock.wake.is_some_and(|wake| wake < 0);
+        self.is_settled = self.end_what_is_over(env);
     }
 
     /// Whether the step has changed the lock, or looked at what something else may have changed.
@@ -111,6 +118,7 @@ impl<'a> Site<'a> {
             self.effects.retain(|effect| matches!(effect, Effect::Event(_)));
             self.effects.push(Effect::Free);
         }
+        self.again |= !self.is_settled || self.lock.recheck;
         let now = env.now.millis();
         let lock = &mut self.lock;
         let is_watched = !lock.queue.is_empty() || lock.listening > 0 || self.grants.are_several();

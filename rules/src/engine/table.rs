@@ -8,9 +8,10 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::connections::{Connections, Dependent};
-use super::lock_state::{Listener, LockState, Session, Told};
+use super::lock_state::{Listener, LockState, Record, Session, Told};
 use super::waiter::{Phase, Waiter};
 use crate::lock::{Fence, Millis};
+use crate::waiting::budget::{Budget, CHANGE, LOOKUP, scan};
 use crate::waiting::table::{Awaited, Moved, Replication};
 use crate::waiting::{LockId, LockRef, Message, MessageKind, RequestId};
 
@@ -58,6 +59,8 @@ pub struct Table<C> {
     /// When timers look at locks. Locks that are to be looked at once have negative times, in the order in which this became known.
     pub(super) wakes: BTreeSet<(Millis, LockId)>,
     pub(super) last_at_once: Millis,
+    /// When sessions renew leases, which does not wait for other looks.
+    pub(super) renewals: BTreeSet<(Millis, LockId)>,
     pub(super) timeouts: BTreeSet<(Millis, RequestId)>,
     /// The waiters for several locks that may be able to have them all.
     pub(super) tries: BTreeSet<RequestId>,
@@ -70,6 +73,8 @@ pub struct Table<C> {
     pub(super) strays: Option<(LockId, Vec<(Fence, u32)>)>,
     /// The locks of this server's earlier times as a primary.
     pub(super) earlier: Vec<Locks>,
+    /// Each command, and each turn of timers, begins a turn.
+    pub budget: Budget,
     /// Until when the data set must not change.
     pub(super) paused_until: Millis,
     pub(super) last_request: NonZeroU64,
@@ -86,6 +91,7 @@ impl<C: Copy> Table<C> {
             replication: Replication::new(),
             wakes: BTreeSet::new(),
             last_at_once: Millis::MIN,
+            renewals: BTreeSet::new(),
             timeouts: BTreeSet::new(),
             tries: BTreeSet::new(),
             outgoing: VecDeque::new(),
@@ -94,6 +100,7 @@ impl<C: Copy> Table<C> {
             sweeps: Vec::new(),
             strays: None,
             earlier: Vec::new(),
+            budget: Budget::new(),
             paused_until: 0,
             last_request: NonZeroU64::MIN,
             last_tried: RequestId::MIN,
@@ -112,7 +119,7 @@ impl<C: Copy> Table<C> {
         let lock = self.locks.as_mut().and_then(|locks| locks.get_mut(&at));
         let mut lock = lock.map_or(LockState::new(), |lock| {
             let mut rest = LockState::new();
-            rest.wake = lock.wake;
+            (rest.wake, rest.renew) = (lock.wake, lock.renew);
             std::mem::replace(lock, rest)
         });
         lock.recheck |= recheck;
@@ -141,6 +148,7 @@ impl<C: Copy> Table<C> {
         // What is to be looked at once may yet change who is to be told.
         let is_quiet = lock.queue.is_empty() || lock.wake.is_none_or(|wake| wake > 0);
         if lock.listening > 0 && lock.has_news() && is_quiet {
+            self.budget.spend(scan(lock.records().len()));
             let news = lock.news().into_iter();
             self.outgoing.extend(news.map(|fence| Notice::Wanted(id.clone(), fence)));
         }
@@ -151,6 +159,13 @@ impl<C: Copy> Table<C> {
         if known.wake != lock.wake {
             known.wake.map(|wake| self.wakes.remove(&(wake, id.clone())));
             lock.wake.map(|wake| self.wakes.insert((wake, id.clone())));
+        }
+        // The server may have refused the last look, so that the next one is later.
+        let renew = lock.wake.and_then(|wake| Some(lock.first_due()?.0.max(wake)));
+        lock.renew = renew.filter(|time| *time > 0);
+        if known.renew != lock.renew {
+            known.renew.map(|time| self.renewals.remove(&(time, id.clone())));
+            lock.renew.map(|time| self.renewals.insert((time, id.clone())));
         }
         if lock.is_empty() {
             locks.swap_remove_index(index);
@@ -167,8 +182,9 @@ impl<C: Copy> Table<C> {
         body: impl FnOnce(&mut Self, &mut LockState) -> R,
     ) -> R {
         let mut lock = self.take(at);
+        let recheck = lock.recheck;
         let result = body(self, &mut lock);
-        lock.wake = look.or(lock.wake);
+        lock.wake = look.or(if lock.recheck && !recheck { Some(0) } else { lock.wake });
         self.put(at, lock);
         result
     }
@@ -180,8 +196,9 @@ impl<C: Copy> Table<C> {
         self.put(id.to_ref(), lock);
     }
 
-    pub(super) fn has_sessions(&self, id: &LockId) -> bool {
-        self.get(id.to_ref()).is_some_and(|lock| lock.records().any(|record| record.session.is_some()))
+    pub(super) fn session_fences(&self, id: &LockId) -> Vec<Fence> {
+        let records = self.get(id.to_ref()).into_iter().flat_map(LockState::records);
+        records.filter(|record| record.session.is_some()).map(|record| record.fence).collect()
     }
 
     /// Sets which connection keeps a grant alive.
@@ -230,7 +247,17 @@ impl<C: Copy> Table<C> {
             return;
         }
         let id = at.to_id();
-        for fence in self.connections.closed_at(&id) {
+        let ended = if self.connections.closed.len() < lock.records().len() {
+            self.connections.closed_at(&id)
+        } else {
+            let client =
+                |record: &Record| record.session.filter(|session| !session.over).map(|its| its.client);
+            let is_closed =
+                |record: &&Record| client(record).is_some_and(|client| self.connections.is_closed(client));
+            lock.records().filter(is_closed).map(|record| record.fence).collect()
+        };
+        for fence in ended {
+            self.budget.spend(LOOKUP);
             self.end_session(&id, lock, fence);
         }
     }
@@ -278,7 +305,7 @@ impl<C: Copy> Table<C> {
             self.set_session(at, lock, fence, None);
         }
         let Some(record) = lock.take(fence) else { return };
-        let (to_claim, mut told) = (record.has_claims(), false);
+        let (to_claim, mut told) = (record.claims() > 0, false);
         for hold in &record.pending {
             let Some(waiter) = self.waiters.get_mut(&hold.request) else { continue };
             let is_alone = waiter.locks.all().len() == 1;
@@ -306,6 +333,7 @@ impl<C: Copy> Table<C> {
     /// Does what a step has left to do at other locks.
     pub(super) fn end_step(&mut self) {
         while let Some((request, after)) = self.after.pop() {
+            self.budget.spend(CHANGE);
             match after {
                 After::Untold => self.untell(request),
                 After::Claimed => {

@@ -39,6 +39,25 @@ impl Verdict {
         matches!(self, Self::Fits(decision) if decision.kind == Kind::New)
     }
 
+    /// For a lock of which not all that is over has been ended: an owner may re-enter. For everybody else, the lock counts as taken.
+    pub(super) fn unsettled(self) -> Self {
+        match self {
+            Self::Taken { upgrade, grace } => {
+                Self::Taken { upgrade: None, grace: grace && upgrade.is_some() }
+            }
+            verdict if verdict.is_new() => Self::TAKEN,
+            verdict => verdict,
+        }
+    }
+
+    /// The grant that is to be re-entered.
+    pub(super) fn reenters(&self) -> Option<Fence> {
+        match self {
+            Self::Fits(Decision { kind: Kind::Reentry(fence) | Kind::Upgrade(fence), .. }) => Some(*fence),
+            _ => None,
+        }
+    }
+
     pub(super) fn upgrade(&self) -> Option<Fence> {
         if let Self::Taken { upgrade, .. } = self { *upgrade } else { None }
     }

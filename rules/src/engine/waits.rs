@@ -150,7 +150,7 @@ impl<C: Copy> Table<C> {
         for (id, fence) in self.granted(request) {
             self.change(id.to_ref(), None, |_, lock| {
                 lock.change(fence, |record| {
-                    let unknown = !record.has_claims();
+                    let unknown = record.claims() == 0;
                     record.listener.take_if(|listener| unknown && !listener.claimed);
                 });
             });
@@ -162,7 +162,7 @@ impl<C: Copy> Table<C> {
         self.depart(request);
         for (id, fence) in self.granted(request) {
             let knows = |record: &mut Record| {
-                if !record.has_claims() {
+                if record.claims() == 0 {
                     record.is_known()
                 }
             };

@@ -9,10 +9,10 @@
 const WORK: u32 = 2_000;
 
 /// The work of looking up a lock, a holder or a waiter.
-pub(super) const LOOKUP: u32 = 1;
+pub(crate) const LOOKUP: u32 = 1;
 
 /// The work of ending a grant that is only in the lock's key, and about which the table of waiters has nothing.
-pub(super) const END: u32 = 1;
+pub(crate) const END: u32 = 1;
 
 /// The most grants that one step ends, if the table of waiters has nothing about these grants.
 pub(super) const MOST_ENDED: u32 = WORK / END;
@@ -22,12 +22,13 @@ pub(super) const MOST_ENDED: u32 = WORK / END;
 pub const CHANGE: u32 = 4;
 
 /// Returns the work of going through a list with this many entries.
-pub(super) const fn scan(entries: usize) -> u32 {
+pub(crate) const fn scan(entries: usize) -> u32 {
     (entries / 16) as u32
 }
 
 /// Counts the work of the running step, and of the turn of the event loop in which the step runs.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub struct Budget {
     size: u32,
     step: u32,

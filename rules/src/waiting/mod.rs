@@ -27,7 +27,7 @@
 
 mod access;
 mod acquire;
-mod budget;
+pub(crate) mod budget;
 mod confirm;
 mod departures;
 mod detect;

@@ -72,14 +72,17 @@ impl<C: Copy> Table<C> {
     pub(crate) fn check(&self) {
         assert!(self.after.is_empty());
         let (mut wakes, mut timeouts, mut queued) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        let mut connections = Connections::new();
+        let mut renewals = BTreeSet::new();
+        let (mut connections, mut current) = (Connections::new(), BTreeSet::new());
         for (id, lock) in self.locks.iter().flatten() {
             assert!(!lock.is_empty());
             lock.queue.check();
             lock.check();
             wakes.extend(lock.wake.map(|wake| (wake, id.clone())));
             queued.extend(lock.queue.iter());
+            renewals.extend(lock.renew.map(|time| (time, id.clone())));
             for record in lock.records() {
+                current.extend(record.pending.iter().map(|hold| hold.request));
                 let is_known = |request| self.waiters.contains_key(request);
                 assert!(record.pending.iter().all(|hold| is_known(&hold.request)), "{record:?}");
                 if let Some(session) = record.session.filter(|session| !session.over) {
@@ -92,11 +95,15 @@ impl<C: Copy> Table<C> {
             timeouts.extend(waiter.ends.map(|ends| (ends, *request)));
             // A client that waited before a demotion is in no queue any more.
             assert!(!queued.contains(request) || waiter.phase == Phase::Queued);
-            if waiter.channel.is_some() {
-                connections.add(waiter.client_id, Dependent::Place(*request), waiter.locks.weight());
+            // A demotion drops the index, but the places go one by one.
+            let row = Dependent::Place(*request);
+            let is_current = queued.contains(request) || current.contains(request);
+            let is_known = self.connections.all.contains(&(waiter.client_id, row.clone()));
+            if waiter.channel.is_some() && (is_current || is_known) {
+                connections.add(waiter.client_id, row, waiter.locks.weight());
             }
         }
-        assert_eq!((&wakes, &timeouts), (&self.wakes, &self.timeouts));
+        assert_eq!((&wakes, &timeouts, &renewals), (&self.wakes, &self.timeouts, &self.renewals));
         connections.closed = self.connections.closed.clone();
         assert_eq!(connections, self.connections);
         let in_earlier = self.earlier.iter().flatten().flat_map(|(_, lock)| lock.queue.iter());

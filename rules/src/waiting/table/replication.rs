@@ -90,7 +90,7 @@ impl Replication {
     }
 
     /// Returns the requests whose answers replicas have to confirm.
-    pub(super) fn answers(&self) -> impl Iterator<Item = RequestId> {
+    pub(crate) fn answers(&self) -> impl Iterator<Item = RequestId> {
         self.pending.keys().filter_map(|awaited| match awaited {
             Awaited::Answer(request) => Some(*request),
             Awaited::Renewal(..) => None,

@@ -18,7 +18,5 @@ pub(crate) fn soak<T>(small: T, large: T) -> T {
     if std::env::var_os("REDISLOCK_SOAK").is_some_and(|value| value == "1") { large } else { small }
 }
 
-/// Whether the rules under test have all that happens in a world.
-fn know(_: &world::Size) -> bool {
-    true
-}
+/// Whether a session outlives a freeze of the server that is longer than its lease.
+const OUTLIVES: bool = true;

@@ -6,8 +6,8 @@ use crate::engine::{self, Answer, Env, Grants, Host, Site, Table};
 use crate::lock::{Deadline, Fence, LONGEST_LEASE, Limits, Micros, Millis, Now};
 use crate::waiting::table::Offset;
 use crate::waiting::{
-    Deferral, GraceLeft, GraceLength, LockId, Message, Replicas, RequestId, RequestedLock, RequestedLocks,
-    Settled,
+    Budget, Deferral, GraceLeft, GraceLength, LockId, Message, Replicas, RequestId, RequestedLock,
+    RequestedLocks, Settled,
 };
 
 /// One turn of the server's event loop.
@@ -21,6 +21,7 @@ pub(super) struct Turn<'a> {
 
 impl Server {
     pub(super) fn turn(&mut self, rules: Rules, now: Millis) -> Turn<'_> {
+        self.table.budget = if rules.slow { Budget::least() } else { Budget::new() };
         Turn { server: self, rules, now, writes: Writes::Taken, used: 0 }
     }
 }

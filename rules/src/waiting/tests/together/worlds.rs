@@ -182,6 +182,17 @@ fn both_by_one_who_has_one_of_them() {
     holds("both, where one is held", Size { horizon: soak(1, 3), ..size });
 }
 
+/// A client waits for both locks, and another client of the same owner waits for one of them, behind others. When the first gets both, the
+/// other re-enters, although a third owner holds the lock, too.
+#[test]
+fn both_by_one_of_two_clients_of_a_name() {
+    let pair = Want { room: Room::limit(2).unwrap(), lease: 9, ..Want::ONE };
+    let both = Want { locks: &[0, 1], alone: false, ..pair };
+    let begins = vec![(0, pair), (1, ON_L), (2, both), (1, Want::ONE), (3, pair)];
+    let size = Size { conns: 4, wants: &[], asks: 0, begins, ..SMALL };
+    holds("both by one of two of a name", size);
+}
+
 #[test]
 fn both_beside_other_events() {
     let size = Size { asks: soak(3, 4), horizon: soak(1, 2), ..SMALL };

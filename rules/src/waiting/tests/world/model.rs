@@ -244,7 +244,7 @@ impl Model for Size {
             }
             Action::Look => next.look(*self),
             Action::Flip => next.flip(*self),
-            Action::Freeze => next.pass(),
+            Action::Freeze => next.freeze(),
             Action::Replicate => {
                 let effect = next.on_the_way.remove(0);
                 next.replica.as_mut()?.apply(effect);
