@@ -191,12 +191,13 @@ impl Site<'_> {
         request: RequestId,
     ) -> Option<(Served, Owner<'static>, bool)> {
         let waiter = env.table.waiters.get(&request)?;
-        let ask = waiter.ask.clone();
+        let (ask, locks) = (waiter.ask.clone(), waiter.locks.all().len());
         let served = if env.table.is_gone(request) {
+            env.table.budget.pay(LOOKUP.saturating_mul(locks as u32));
             self.lock.leave(request, &ask.owner);
             env.table.after.push((request, After::GivenUp));
             Served::Answered
-        } else if waiter.locks.all().len() > 1 {
+        } else if locks > 1 {
             // A step on one lock can't serve it. A timer tries to, if this is the lock that keeps it waiting.
             env.table.try_at(self.at, request);
             Served::Waits
