@@ -232,9 +232,9 @@ fn a_command_for_locks_whose_sessions_outlive_a_standstill() {
     attack_beside(
         4 * 100 * 100,
         "
-        100 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 3000 SESSION
+        100 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 9000 SESSION
         1 a MULTI
-        1 a DEBUG SLEEP 4
+        1 a DEBUG SLEEP 10
         1 a EXEC
         1 a LOCK.MACQUIRE 100 k*100 OWNER new SHARED PX 3600000 BLOCK 0 NOTIFY told
         until lock_waiters 0
