@@ -42,7 +42,7 @@ without connections, threads and timers of its own. It reads lines and writes li
 This file sets the clock, gives each command the trace's answer, and compares. What is free:
 - The order of options and of what happens in one millisecond; two milliseconds of any time.
 - When something is told that need not wait for an answer: that a wait is over, or a lock is released.
-- A second command for an acquire before the first one is answered. It gets no answer, and from then on, the core may believe less than the
+- A second command for an acquire before the first one is answered (but an extension in those packages that say otherwise). It gets no answer, and from then on, the core may believe less than the
   trace (never more), and do other things: the replay ends there, counted as "in part".
 - To claim a grant that comes in answer to a command when the wait is over (in part, too).
 - To tell, when the lease is over, that a lock is released whose release has no answer (in part, too).
@@ -70,6 +70,7 @@ PATIENCE = 20  # s, for one step
 PARTING, TRY_AGAIN = 45, 102  # ms
 LATE = {"refused", "released", "not released", "not extended"}  # what is told at once, or when the server has answered
 UNCLEAR = {"unanswered", "not acquired", "cancelled", "closed"}  # which of them, if more than one has happened
+SERIAL = {"go", "java", "ruby"}  # the packages whose extensions of one lock wait for each other
 VALUES = {"OWNER": 1, "NOTIFY": 1, "START": 1, "PX": 1, "BLOCK": 1, "MAXHOLD": 1, "LIMIT": 1, "SLOT": 1, "LABEL": 1, "FENCE": 1, "SYNC": 2}
 
 
@@ -90,7 +91,7 @@ class Program:
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.begun = math.inf
+        self.serial, self.begun = Path(command[0]).parent.name in SERIAL, math.inf
         threading.Thread(target=self.watch, daemon=True).start()
 
     def watch(self):
@@ -216,6 +217,8 @@ class Replay:
             return
         if what == "send" and said[1][0].endswith("ACQUIRE") and "BLOCK" in said[1][3] and self.is_busy(said[1], "RELEASE"):
             raise Differs(f"{done}: a release is under way")
+        if what == "send" and said[1][0].endswith("EXTEND") and self.program.serial and said[1][2] in self.fresh.values() and self.is_busy(said[1], "EXTEND"):
+            raise Differs(f"{done}: an extension is under way")
         if what == "send" and self.is_busy(said[1]):
             self.loose = True
             return  # it gets no answer
