@@ -89,6 +89,8 @@ def test_another_error_is_passed_on_and_nothing_stays_held(tasks, other):
 
 def test_a_wait_that_ends_is_an_error(locks, other):
     other.execute_command("LOCK.ACQUIRE", "b", "OWNER", "someone", "PX", 600_000)
+    with locks.lock("c"):  # connects, which may take longer than the wait
+        pass
     tasks = Tasks(locks, wait=0.05)
 
     def work(take):

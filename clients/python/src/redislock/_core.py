@@ -105,6 +105,7 @@ class Handle:
         self._aged = False  # the last lease came out short: the maximum age ends it
         self._unclaimed = False  # held since the message, and the server has not been asked since
         self._cancelled = ""  # why the wait was given up
+        self._gave = False  # it was sent that it is given up: that may have come
         self._given_back = False  # though its holder was told that it ends
         self._subscription: Subscription | None = None  # which has its messages
         self._answered: Signal | None = None
@@ -444,8 +445,11 @@ class Core:
             if now >= handle._until:
                 self._lose(handle, TOO_OLD if handle._aged else LEASE_OVER)
             elif now >= handle._due:
-                handle._due = math.inf
-                self.io.spawn(self._renew(handle) if handle._state == "held" else self._part(handle))
+                if handle._state == "held":
+                    handle._due = math.inf
+                    self.io.spawn(self._renew(handle))
+                elif self._claims(handle):
+                    self.io.spawn(self._part(handle))
         with self.mutex:
             self.next_look = min([self.next_look, *(min(handle._until, handle._due) for handle in handles)])
 
@@ -581,8 +585,9 @@ class Core:
 
     async def release(self, handle: Handle) -> None:
         if handle.lost is not None and handle._state == "lost":
-            self.io.spawn(self._part(handle))  # perhaps it was only the network: then others get it at once
-        elif handle._state == "held":
+            if self._claims(handle):
+                self.io.spawn(self._part(handle))  # perhaps it was only the network: then others get it at once
+        elif self._claims(handle):
             refused = await self._leave(handle)
             if refused is not None:
                 raise refused
@@ -609,7 +614,7 @@ class Core:
 
     async def _part(self, handle: Handle) -> Exception | None:
         """Gives up the grant or the place, or tells why the server refused it. What can't be sent now is sent later."""
-        request, again = handle._request, handle._state == "parting"
+        request, again, handle._gave = handle._request, handle._gave, True
         refused: Exception | None = None
         if handle._asking and self.io.shields:  # on another connection, what gives it up could overtake the question
             handle._answered = self.io.signal()
@@ -624,7 +629,7 @@ class Core:
             if heir is not None and fences:
                 heir._left = fences
             handle._due = math.inf
-            if not again:
+            if handle._state != "parting":
                 self._begin_to_part(handle)
         try:
             if heir is not None:
@@ -647,7 +652,17 @@ class Core:
             raise
         handle._given_back = not isinstance(refused, LockLost)
         self._over(handle)
-        return None if again else refused  # what was sent before may have come
+        return None if again else refused
+
+    def _claims(self, handle: Handle) -> bool:
+        """Whether nobody else is giving it back: its holder may, and so may the end of all locks."""
+        with self.mutex:
+            if handle._state == "parting":
+                claimed, handle._due = handle._due < math.inf, math.inf
+                return claimed
+            if claimed := handle._state in ("held", "lost"):
+                self._begin_to_part(handle)
+            return claimed
 
     @staticmethod
     def _begin_to_part(handle: Handle) -> None:
@@ -692,7 +707,7 @@ class Core:
     async def _part_all(self, waiting: list[Handle]) -> None:
         going = waiting
         for handle in self.ending:
-            if handle._state in ("held", "lost") or (handle._state == "parting" and handle._due < math.inf):
+            if self._claims(handle):
                 await self._leave(handle)
             else:  # its holder gives it back
                 going.append(handle)

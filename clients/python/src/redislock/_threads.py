@@ -21,7 +21,7 @@ from . import _own
 from ._cluster import PATIENCE, Slots
 from ._core import Core, Handle, T
 from ._observer import Observer
-from ._request import Key, NotAcquired, Passing, Request, Seconds
+from ._request import Key, LockLost, NotAcquired, Passing, Request, Seconds
 from ._subscription import SILENCE, TRY_AGAIN, Subscription, log
 
 if TYPE_CHECKING:
@@ -432,6 +432,8 @@ class Lock(Handle):
         """Raises `LockLost` if the lock was lost meanwhile."""
         try:
             run(self._core.release(self))
+        except LockLost:
+            raise
         except BaseException:  # Ctrl-C, perhaps
             self._core.drop(self)
             raise
