@@ -14,10 +14,7 @@ pub(crate) fn write(info: &mut InfoWriter) {
     for (field, counter) in COUNTERS {
         info.field(field, counter.get());
     }
-    let gauges = serving::view(|table| {
-        let connections = &table.connections;
-        [table.waiters.queued(), connections.sessions(), connections.places(), table.replication.len()]
-    });
+    let gauges = serving::view(|table| table.counts());
     info.field(c"keys", keyspace::locks());
     for (field, gauge) in [c"waiters", c"sessions", c"places", c"syncing"].into_iter().zip(gauges) {
         info.field(field, gauge as u64);
@@ -27,9 +24,9 @@ pub(crate) fn write(info: &mut InfoWriter) {
     }
     info.field(c"most_work", serving::most_work());
     info.field(c"waits_ms", WAITS_MS.get());
-    info.field(c"waits_ungranted", serving::view(|table| table.shown().ungranted()));
+    info.field(c"waits_ungranted", serving::view(|table| table.ungranted()));
     let now = serving::now();
-    let oldest_wait = serving::view(|table| table.shown().oldest_wait(now.micros));
+    let oldest_wait = serving::view(|table| table.oldest_wait(now));
     info.field(c"oldest_wait_ms", oldest_wait.unsigned_abs());
     info.field(c"longest_held_ms", serving::longest_held(&info.ctx(), now).unsigned_abs());
     info.field(c"grace_ms", serving::grace(&info.ctx()).unsigned_abs());

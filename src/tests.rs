@@ -15,7 +15,6 @@ const ORDER: &[(&str, &[&str])] = &[
     ("error", &["keyspace", "server"]),
     ("config", &["server"]),
     ("keyspace", &["server", "stats"]),
-    ("engine", &["lock", "waiting"]),
     ("encoding", &["lock"]),
     ("waiting", &["counted", "lock"]),
     ("lock", &["counted"]),

@@ -6,8 +6,6 @@
 #[cfg(test)]
 mod counted;
 pub mod encoding;
-#[cfg(test)]
-pub mod engine;
 pub mod lock;
 pub mod waiting;
 

@@ -4,8 +4,9 @@ use super::parse::{self, Unit, Words};
 use crate::config;
 use crate::error::Error;
 use crate::server::{Arg, Argument, Ctx};
+use crate::serving::Outcome;
 use rules::lock::{AcquireRequest, Owner, Room};
-use rules::waiting::{Outcome, WaitOptions};
+use rules::waiting::WaitOptions;
 
 pub(super) const OWNER: Argument = Argument::text(c"owner").after(c"OWNER").optional();
 pub(super) const BLOCK: Argument = Argument::integer(c"milliseconds").after(c"BLOCK").optional();

@@ -6,9 +6,9 @@ use super::parse::{self, Unit, Words};
 use crate::config;
 use crate::error::Error;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
-use crate::serving;
+use crate::serving::{self, Outcome};
 use rules::lock::{Deadline, Millis, Now, Owner};
-use rules::waiting::{self, Confirm, Outcome};
+use rules::waiting::{self, Confirm};
 
 pub(crate) struct Extend<'a> {
     key: Arg<'a>,
@@ -50,7 +50,7 @@ impl<'a> Extend<'a> {
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let now = serving::now();
-        let outcome = serving::extend(ctx, self.key, &self.longer.asked(), now)?;
+        let outcome = serving::extend(ctx, &[self.key], false, &self.longer.asked(), now)?;
         ExtendRequest::reply(ctx, outcome, now);
         Ok(())
     }

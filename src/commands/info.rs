@@ -51,7 +51,7 @@ impl Command for Info {
         let grants: Vec<Held<'_>> =
             holders.iter().map(|Holder { grant, deadline }| Held { grant, deadline: *deadline }).collect();
         let may_write = ctx.may_write(key.bytes());
-        let waiters = serving::view(|table| table.locks.lock(at).waiters());
+        let waiters = serving::view(|table| table.waiters_of(at));
         let grace = serving::grace(ctx);
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::view(|table| table.reserved_for(at))) {
@@ -86,7 +86,7 @@ impl Command for Info {
                 mode(ctx, grant.grant.room());
                 special(ctx, grant.grant);
             }
-            let waiters = serving::view(|table| table.shown().queue_of(at, SHOWN, now));
+            let waiters = serving::view(|table| table.queue_of(at, SHOWN, now));
             queue(ctx, &waiters, may_write);
         }
         Ok(())

@@ -63,7 +63,7 @@ impl<'a> Macquire<'a> {
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let Self { keys, mut asked } = self;
         let now = serving::now();
-        let outcome = serving::acquire(ctx, keys.as_slice(), &asked.ask, &mut asked.wait, now)?;
+        let outcome = serving::acquire_all(ctx, &keys, &asked.ask, &mut asked.wait, now)?;
         asked
             .reply(ctx, outcome, |owner, (all, until)| reply_grants(ctx, owner, &all, until.left(now.start)));
         Ok(())

@@ -41,7 +41,7 @@ impl<'a> Mextend<'a> {
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let now = serving::now();
-        let outcome = serving::extend(ctx, self.keys.as_slice(), &self.longer.asked(), now)?;
+        let outcome = serving::extend(ctx, &self.keys, true, &self.longer.asked(), now)?;
         ExtendRequest::reply(ctx, outcome, now);
         Ok(())
     }

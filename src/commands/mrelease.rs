@@ -40,7 +40,7 @@ impl<'a> Mrelease<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let left = serving::release(ctx, self.keys.as_slice(), self.given.asked())?;
+        let left = serving::release_all(ctx, &self.keys, self.given.asked())?;
         ctx.reply_array(left.len());
         for holds in left {
             match holds {

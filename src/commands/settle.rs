@@ -31,10 +31,8 @@ impl Command for Settle {
         let waiter = parse::required(args, 1, "waiter")?;
         let number = waiter.integer().ok_or_else(|| Error::syntax(Some(waiter)))?;
         let keys: Vec<Arg<'_>> = args.skip(2).collect();
-        match u64::try_from(number).map(NonZeroU64::new) {
-            Ok(waiter) => serving::settle(ctx, &keys, waiter.map(RequestId))?,
-            Err(_) => serving::leave_others(ctx, &keys)?,
-        }
+        let waiter = u64::try_from(number).ok().and_then(NonZeroU64::new);
+        serving::settle(ctx, &keys, waiter.map(RequestId))?;
         ctx.reply_status(c"OK");
         Ok(())
     }

@@ -95,13 +95,8 @@ impl<'a> Waits<'a> {
             Some(Of::Top) => return show_top(ctx, self.cursor, self.count, now),
         };
         let after = NonZeroU64::new(self.cursor).map(RequestId);
-        let Page { waits, last } = serving::view(|table| match key {
-            None => table.shown().page(after, self.count, now),
-            Some(key) => {
-                let at = LockRef { db: ctx.db(), key: key.bytes() };
-                table.shown().page_of(at, after, self.count, now)
-            }
-        });
+        let at = key.map(|key: Arg<'_>| LockRef { db: ctx.db(), key: key.bytes() });
+        let Page { waits, last } = serving::view(|table| table.page(at, after, self.count, now));
         // The holders are looked up before the reply begins, because the lookup opens keys, and no key is to be opened in the middle of a
         // reply.
         let shown: Vec<_> = waits.into_iter().map(|waits| (holders_of(ctx, &waits, now), waits)).collect();
@@ -121,7 +116,7 @@ fn begin(ctx: &Ctx<'_>, next: u64, count: usize) {
 
 fn show_top(ctx: &Ctx<'_>, cursor: u64, many: usize, now: Now) {
     let after = usize::try_from(cursor).unwrap_or(usize::MAX);
-    let (top, more) = serving::view(|table| table.shown().busiest(after, many));
+    let (top, more) = serving::view(|table| table.busiest(after, many));
     begin(ctx, if more { cursor.saturating_add(top.len() as u64) } else { 0 }, top.len());
     for (id, busy, waiters) in top {
         ctx.reply_map(6);

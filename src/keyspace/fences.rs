@@ -17,9 +17,8 @@ pub(super) const CLOCKS_DIFFER: Micros = 600_000_000;
 
 static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());
 
-/// Returns the fence for a grant that is made now; `None` if the greatest possible fence has already been given.
-pub(crate) fn next_fence(now: Micros) -> Option<Fence> {
-    FENCES.with(|clock| clock.next(now))
+pub(crate) fn with_fences<R>(body: impl FnOnce(&mut FenceClock) -> R) -> R {
+    FENCES.with(body)
 }
 
 /// Returns the greatest fence that this server has given or seen.

@@ -6,7 +6,7 @@
 
 use crate::server::{self, Arg, Ctx, LogLevel, LoopIteration, ServerCell, Unlinked};
 use crate::stats;
-use rules::lock::{Deadline, Fence, Grant, Micros, Value};
+use rules::lock::{Deadline, Grant, Micros, Value};
 
 struct Lapses {
     last: Option<Last>,
@@ -21,15 +21,10 @@ struct Last {
     db: i32,
     key: Vec<u8>,
     count: usize,
-    /// The grants that the module may restore after the key has expired, because this server was frozen when it had to renew their leases
-    /// for sessions.
-    may_outlive: Vec<Grant>,
-    /// The oldest of the grants that are not in `may_outlive`. The rest of these grants are only counted, because many locks with many
-    /// holders may lapse at once.
+    /// The oldest of the grants. The rest are only counted, because many locks with many holders may lapse at once.
     oldest: Option<Grant>,
     at: Micros,
-    /// The iteration of the event loop in which the lock was unlinked; `None` if nobody is to be told of the end of a grant, and no grant
-    /// may be restored. A report in the same iteration belongs to this lock, even if the process had to wait for a processor for longer
+    /// The iteration of the event loop in which the lock was unlinked; `None` if nobody is to be told of the end of a grant. A report in the same iteration belongs to this lock, even if the process had to wait for a processor for longer
     /// than `REPORTED_WITHIN`.
     iteration: Option<LoopIteration>,
 }
@@ -45,54 +40,24 @@ const WARNING_EVERY: Micros = 10_000_000;
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
 /// Notes that something other than the module removes a lock's value: the key expires or is evicted, or a command such as `DEL` removes it.
-/// `must_track` must return the fences of the grants that the module may restore afterwards, the oldest first, or `None` if there are no
-/// such grants, and nobody waits for the lock or listens for its loss.
-pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce() -> Option<Vec<Fence>>) {
-    let key = from.key().bytes().to_vec();
-    let must_track = must_track();
-    let iteration = must_track.as_ref().map(|_| LoopIteration::now());
-    let fences = must_track.unwrap_or_default();
-    let held = |fence: &Fence| Some(value.with_fence(*fence, || Deadline::Never)?.grant.clone());
-    let mut others =
-        value.all(Deadline::Never).filter(|held| fences.binary_search(&held.grant.fence()).is_err());
-    let oldest = others.next().map(|held| held.grant.clone());
-    let may_outlive = fences.iter().filter_map(held).collect();
-    let (db, at) = (from.db(), server::now());
-    let last = Last { db, key, count: value.count(), may_outlive, oldest, at, iteration };
+/// `is_watched`: somebody waits for the lock or listens for its loss.
+pub(crate) fn unlinked(value: &Value, from: &Unlinked, is_watched: bool) {
+    let (db, key, at) = (from.db(), from.key().bytes().to_vec(), server::now());
+    let oldest = value.all(Deadline::Never).next().map(|held| held.grant.clone());
+    let iteration = is_watched.then(LoopIteration::now);
+    let last = Last { db, key, count: value.count(), oldest, at, iteration };
     LAPSES.with(|lapses| lapses.last = Some(last));
 }
 
-/// Handles the report that a key has expired. Returns the lapse if the key was a lock.
-pub(crate) fn expired(key: Arg<'_>) -> Option<Lapse> {
-    take(key).map(Lapse)
+/// Handles the report that a key has expired. If the key was a lock, returns its database, its oldest grant, and the number of its grants.
+pub(crate) fn expired(key: Arg<'_>) -> Option<(i32, Grant, usize)> {
+    let Last { db, count, oldest, .. } = take(key)?;
+    Some((db, oldest?, count))
 }
 
 /// Handles the report that a command has changed a key: no expiry has removed the lock that was unlinked last.
 pub(crate) fn touched() {
     LAPSES.with(|lapses| lapses.last = None);
-}
-
-/// A lock that the server has deleted because its leases had ended.
-pub(crate) struct Lapse(Last);
-
-impl Lapse {
-    pub(crate) fn db(&self) -> i32 {
-        self.0.db
-    }
-
-    /// Returns one of the grants that have lapsed, and their number; `None` if no grant has lapsed. The grant is `oldest`, or else the
-    /// oldest lapsed grant in `may_outlive`. A grant for which `outlives` is true has not lapsed, because the module restores it.
-    pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
-        let Last { count, may_outlive, oldest, .. } = &self.0;
-        let (mut first, mut outliving) = (oldest.as_ref(), 0);
-        for grant in may_outlive {
-            match outlives(grant) {
-                true => outliving += 1,
-                false => first = first.or(Some(grant)),
-            }
-        }
-        Some((first?, count - outliving))
-    }
 }
 
 /// Logs, publishes and counts that `count` grants of one lock in the selected database have lapsed together. The log names only `oldest`, which is one of these
@@ -124,7 +89,7 @@ pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
         let due = lapses.warned.is_none_or(|at| last.at - at >= WARNING_EVERY);
         due.then(|| lapses.warned = Some(last.at)).is_some()
     });
-    if warn && let Some(grant) = last.oldest.as_ref().or(last.may_outlive.first()) {
+    if warn && let Some(grant) = &last.oldest {
         // The advice comes first, because the server cuts a line of the log off after 1 kB.
         let what = "locks need maxmemory-policy noeviction; lock evicted: ";
         ctx.log(LogLevel::Warning, &shown(what, grant, 0, 0, &last.key));

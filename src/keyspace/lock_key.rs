@@ -3,7 +3,8 @@
 
 use super::effects;
 use crate::server::{Arg, Ctx, Key, WrongType};
-use rules::lock::{Deadline, Fence, Grant, GrantChange, Millis, Value};
+use rules::lock::{Deadline, Fence, Grant, Millis, Value};
+use rules::waiting::{Effect, Grants};
 
 /// An open key that is a lock, or does not exist.
 pub(crate) struct LockKey<'a> {
@@ -71,6 +72,86 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
+    /// Takes the grants out for a step. Until `put_back`, nothing else may use the key.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> Option<Value> {
+        self.key.value_mut().map(Value::take)
+    }
+
+    /// Puts the grants back that a step took: as they are now, or those that have ended, as long as the key is there.
+    #[inline(always)]
+    pub(crate) fn put_back(&mut self, grants: &mut Grants) {
+        if let Some(value) = self.key.value_mut()
+            && let Some(left) = grants.value.take().or_else(|| grants.ended.take())
+        {
+            *value = left;
+        }
+    }
+
+    /// Puts the grants back of a key that was there, and stays. Replicates and stores what the step has done to it. The server tells no
+    /// other module of this. When the step began, the TTL ended at `from`.
+    pub(crate) fn write_back(
+        &mut self,
+        ctx: &Ctx<'_>,
+        grants: &mut Grants,
+        from: Deadline,
+        effects: &[Effect],
+    ) {
+        let (stays, until) = (grants.value.is_some(), grants.until);
+        self.put_back(grants);
+        if stays && grants.value.is_none() {
+            self.replicate(ctx, self.key.value(), until, effects);
+            self.signal.due |= effects.iter().any(is_change);
+            self.move_deadline(from, until);
+        }
+    }
+
+    /// Makes a key that was not there, or deletes one whose last grant has ended; replicates this first. Other modules are told, and may do
+    /// anything.
+    pub(crate) fn make_or_delete(&mut self, ctx: &Ctx<'_>, grants: &mut Grants, effects: &[Effect]) {
+        let (is_freed, until) = (effects.contains(&Effect::Free), grants.until);
+        if self.key.is_lost() || grants.value.is_none() && !is_freed {
+            return;
+        }
+        self.replicate(ctx, grants.value.as_ref(), until, effects);
+        self.signal.due = true;
+        match grants.value.take() {
+            Some(value) => {
+                self.key.set_value(value);
+                self.set_deadline(until);
+            }
+            None => self.key.delete(),
+        }
+    }
+
+    /// Replicates what a step has done to the lock, which has this value by now.
+    fn replicate(&self, ctx: &Ctx<'_>, value: Option<&Value>, until: Deadline, effects: &[Effect]) {
+        let name = self.key.name();
+        for effect in effects.iter().filter(|effect| is_change(effect)) {
+            let held = |fence: &Fence| value.and_then(|value| value.with_fence(*fence, || until));
+            let of = match effect {
+                Effect::Alone(fence) | Effect::Lease(fence) | Effect::Among(fence) => held(fence),
+                _ => None,
+            };
+            // Of a grant that has ended since, the end was noted, too.
+            let is_over =
+                of.is_none() && !matches!(effect, Effect::Ended(_) | Effect::Lapsed(_) | Effect::Free);
+            if is_over || !ctx.must_replicate() {
+                continue;
+            }
+            match (effect, of) {
+                (Effect::Lease(_), Some(held)) if value.is_some_and(Value::is_one) => {
+                    effects::lease(ctx, name, held.deadline);
+                }
+                (Effect::Alone(_), Some(held)) => effects::alone(ctx, name, held.grant, held.deadline),
+                (_, Some(held)) => effects::among(ctx, name, held.grant, held.deadline),
+                (Effect::Ended(fence), None) => effects::end(ctx, name, *fence),
+                (Effect::Lapsed(now), None) => effects::end_lapsed(ctx, name, *now),
+                _ => effects::free(ctx, name),
+            }
+        }
+    }
+
     /// Whether a change of this lock has to be replicated. Must be called exactly once for each change, because `Ctx::must_replicate` may
     /// add the change to the server's count of changes.
     #[inline(always)]
@@ -99,42 +180,11 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Adds `grant` beside the other grants, and replicates the change.
-    pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
-        if self.must_replicate(ctx) {
-            effects::among(ctx, self.key.name(), &grant, deadline);
-        }
-        self.store_among(grant, deadline);
-    }
-
     /// Adds `grant` beside the other grants, and replicates nothing. `LOCK.APPLY` calls this method.
     pub(crate) fn store_among(&mut self, grant: Grant, deadline: Deadline) {
         let until = self.deadline();
         let Some(value) = self.key.value_mut() else { return self.store(grant, deadline) };
         let new_until = value.put(grant, deadline, until);
-        self.move_deadline(until, new_until);
-        self.signal.due = true;
-    }
-
-    /// Changes the grant with this fence and its lease, and replicates the change. Does nothing if both stay the same, for example after an
-    /// extension to the same millisecond.
-    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: GrantChange<'_>, to: Deadline) {
-        let (name, until) = (self.key.name(), self.deadline());
-        let Some(value) = self.key.value_mut() else { return };
-        let Some(held) = value.with_fence(fence, || until) else { return };
-        let same = held.grant.is_already(change);
-        if same && held.deadline == to {
-            return;
-        }
-        let alone = value.is_one();
-        let new_until = value.update(fence, change, to, until);
-        let changed = value.with_fence(fence, || new_until).filter(|_| ctx.must_replicate());
-        match changed {
-            Some(_) if alone && same => effects::lease(ctx, name, to),
-            Some(held) if alone => effects::alone(ctx, name, held.grant, to),
-            Some(held) => effects::among(ctx, name, held.grant, to),
-            None => (),
-        }
         self.move_deadline(until, new_until);
         self.signal.due = true;
     }
@@ -146,14 +196,6 @@ impl<'a> LockKey<'a> {
             self.set_deadline(deadline);
             self.signal.due = true;
         }
-    }
-
-    /// Ends the grant with this fence, and replicates the change.
-    pub(crate) fn end(&mut self, ctx: &Ctx<'_>, fence: Fence) {
-        if self.must_replicate(ctx) {
-            effects::end(ctx, self.key.name(), fence);
-        }
-        self.remove_one(fence);
     }
 
     /// Ends the grant with this fence, and replicates nothing.
@@ -169,37 +211,12 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// If the lock has several grants, ends at most `most` grants whose leases ended before `now`, and replicates the change. Returns the
-    /// ended grants.
-    pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis, most: usize) -> Vec<Grant> {
-        let lapsed = self.lapsed(now, most);
-        let is_all =
-            self.key.value().is_none_or(|value| value.lapsed(self.deadline(), now).nth(most).is_none());
-        if is_all && self.must_replicate(ctx) {
-            effects::end_lapsed(ctx, self.key.name(), now);
-        }
-        for grant in &lapsed {
-            match is_all {
-                true => self.remove_one(grant.fence()),
-                false => self.end(ctx, grant.fence()),
-            }
-        }
-        lapsed
-    }
-
     /// Ends the grants whose leases ended before `now`, as `LOCK.APPLY` says, and replicates nothing.
     pub(crate) fn remove_lapsed(&mut self, now: Millis) {
-        for grant in self.lapsed(now, usize::MAX) {
-            self.remove_one(grant.fence());
-        }
-    }
-
-    /// Returns at most `most` grants whose leases ended before `now`, if the lock has several grants.
-    fn lapsed(&self, now: Millis, most: usize) -> Vec<Grant> {
         let until = self.deadline();
-        let Some(value) = self.key.value() else { return Vec::new() };
-        let fences = value.lapsed(until, now).take(most);
-        fences.filter_map(|fence| Some(value.with_fence(fence, || until)?.grant.clone())).collect()
+        let lapsed = self.key.value().into_iter().flat_map(|value| value.lapsed(until, now));
+        let lapsed: Vec<Fence> = lapsed.collect();
+        lapsed.into_iter().for_each(|fence| self.remove_one(fence));
     }
 
     /// Ends all grants, and replicates the change.
@@ -229,4 +246,8 @@ impl<'a> LockKey<'a> {
             Deadline::Never => None,
         });
     }
+}
+
+fn is_change(effect: &Effect) -> bool {
+    !matches!(effect, Effect::Event(_) | Effect::Lapse(..))
 }

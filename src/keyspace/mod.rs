@@ -12,7 +12,7 @@ mod lapses;
 mod lock_key;
 
 pub(crate) use effects::APPLY;
-pub(crate) use fences::{next_fence, observe_fence, restored};
+pub(crate) use fences::{observe_fence, restored, with_fences};
 pub(crate) use lapses::{evicted, expired, log_lapse, publish_lapse, touched, unlinked, warn_of_evictions};
 pub(crate) use lock_key::{LockKey, Signal};
 

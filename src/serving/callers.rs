@@ -1,46 +1,21 @@
-//! The client of a running command: blocks it, and says whether it may use `SESSION`, `NOTIFY` and `SYNC`.
+//! The client of a running command, and whether it may use `SESSION`, `NOTIFY` and `SYNC`.
 
 use std::sync::Arc;
 
-use super::companion::companion;
-use super::open_lock::OpenLock;
-use super::tell::BlockedReplies;
-use super::{holders, messages};
+use super::messages;
 use crate::config;
 use crate::error::Error;
-use crate::keyspace::LockKey;
-use crate::server::{BlockedClient, Ctx};
-use rules::lock::Millis;
-use rules::waiting::{self, Caller, Holder, LockAccess, LockId, RequestId, WaitLimits};
+use crate::server::Ctx;
+use rules::waiting::Caller;
 
 /// The client of the running command.
-pub(super) struct Client<'a>(pub(super) &'a Ctx<'a>);
-
-impl Caller<OpenLock<'_>> for Client<'_> {
-    fn id(&self) -> u64 {
-        self.0.client_id()
-    }
-
-    fn may_block(&self) -> bool {
-        self.0.may_block()
-    }
-
-    fn limits(&self) -> WaitLimits {
-        WaitLimits {
-            waiters: config::max_waiters(),
-            places: config::max_places(),
-            claim: config::CLAIM.get(),
-        }
-    }
-
-    fn block(&mut self, lock: &OpenLock<'_>, request: RequestId) -> Option<BlockedClient> {
-        let parked_on = companion(lock.key(), self.0.is_cluster());
-        BlockedClient::new::<BlockedReplies>(self.0, &parked_on, request.0)
-    }
-
-    fn holders(&mut self, _lock: &OpenLock<'_>, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {
-        let read = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now, most);
-        holders::peek(self.0, id, read).unwrap_or_default()
+pub(super) fn caller(ctx: &Ctx<'_>) -> Caller {
+    Caller {
+        id: ctx.client_id(),
+        may_block: ctx.may_block(),
+        most_waiters: config::max_waiters(),
+        most_places: config::max_places(),
+        claim: config::CLAIM.get(),
     }
 }
 

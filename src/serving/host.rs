@@ -1,41 +1,38 @@
 //! Implements `Host`, through which the rules of `waiting` use the server between commands.
 
 use std::ffi::CStr;
+use std::ops::DerefMut;
 
-use super::open_lock::OpenLock;
-use super::table::{BUDGET, TABLE, now};
-use super::{heartbeat, messages};
+use super::open_lock::step_on;
+use super::table::{TABLE, now};
+use super::{heartbeat, holders, messages};
 use crate::keyspace::LockKey;
-use crate::server::{BlockedClient, Called, Ctx, ServerCell, client_exists, ticks};
-use rules::lock::{Deadline, Fence, Limits, Micros, Millis, Now, Owner};
-use rules::waiting::{
-    self, Budget, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
-};
+use crate::server::{BlockedClient, Called, Ctx, ServerCell, ticks};
+use rules::lock::{Deadline, Fence, Limits, Micros, Millis, Now};
+use rules::waiting::{self, Deferral, Holder, Host, LockId, Message, Replicas, RequestId, Settled, Table};
 
 /// The command that timers run to settle locks: to look at their keys, and serve their waiters. It is a command so that the server checks
-/// it like any write: enough replicas, a disk that works, a hash slot that this server serves. The arguments have one of three forms:
-///
-/// - the request number of a waiter, and all locks of this request
-/// - 0, and one lock
-/// - -1, and locks of which the owner `LEFT_BY` has given up unclaimed grants. The `LOCK.LEAVE` names only one lock of a request for
-///   several locks; these are the other locks
+/// it like any write: enough replicas, a disk that works, a hash slot that this server serves. Its arguments are the request number of a
+/// waiter and all locks of this request, or 0 and one lock.
 pub(crate) const SETTLE: &CStr = c"lock.settle";
 
-/// The owner of the running `LOCK.LEAVE`, if it gives up a request for several locks.
-static LEFT_BY: ServerCell<Option<Owner<'static>>> = ServerCell::new(None);
+/// Whether the module runs `SETTLE` now. It refuses this command from clients.
+static SETTLING: ServerCell<bool> = ServerCell::new(false);
 
-pub(super) fn left_by() -> Option<Owner<'static>> {
-    LEFT_BY.with(Option::take)
+pub(super) fn is_settling() -> bool {
+    SETTLING.with(|settling| *settling)
 }
 
-/// An owner has given up a request for several locks with a `LOCK.LEAVE` that names one of these locks. Runs `LOCK.SETTLE` for the other
-/// locks that the request had been granted.
-pub(super) fn leave_others(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
-    LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
+/// Settles a lock, or all locks of a waiter, by a command.
+pub(super) fn settle(ctx: &Ctx<'_>, waiter: Option<RequestId>, ids: &[LockId]) -> Called {
+    let mut digits = itoa::Buffer::new();
+    let waiter = digits.format(waiter.map_or(0, |request| request.0.get())).as_bytes();
     let keys = ids.iter().map(|id| id.key.as_ref());
-    let words: Vec<&[u8]> = std::iter::once(b"-1".as_slice()).chain(keys).collect();
-    ctx.call_write(SETTLE, &words);
-    LEFT_BY.with(|left_by| *left_by = None);
+    let words: Vec<&[u8]> = std::iter::once(waiter).chain(keys).collect();
+    SETTLING.with(|settling| *settling = true);
+    let called = ctx.call_write(SETTLE, &words);
+    SETTLING.with(|settling| *settling = false);
+    called
 }
 
 /// The time in ms between two checks whether clients are still paused. Each check costs a call to the server.
@@ -53,27 +50,17 @@ impl<'a> Server<'a> {
     }
 }
 
-impl Environment for Server<'_> {
+impl Host for Server<'_> {
     type Client = BlockedClient;
 
-    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<BlockedClient>) -> R) -> R {
-        TABLE.with(body)
+    fn table(&mut self) -> impl DerefMut<Target = Table<BlockedClient>> {
+        TABLE.lend()
     }
 
     fn limits(&mut self) -> Limits {
         heartbeat::limits()
     }
 
-    fn is_open(&self, client: u64) -> bool {
-        client_exists(client)
-    }
-
-    fn budget<R>(&mut self, body: impl FnOnce(&mut Budget) -> R) -> R {
-        BUDGET.with(body)
-    }
-}
-
-impl Host for Server<'_> {
     fn deferral(&mut self, now: Now) -> Deferral {
         if self.ctx.is_replica() {
             return Deferral::Replica;
@@ -96,11 +83,7 @@ impl Host for Server<'_> {
         let Some(first) = ids.first().filter(|id| self.ctx.select_db(id.db)) else {
             return Settled::Refused;
         };
-        let mut digits = itoa::Buffer::new();
-        let waiter = digits.format(waiter.map_or(0, |request| request.0.get())).as_bytes();
-        let keys = ids.iter().map(|id| id.key.as_ref());
-        let words: Vec<&[u8]> = std::iter::once(waiter).chain(keys).collect();
-        match self.ctx.call_write(SETTLE, &words) {
+        match settle(self.ctx, waiter, ids) {
             Called::Done => Settled::Done,
             Called::Elsewhere if self.ctx.hash_slot_arrives(&first.key) => Settled::Arriving,
             Called::Elsewhere => Settled::Elsewhere,
@@ -110,13 +93,7 @@ impl Host for Server<'_> {
 
     fn settle_arriving(&mut self, id: &LockId) {
         if self.ctx.select_db(id.db) {
-            let now = now();
-            let settle = |lock: &mut OpenLock<'_>| {
-                waiting::settle(lock, now);
-                Ok(())
-            };
-            // This step sets no timers, because the timer that runs now sets them at its end (see `tick`).
-            self.ctx.with_string(&id.key, |key| _ = OpenLock::step(self.ctx, key, settle, |_| ()));
+            self.ctx.with_string(&id.key, |key| _ = step_on(self.ctx, key, now, waiting::settle));
         }
     }
 
@@ -128,6 +105,11 @@ impl Host for Server<'_> {
             let lock = LockKey::read(self.ctx, key).ok()?;
             lock.value()?.alive_with(fence, lock.deadline(), now)
         })
+    }
+
+    fn holders(&mut self, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {
+        let read = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now, most);
+        holders::peek(self.ctx, id, read).unwrap_or_default()
     }
 
     fn unblock(&mut self, client: BlockedClient) {

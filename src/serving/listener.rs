@@ -3,16 +3,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use super::host::Server;
-use super::table::{TABLE, now};
+use super::table::{TABLE, is_empty};
 use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
-use crate::server::{
-    Arg, BlockedClient, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys,
-};
-use rules::lock::{Grant, Millis, Value};
-use rules::waiting::{self, LockRef, WaitTable};
+use crate::server::{Arg, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys};
+use rules::lock::{Millis, Value};
+use rules::waiting::LockRef;
 
 /// The listener for all events of the server.
 pub(crate) struct ServerEvents;
@@ -35,16 +32,9 @@ fn is_grant_lost(line: &str, sheds: impl FnOnce() -> bool) -> bool {
 impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
-        // The loss of the lock matters if a grant may be restored for a session, because this server was frozen when the lease had to be
-        // renewed. It also matters if a waiter or a holder is to be told.
-        let matters = |table: &mut WaitTable<BlockedClient>| {
-            let overdue = table.overdue_sessions(at, now().millis());
-            (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)
-        };
-        let must_track = || if is_empty() { None } else { TABLE.with(matters) };
-        keyspace::unlinked(value, from, must_track);
+        keyspace::unlinked(value, from, !is_empty() && TABLE.with(|table| table.is_watched(at)));
         // If the key expired, a timer for the end of the lease is already due.
-        if !is_empty() && TABLE.with(|table| table.unlinked(at, now().millis())) {
+        if !is_empty() && TABLE.with(|table| table.unlinked(at)) {
             tick::arm();
         }
     }
@@ -70,19 +60,12 @@ pub(super) fn listen(ctx: &Ctx<'_>) {
     }
 }
 
-fn is_empty() -> bool {
-    TABLE.with(|table| table.locks.is_empty())
-}
-
 impl KeyspaceEvents for ServerEvents {
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
-        let Some(lapse) = keyspace::expired(key) else { return };
-        let at = LockRef { db: lapse.db(), key: key.bytes() };
-        let outlives = |grant: &Grant| waiting::outlives(&mut Server::new(ctx), at, grant, now());
-        if let Some((oldest, count)) = lapse.over(outlives) {
-            let (waiters, level) = notices::lapse_notice(at);
-            ctx.in_db(at.db, || keyspace::publish_lapse(ctx, key, oldest, count, waiters, level));
-        }
+        let Some((db, oldest, count)) = keyspace::expired(key) else { return };
+        let waiters = TABLE.with(|table| table.waiters_of(LockRef { db, key: key.bytes() }));
+        let level = notices::lapse_level(waiters);
+        ctx.in_db(db, || keyspace::publish_lapse(ctx, key, &oldest, count, waiters, level));
     }
 
     fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
@@ -110,7 +93,7 @@ impl KeyspaceEvents for ServerEvents {
         keyspace::warn_of_evictions(ctx);
         let most = config::MAX_HOLDERS.get();
         if MAX_HOLDERS.swap(most, Ordering::Relaxed) != most {
-            TABLE.with(|table| table.locks.rules_changed());
+            TABLE.with(|table| table.touched_db(None));
             tick::arm();
         }
     }
@@ -119,7 +102,7 @@ impl KeyspaceEvents for ServerEvents {
         if primary {
             heartbeat::begin();
         } else {
-            TABLE.with(WaitTable::demoted);
+            TABLE.with(|table| table.demoted());
             tick::arm();
         }
     }
@@ -132,13 +115,14 @@ impl KeyspaceEvents for ServerEvents {
     fn disconnected(ctx: &Ctx<'_>, client: u64) {
         let sheds = || ctx.setting(c"maxmemory-clients").is_some_and(|limit| limit != "0");
         let is_lost = || ctx.line_of(client).is_some_and(|line| is_grant_lost(&line, sheds));
-        if waiting::closed(&mut Server::new(ctx), client, is_lost) {
+        let is_lost = TABLE.with(|table| table.has_sent(client)) && is_lost();
+        if TABLE.with(|table| table.closed(client, is_lost)) {
             tick::arm();
         }
     }
 
     fn flushed(db: Option<i32>) {
-        TABLE.with(|table| table.locks.touched_db(db));
+        TABLE.with(|table| table.touched_db(db));
         tick::arm();
     }
 

@@ -1,7 +1,7 @@
 //! Runs the rules of `waiting` on the server's keys, clients and timers.
 //!
 //! - `steps`: what commands do to locks.
-//! - `open_lock`, `open_locks`: one lock, or several locks, open for one step (the work of one command or timer).
+//! - `open_lock`: locks that are open for one step (the work of one command or timer).
 //! - `callers`: the client of a command. `companion`: the key on which waiters are blocked.
 //! - `tell`: replies to blocked clients. `messages`: published messages.
 //! - `host`, `tick`: the work that falls due between commands, and the timers for it.
@@ -19,7 +19,6 @@ mod listener;
 mod messages;
 mod notices;
 mod open_lock;
-mod open_locks;
 mod steps;
 mod table;
 mod tell;
@@ -30,6 +29,6 @@ pub(crate) use holders::{HolderInfo, Holders};
 pub(crate) use host::SETTLE;
 pub(crate) use listener::ServerEvents;
 pub(crate) use messages::{client_name, named};
-pub(crate) use steps::{acquire, break_, extend, leave, leave_others, release, settle};
+pub(crate) use steps::{Outcome, acquire, acquire_all, break_, extend, leave, release, release_all, settle};
 pub(crate) use table::now;
 pub(crate) use views::{grace, holders_shown, longest_held, most_work, shown, view};

@@ -9,20 +9,16 @@ use super::table::{TABLE, now};
 use crate::config;
 use crate::server::{Ctx, LogLevel, ServerCell};
 use rules::lock::{Now, Owner};
-use rules::waiting::{LockId, LockRef, LongWaits, RateLimit, WaiterInfo};
+use rules::waiting::{LockId, LongWaits, RateLimit, WaiterInfo};
 
 static WAITS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static LAPSES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
-/// Returns the number of a lock's waiters, and the log level for a lapse of this lock. If there are waiters, the lapse counts for the rate
-/// limit.
-pub(super) fn lapse_notice(at: LockRef<'_>) -> (usize, LogLevel) {
-    match TABLE.with(|table| table.locks.lock(at).waiters()) {
-        0 => (0, LogLevel::Verbose),
-        waiters if LAPSES.with(|lapses| lapses.take(now().millis())) => (waiters, LogLevel::Notice),
-        waiters => (waiters, LogLevel::Verbose),
-    }
+/// Returns the log level for a lapse of a lock with so many waiters. If there are any, the lapse counts for the rate limit.
+pub(super) fn lapse_level(waiters: usize) -> LogLevel {
+    let may = waiters > 0 && LAPSES.with(|lapses| lapses.take(now().millis()));
+    if may { LogLevel::Notice } else { LogLevel::Verbose }
 }
 
 /// Returns the log level for the refused payload of a client, which counts for the rate limit.
@@ -51,7 +47,7 @@ pub(super) fn write_to_log(ctx: &Ctx<'_>) {
 
 fn long_waits(ctx: &Ctx<'_>, limit: i64, now: Now) {
     let most = WAITS.with(|rate| rate.left(now.millis()));
-    let LongWaits { waits, others } = TABLE.with(|table| table.shown().long_waits(limit, most, now));
+    let LongWaits { waits, others } = TABLE.with(|table| table.long_waits(limit, most, now));
     for wait in &waits {
         let Some(id) = wait.id() else { continue };
         let holders = holders_of(ctx, id, 1, now);

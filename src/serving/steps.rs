@@ -1,51 +1,161 @@
 //! What each command does to its locks in one step (see `open_lock`).
 
-use super::callers::{self, Client};
-use super::open_lock::{OpenLock, publish};
-use super::open_locks::{LockNames, OpenLocks};
-use super::table::{BUDGET, TABLE, now};
-use super::{host, listener, tick};
+use super::callers::{self, caller};
+use super::companion::companion;
+use super::host::{self, Server};
+use super::open_lock::{Rules, open, publish, step, step_on, step_on_open};
+use super::table::{TABLE, begin_turn, is_empty, knows, now};
+use super::tell::BlockedReplies;
+use super::{heartbeat, tick};
 use crate::error::Error;
-use crate::keyspace::LockKey;
-use crate::server::{Arg, Ctx};
-use rules::lock::{AcquireRequest, Deadline, Grant, NotHeld, Now, Owner};
+use crate::keyspace::{self, LockKey};
+use crate::server::{Arg, BlockedClient, Ctx};
+use crate::stats;
+use rules::lock::{AcquireRequest, Deadline, Got, Grant, NotHeld, Now, Owner};
 use rules::waiting::{
-    self, Budget, ExtendRequest, GivenUp, Grants, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
-    RequestId, WaitOptions,
+    self, Cycle, ExtendRequest, LockEvent, LockRef, Refusal, ReleaseRequest, RequestId, Site, WaitOptions,
 };
 
-/// Runs the step of a command on its locks, and then sets timers for the work that is due.
-#[inline(always)]
-fn step<'a, K: LockNames<'a>, R>(
-    ctx: &'a Ctx<'a>,
-    keys: K,
-    body: impl FnOnce(&mut K::Locks) -> Result<R, Error>,
-) -> Result<R, Error> {
-    BUDGET.with(Budget::begin_turn);
-    keys.step(ctx, body, after_step)
+/// The result of an acquire or an extension.
+pub(crate) enum Outcome<G> {
+    Granted(G),
+    /// The client is blocked.
+    Waits,
+    /// The client has a place in the queue (`NOTIFY`), and its connection is not blocked.
+    Queued,
+    /// The request can't be granted now, and the client does not want to wait, or can't be blocked.
+    Taken,
 }
 
-/// Sets timers for the work that is due. If the table of waiters has an entry for any lock, first subscribes to events about changed keys,
-/// unless this has already been done.
-fn after_step(ctx: &Ctx<'_>) {
-    if !TABLE.with(|table| table.locks.is_empty()) {
-        listener::listen(ctx);
-    }
-    tick::arm();
-}
-
-/// Acquires the locks for the client of the running command, or makes the client wait. Returns the grant of each lock, and the end of the
-/// lease that ends first.
+/// Acquires a lock for the client of the running command, or makes the client wait. Returns the grant, and the end of its lease.
 #[inline(always)]
-pub(crate) fn acquire<'a, K: LockNames<'a>>(
+pub(crate) fn acquire<'a>(
     ctx: &'a Ctx<'a>,
-    keys: K,
+    key: Arg<'a>,
     ask: &AcquireRequest<'_>,
     wait: &mut WaitOptions,
     now: Now,
-) -> Result<Outcome<Grants<K::Locks>>, Error> {
+) -> Result<Outcome<(Got, Deadline)>, Error> {
     check_options(ctx, ask, wait)?;
-    step(ctx, keys, |locks| Ok(waiting::acquire(locks, &mut Client(ctx), ask, wait, now)?))
+    begin_turn();
+    let (step, mut lock) = open(ctx, key)?;
+    if lock.value().is_none() && heartbeat::grace_left().grants == 0 && is_idle(ctx, key) {
+        let next_fence = || keyspace::with_fences(|fences| fences.next(now.micros));
+        if let Some((grant, got, until)) =
+            waiting::acquire_free(ask, wait, heartbeat::limits, next_fence, now)
+        {
+            lock.give(ctx, grant, until);
+            let signal = lock.close();
+            drop(step);
+            drop(signal);
+            if !ask.room.is_exclusive() {
+                publish(ctx, key, LockEvent::Shared);
+            }
+            publish(ctx, key, LockEvent::Acquired);
+            return Ok(Outcome::Granted((got, until)));
+        }
+    }
+    let caller = caller(ctx);
+    let acquire = |env: &mut Rules<'_>, site: &mut Site<'_>, wait: &WaitOptions| {
+        let outcome = waiting::acquire(env, std::slice::from_mut(site), false, &caller, ask, wait);
+        (outcome, site.got)
+    };
+    let mut tried = step_on_open(ctx, step, lock, now, |env, site| acquire(env, site, wait));
+    if let Ok(waiting::Outcome::Detect) = tried.0 {
+        detect(ctx, &[key], false, ask, wait, now)?;
+        tried = step_on(ctx, key, || now, |env, site| acquire(env, site, wait))?;
+    }
+    let (outcome, got) = tried;
+    finish(ctx, &[key], outcome?, |until| got.map(|got| (got, until)))
+}
+
+/// The same for several locks.
+pub(crate) fn acquire_all<'a>(
+    ctx: &'a Ctx<'a>,
+    keys: &[Arg<'a>],
+    ask: &AcquireRequest<'_>,
+    wait: &mut WaitOptions,
+    now: Now,
+) -> Result<Outcome<(Vec<Got>, Deadline)>, Error> {
+    check_options(ctx, ask, wait)?;
+    begin_turn();
+    let caller = caller(ctx);
+    let acquire = |wait: &WaitOptions| {
+        step(ctx, keys, now, |env, sites| {
+            let outcome = waiting::acquire(env, sites, true, &caller, ask, wait);
+            (outcome, sites.iter().filter_map(|site| site.got).collect::<Vec<Got>>())
+        })
+    };
+    let mut tried = acquire(wait)?;
+    if let Ok(waiting::Outcome::Detect) = tried.0 {
+        detect(ctx, keys, true, ask, wait, now)?;
+        tried = acquire(wait)?;
+    }
+    let (outcome, got) = tried;
+    finish(ctx, keys, outcome?, |until| Some((got, until)))
+}
+
+/// Whether the table has nothing about a lock.
+#[inline(always)]
+fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
+    is_empty() || !knows(LockRef { db: ctx.db(), key: key.bytes() })
+}
+
+/// Refuses a wait that would never end. If it may end, the client waits at the next try.
+#[cold]
+fn detect(
+    ctx: &Ctx<'_>,
+    keys: &[Arg<'_>],
+    several: bool,
+    ask: &AcquireRequest<'_>,
+    wait: &mut WaitOptions,
+    now: Now,
+) -> Result<(), Error> {
+    wait.detect = false;
+    let named = keys.iter().map(|key| LockRef { db: ctx.db(), key: key.bytes() }.to_id()).collect();
+    let (caller, is_place) = (caller(ctx), wait.channel.is_some());
+    let cycle: Option<Cycle> =
+        waiting::cycle(&mut Server::new(ctx), &caller, named, several, ask, is_place, now);
+    let Some(cycle) = cycle else { return Ok(()) };
+    stats::DEADLOCKS.count();
+    stats::REFUSALS.count();
+    Err(Refusal::Cycle(cycle).into())
+}
+
+/// Blocks the client if it has to wait.
+#[inline(always)]
+fn finish<G>(
+    ctx: &Ctx<'_>,
+    keys: &[Arg<'_>],
+    outcome: waiting::Outcome,
+    granted: impl FnOnce(Deadline) -> Option<G>,
+) -> Result<Outcome<G>, Error> {
+    Ok(match outcome {
+        waiting::Outcome::Granted(until) => granted(until).map_or(Outcome::Taken, Outcome::Granted),
+        waiting::Outcome::Waits(request) => {
+            if block(ctx, keys, request) {
+                Outcome::Waits
+            } else {
+                Outcome::Taken
+            }
+        }
+        waiting::Outcome::Queued => Outcome::Queued,
+        waiting::Outcome::Taken | waiting::Outcome::Detect => Outcome::Taken,
+    })
+}
+
+/// Blocks the client of the running command. Returns whether the server allows it.
+fn block(ctx: &Ctx<'_>, keys: &[Arg<'_>], request: RequestId) -> bool {
+    let parked_on = keys.first().map(|key| companion(key.bytes(), ctx.is_cluster())).unwrap_or_default();
+    let client = BlockedClient::new::<BlockedReplies>(ctx, &parked_on, request.0);
+    TABLE.with(|table| match client {
+        Some(client) => table.blocked(request, client),
+        None => table.refuse(request),
+    });
+    if client.is_none() {
+        tick::arm();
+    }
+    client.is_some()
 }
 
 /// Refuses `SESSION`, `NOTIFY` and `SYNC` where they are impossible, for example in a script, and `NOTIFY` if the user has no right to the
@@ -66,93 +176,103 @@ fn check_options(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions
 
 /// Gives up the owner's place in the queue, or its unclaimed grant. Returns whether the owner had a place or an unclaimed grant.
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
-    let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
-    if !others.is_empty() {
-        // If the server refuses the command that `leave_others` runs, a timer later ends the owner's grants of the other locks.
-        host::leave_others(ctx, owner, &others);
-    }
-    Ok(any)
+    begin_turn();
+    let left = step_on(ctx, key, now, |env, site| waiting::leave(env, site, owner))?;
+    // If the server refuses this command, timers settle the other locks later.
+    left.others.iter().for_each(|id| _ = host::settle(ctx, None, std::slice::from_ref(id)));
+    Ok(left.any)
 }
 
-/// Releases one hold of each lock, or all holds. Returns how many holds of each lock are left, or why the owner does not hold it.
+/// Releases one hold of a lock, or all holds. Returns how many are left, or why the owner does not hold the lock. Reads the clock only if
+/// this is needed, because this takes longer than the rest of most releases.
 #[inline(always)]
-pub(crate) fn release<'a, K: LockNames<'a>>(
+pub(crate) fn release<'a>(
     ctx: &'a Ctx<'a>,
-    keys: K,
+    key: Arg<'a>,
     given: ReleaseRequest<'_>,
-) -> Result<<K::Locks as LocksAccess>::Each<Result<u32, NotHeld>>, Error> {
-    step(ctx, keys, |locks| Ok(waiting::release(locks, given, now)))
+) -> Result<Result<u32, NotHeld>, Error> {
+    begin_turn();
+    let (step, mut lock) = open(ctx, key)?;
+    match waiting::frees(lock.value(), given) {
+        Ok(false) => (),
+        _ if !is_idle(ctx, key) => (),
+        Ok(true) => {
+            lock.free(ctx);
+            let signal = lock.close();
+            drop(step);
+            drop(signal);
+            publish(ctx, key, LockEvent::Released);
+            return Ok(Ok(0));
+        }
+        Err(why) => return Ok(Err(why)),
+    }
+    Ok(step_on_open(ctx, step, lock, now(), |env, site| waiting::release(env, site, given)))
+}
+
+/// The same for several locks.
+pub(crate) fn release_all<'a>(
+    ctx: &'a Ctx<'a>,
+    keys: &[Arg<'a>],
+    given: ReleaseRequest<'_>,
+) -> Result<Vec<Result<u32, NotHeld>>, Error> {
+    begin_turn();
+    step(ctx, keys, now(), |env, sites| {
+        sites.iter_mut().map(|site| waiting::release(env, site, given)).collect()
+    })
 }
 
 /// Sets the lease of each lock to the given length from now. If one of the leases can't be set, sets none. Returns the end of the lease
 /// that ends first.
-pub(crate) fn extend<'a, K: LockNames<'a>>(
+pub(crate) fn extend<'a>(
     ctx: &'a Ctx<'a>,
-    keys: K,
+    keys: &[Arg<'a>],
+    several: bool,
     longer: &ExtendRequest<'_>,
     now: Now,
 ) -> Result<Outcome<Deadline>, Error> {
     if longer.confirm.is_some() {
         callers::may_reply_later(ctx)?;
     }
-    step(ctx, keys, |locks| Ok(waiting::extend(locks, &mut Client(ctx), longer, now)?))
+    begin_turn();
+    let caller = caller(ctx);
+    let outcome = match keys {
+        [key] => step_on(
+            ctx,
+            *key,
+            || now,
+            |env, site| waiting::extend(env, std::slice::from_mut(site), several, &caller, longer),
+        ),
+        keys => step(ctx, keys, now, |env, sites| waiting::extend(env, sites, several, &caller, longer)),
+    };
+    finish(ctx, keys, outcome??, Some)
 }
 
 /// Ends the grant with this fence, or all grants, whoever holds them. Returns the ended grants.
 pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<Vec<Grant>, Error> {
-    step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
+    begin_turn();
+    step_on(ctx, key, now, |env, site| waiting::break_(env, site, fence))
 }
 
 /// Does the work of `LOCK.SETTLE` for one lock, or for all locks of a waiter's request. Returns an error if a client sent the command.
 pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>) -> Result<(), Error> {
-    if !tick::is_running() {
+    if !host::is_settling() {
         return Err(Error::NotAClientCommand);
     }
-    let now = now();
     let settled = match (waiter, keys) {
-        (None, [key]) => {
-            let settle = |lock: &mut OpenLock<'_>| {
-                waiting::settle(lock, now);
-                Ok(())
-            };
-            key.step(ctx, settle, after_step)
-        }
+        (None, [key]) => step_on(ctx, *key, now, waiting::settle),
         (None, _) => Err(Error::TooFewKeys),
         (Some(request), keys) => {
-            let settle = |locks: &mut OpenLocks<'_>| {
-                waiting::settle_together(locks, request, now);
-                Ok(())
-            };
-            keys.step(ctx, settle, after_step)
+            step(ctx, keys, now(), |env, sites| waiting::settle_together(env, sites, request))
         }
     };
     match settled {
         Err(Error::WrongType) => {
             // If a key has another type, all waits for this lock end. The other locks of the request are left as they are.
-            let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
-            others.for_each(|key| overwritten(ctx, *key));
+            for key in keys.iter().filter(|key| LockKey::read(ctx, **key).is_err()) {
+                TABLE.with(|table| table.overwritten(LockRef { db: ctx.db(), key: key.bytes() }));
+            }
             Ok(())
         }
         settled => settled,
-    }
-}
-
-/// Does the work of `LOCK.SETTLE` after a `LOCK.LEAVE` that gave up a request for several locks, but named only one of them. `keys` are the
-/// other locks. Returns an error if a client sent the command.
-pub(crate) fn leave_others(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
-    let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
-    // If a key has another type, this step fails, and a timer serves the waiters of the locks.
-    let leave = |locks: &mut OpenLocks<'_>| {
-        waiting::leave_others(locks, &owner, now());
-        Ok(())
-    };
-    keys.step(ctx, leave, after_step)
-}
-
-/// Handles a key that now has another type: tells the lock's waiters and holders, and publishes lapses.
-fn overwritten(ctx: &Ctx<'_>, key: Arg<'_>) {
-    let db = ctx.db();
-    for _ in 0..TABLE.with(|table| table.overwritten(LockRef { db, key: key.bytes() })) {
-        publish(ctx, key, LockEvent::Lapsed);
     }
 }

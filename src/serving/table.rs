@@ -1,16 +1,41 @@
-//! The table of waiters, the budget and the clock, for all files of this folder.
+//! The table of waiters, and the clock, for all files of this folder.
 
-use crate::server::{self, BlockedClient, ServerCell};
+use super::{listener, tick};
+use crate::server::{self, BlockedClient, Ctx, ServerCell};
 use rules::lock::Now;
-use rules::waiting::{Budget, WaitTable};
+use rules::waiting::{LockRef, Table};
 
-pub(super) static TABLE: ServerCell<WaitTable<BlockedClient>> = ServerCell::new(WaitTable::new());
+pub(super) static TABLE: ServerCell<Table<BlockedClient>> = ServerCell::new(Table::new());
 
-/// The budget (the most work) of the present turn of the event loop, and of the step that runs now.
-pub(super) static BUDGET: ServerCell<Budget> = ServerCell::new(Budget::new());
+/// Begins a turn of the event loop, or a command, with a whole budget.
+#[inline(always)]
+pub(super) fn begin_turn() {
+    TABLE.with(|table| table.budget.begin_turn());
+}
 
 /// Returns the time, for a step that begins now.
 pub(crate) fn now() -> Now {
     let micros = server::now();
     Now { micros, start: server::lease_start(micros) }
+}
+
+/// Whether nothing is known of any lock.
+#[inline(always)]
+pub(super) fn is_empty() -> bool {
+    TABLE.with(|table| table.is_empty())
+}
+
+/// Whether the table has nothing about this lock. A function of its own, so that a step with an empty table pays for one comparison.
+#[inline(never)]
+pub(super) fn knows(at: LockRef<'_>) -> bool {
+    TABLE.with(|table| table.get(at).is_some())
+}
+
+/// Sets timers for the work that is due. If anything is known of any lock, first subscribes to events about changed keys, unless this has
+/// already been done.
+pub(super) fn after_step(ctx: &Ctx<'_>) {
+    if !is_empty() {
+        listener::listen(ctx);
+    }
+    tick::arm();
 }

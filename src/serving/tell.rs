@@ -21,7 +21,7 @@ impl BlockedEvents for BlockedReplies {
         let Some(told) = waiting::tell(&mut Server::new(ctx), RequestId(number), now) else { return };
         match told.answer {
             Answer::Granted { until } => {
-                let (owner, lease) = (told.ask.owner.text(), until.left(now.start));
+                let (owner, lease) = (told.owner.text(), until.left(now.start));
                 match &told.locks {
                     RequestedLocks::One(RequestedLock { got: Some(got), .. }) => {
                         reply_grant(ctx, owner.as_ref(), *got, lease)
@@ -41,7 +41,7 @@ impl BlockedEvents for BlockedReplies {
             Answer::GrantUnconfirmed => Error::GrantUnconfirmed.send(ctx),
             Answer::ExtensionUnconfirmed => Error::ExtensionUnconfirmed.send(ctx),
         }
-        if told.confirm.is_some() {
+        if told.synced {
             count(told.answer);
         }
         tick::arm();
@@ -49,12 +49,16 @@ impl BlockedEvents for BlockedReplies {
 
     fn departed(number: NonZeroU64) {
         let request = RequestId(number);
-        TABLE.with(|table| table.with_table_of(request, |table| table.depart(request)));
+        TABLE.with(|table| table.depart(request));
         tick::arm();
     }
 
-    fn finished(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool) {
-        waiting::finished(&mut Server::new(ctx), RequestId(number), gone, reply_arrived);
+    fn finished(_: &Ctx<'_>, number: NonZeroU64, gone: bool) {
+        let request = RequestId(number);
+        let told = TABLE.with(|table| table.told_client(request)).filter(|_| gone);
+        if told.is_some_and(|(client, unblocked)| !reply_arrived(client, unblocked)) {
+            TABLE.with(|table| table.depart(request));
+        }
     }
 
     fn freed(number: NonZeroU64) {

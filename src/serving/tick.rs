@@ -13,13 +13,13 @@
 use std::ffi::CStr;
 
 use super::host::Server;
-use super::table::{BUDGET, TABLE, now};
+use super::table::{TABLE, begin_turn, now};
 use crate::server::{
     self, AFTER_PANIC, AckEvents, Acks, Ctx, ServerCell, Timer, TimerTask, TurnEvents, listen_to_turns,
 };
 use crate::stats;
 use rules::lock::Millis;
-use rules::waiting::{self, Budget};
+use rules::waiting;
 
 struct Tick {
     /// The timer for the due work.
@@ -107,11 +107,7 @@ pub(super) fn arm() {
         return;
     }
     #[cfg(debug_assertions)]
-    TABLE.with(|table| {
-        if table.is_small() {
-            table.check();
-        }
-    });
+    TABLE.with(|table| table.check_if_small());
     let (answered, next, syncs) =
         TABLE.with(|table| (table.has_answered(), table.next_due(), !table.replication.is_empty()));
     TICK.with(|tick| {
@@ -177,13 +173,8 @@ pub(super) fn hear_of_turns() {
     }
 }
 
-/// Whether due work is being done now.
-pub(super) fn is_running() -> bool {
-    TICK.with(|tick| tick.running)
-}
-
 fn send(ctx: &Ctx<'_>) {
-    BUDGET.with(Budget::begin_turn);
+    begin_turn();
     TICK.with(|tick| tick.sending = true);
     waiting::send_due(&mut Server::new(ctx), now);
     TICK.with(|tick| tick.sending = false);
@@ -228,7 +219,7 @@ impl TimerTask for Replicas {
 
     fn run(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.replicas = None);
-        BUDGET.with(Budget::begin_turn);
+        begin_turn();
         let again = waiting::confirm(&mut Server::new(ctx));
         send(ctx);
         if let Some(delay) = again {
@@ -263,7 +254,7 @@ impl TimerTask for DueWork {
             tick.due_work = None;
             tick.running = true;
         });
-        BUDGET.with(Budget::begin_turn);
+        begin_turn();
         let timeouts = waiting::run_due(&mut Server::new(ctx), now());
         stats::TIMEOUTS.add(timeouts);
         TICK.with(|tick| tick.running = false);

@@ -254,9 +254,10 @@ impl Grant {
 
     /// Returns the grant, and leaves in its place a stand-in that owns no memory.
     fn take(&mut self) -> Self {
-        let stand_in = Repr::Uuid { counts: Counts::NONE, uuid: [0; 16] };
-        Self(std::mem::replace(&mut self.0, stand_in))
+        std::mem::replace(self, Self::STAND_IN)
     }
+
+    pub(super) const STAND_IN: Self = Self(Repr::Uuid { counts: Counts::NONE, uuid: [0; 16] });
 
     /// Returns how many owners may hold the lock at the same time, this owner included.
     pub fn room(&self) -> Room {

@@ -23,6 +23,12 @@ impl Value {
         self.several().is_none()
     }
 
+    /// Takes the grants out for a step, at whose end they are put back.
+    #[inline(always)]
+    pub fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::One(Grant::STAND_IN))
+    }
+
     fn several(&self) -> Option<&Several> {
         match self {
             Self::One(_) => None,

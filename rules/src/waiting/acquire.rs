@@ -1,115 +1,420 @@
-//! Acquires one lock or several: grants them, re-enters them, puts the client into the queues, or refuses.
+//! Whether locks can be granted to a request, and their grants; a client that gets none joins the queues.
 
-use super::access::{Caller, LockAccess, Refusal};
+use std::num::NonZero;
+
 use super::confirm::tell_when_confirmed;
-use super::grant::{Granted, Planned, carry_out, grant, plan};
-use super::join::{self, Outcome, WaitOptions};
-use super::lapse::lease_moved;
-use super::lock_set::LocksAccess;
-use super::sessions;
-use super::settle::settle_for;
-use super::verdict::{Decision, GrantKind, Standing, judge, unsettled};
-use crate::lock::{AcquireRequest, Deadline, Got, Now, SlotRequest};
+use super::detect::Cycle;
+use super::held::LockEvent;
+use super::lock_id::{LockId, LockRef};
+use super::lock_state::{Listener, Record, Session, Told};
+use super::message::Channel;
+use super::queue::{Queue, RequestId};
+use super::replication::Confirm;
+use super::step::{Env, Site, step_on_all};
+use super::table::Table;
+use super::verdict::{Decision, Kind, Verdict};
+use super::waiter::{Answer, Caller, Phase, RequestedLocks, Waiter};
+use crate::lock::{
+    self, AcquireRequest, Acquired, Deadline, Fence, Got, Grant, GrantChange, Limits, Millis, NotHeld, Now,
+    Owner, ReentryError, SlotRequest,
+};
 
-/// The grant of each lock, and the end of the lease that ends first.
-pub type Grants<B> = (<B as LocksAccess>::Each<Got>, Deadline);
-
-/// Grants all locks to the client, or makes the client wait for all of them. All new grants have the same fence.
-#[inline(always)]
-pub fn acquire<B: LocksAccess>(
-    locks: &mut B,
-    caller: &mut impl Caller<B::One>,
-    ask: &AcquireRequest<'_>,
-    wait: &WaitOptions,
-    now: Now,
-) -> Result<Outcome<Grants<B>>, Refusal> {
-    let depends_on_client = ask.session || wait.channel.is_some() || wait.confirm.is_some();
-    if !B::SEVERAL
-        && !depends_on_client
-        && let Some(Granted { got, until, .. }) = grant_free(locks.first(), ask, now)
-    {
-        return Ok(Outcome::Granted((locks.each(|_| got), until)));
-    }
-    acquire_any(locks, caller, ask, wait, now)
+/// How a client waits if it can't have the lock at once.
+#[derive(Clone, Debug, Default)]
+pub struct WaitOptions {
+    /// How long the client waits, in ms; 0: without limit; `None`: the client does not wait.
+    pub timeout: Option<Millis>,
+    /// The channel for messages to the client, if the client asks with `NOTIFY`. Such a client is not blocked, and a message tells it of
+    /// its grant.
+    pub channel: Option<Channel>,
+    /// Whether the client is to be refused if its wait would never end (`DETECT`).
+    pub detect: bool,
+    /// How many replicas have to confirm a grant before the client is told of the grant, and in what time (`SYNC`).
+    pub confirm: Option<Confirm>,
 }
 
-/// The fast path, which most acquires take: grants one lock that is free, and that has no entry in the table. Returns `None` if the acquire
-/// can't take this path.
+/// Why the rules refuse a command, which then changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The owner does not hold the lock. If the command names several locks, this is the key of the first lock that is not held.
+    NotHeld(NotHeld, Option<Box<[u8]>>),
+    /// The owner holds the lock, but can't re-enter it in this way.
+    NoReentry(ReentryError),
+    NoMoreFences,
+    /// The queue has `lock.max-waiters` waiters.
+    MaxWaiters,
+    /// With this request, more than `lock.max-places` locks would depend on the connection.
+    MaxPlaces,
+    /// The owner asks for an upgrade (a re-entry that allows fewer other holders), while another owner already waits for an upgrade: each
+    /// would wait for the other.
+    Deadlock,
+    /// The wait would never end, because it closes this cycle.
+    Cycle(Cycle),
+    /// The server grants nothing new for this many ms.
+    Grace(Millis),
+    /// The server extends no lease for this many ms.
+    GraceOfLeases(Millis),
+}
+
+impl From<ReentryError> for Refusal {
+    fn from(why: ReentryError) -> Self {
+        Self::NoReentry(why)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Each site has its grant (`got`); this is the end of the lease that ends first.
+    Granted(Deadline),
+    /// The server has to block the client, and to say under which handle (`Table::blocked`).
+    Waits(RequestId),
+    /// The client has a place in the queues.
+    Queued,
+    /// The request does not fit, and its client does not want to wait, or can't.
+    Taken,
+    /// The client would wait. The server first has to find out whether the wait could ever end (`cycle`).
+    Detect,
+}
+
+/// Most acquires: grants a free lock of which nothing is known, outside of a grace. Returns the grant and the end of its lease; `None` if
+/// this takes more.
 #[inline(always)]
-fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -> Option<Granted> {
-    if lock.value().is_some() || lock.grace().grants > 0 || !lock.idle() {
+pub fn acquire_free(
+    ask: &AcquireRequest<'_>,
+    wait: &WaitOptions,
+    limits: impl FnOnce() -> Limits,
+    next_fence: impl FnOnce() -> Option<Fence>,
+    now: Now,
+) -> Option<(Grant, Got, Deadline)> {
+    if ask.session || wait.channel.is_some() || wait.confirm.is_some() {
         return None;
     }
-    let until = ask.new_deadline(lock.limits(), now.start);
-    let fence = lock.next_fence(now)?;
-    let slot = ask.slot.map(SlotRequest::alone);
-    let decision = Decision { kind: GrantKind::Alone, holds: 1, room: ask.room, slot, until };
-    Some(grant::<false, S>(lock, ask, Planned { fence, decision }, now))
+    let (until, slot) = (ask.new_deadline(limits(), now.start), ask.slot.map(SlotRequest::alone));
+    let fence = next_fence()?;
+    Some((ask.grant(fence, slot, now), Got { fence, holds: 1, slot }, until))
 }
 
-/// Handles every acquire that can't take the fast path. This function is not inlined, so that the fast path does not pay for it.
-#[inline(never)]
-fn acquire_any<B: LocksAccess>(
-    locks: &mut B,
-    caller: &mut impl Caller<B::One>,
+/// Grants all locks to the client, or makes the client wait for all of them.
+pub fn acquire<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    several: bool,
+    caller: &Caller,
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
-    now: Now,
-) -> Result<Outcome<Grants<B>>, Refusal> {
-    if ask.session {
-        join::check_sessions(locks, caller, ask)?;
-    }
-    let settled = locks.each(|lock| settle_for(lock, &ask.owner, now));
-    let verdicts = locks.try_with(&settled, |lock, is_settled| {
-        let verdict = judge(lock, ask, Standing::New, now);
-        if *is_settled { verdict } else { verdict.map(unsettled) }
-    })?;
-    let Ok(decisions) = locks.try_with(&verdicts, |_, verdict| *verdict) else {
-        return join::wait(locks, caller, ask, wait, B::all(&verdicts), now);
-    };
-    let planned = plan(locks, &decisions, now).ok_or(Refusal::NoMoreFences)?;
-    let blocked = match wait.confirm {
-        None => None,
-        Some(_) => match join::block(locks, caller) {
-            None => return Ok(Outcome::Taken),
-            blocked => blocked,
-        },
-    };
-    let (granted, first_deadline) = carry_out::<false, B>(locks, ask, &planned, now);
-    if let Some(blocked) = blocked {
-        tell_when_confirmed(locks, caller.id(), blocked, ask, wait, (&granted, first_deadline), now);
-        return Ok(Outcome::Waits);
-    }
-    let got = locks.with(&granted, |lock, granted| {
-        keep(lock, caller.id(), ask, wait, granted, now);
-        granted.got
-    });
-    Ok(Outcome::Granted((got, first_deadline)))
+) -> Result<Outcome, Refusal> {
+    step_on_all(env, sites, |env, sites| acquire_any(env, sites, several, caller, ask, wait))
 }
 
-/// Notes the channel for messages about the running command's grant (`NOTIFY`), and the connection that keeps this grant alive (`SESSION`).
-#[inline(always)]
-fn keep<S: LockAccess>(
-    lock: &mut S,
-    client: u64,
+fn acquire_any<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    several: bool,
+    caller: &Caller,
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
-    granted: &Granted,
-    now: Now,
-) {
-    let (fence, until) = (granted.got.fence, granted.until);
-    if ask.once && !lock.idle() {
-        // The reply tells the owner that it holds the lock. But with `ONCE`, this acquire may have added no hold, and the only hold may be
-        // that of another client of the same owner, which was blocked and has not been told yet. From now on, this hold stays even if that
-        // client goes away.
-        lock.here(|table, at| table.share_hold(at, fence));
-    }
-    if let Some(channel) = &wait.channel {
-        let owner = ask.owner.borrowed().into_owned();
-        lock.here(|table, at| table.listeners().watch(at, fence, owner, channel.clone()));
-        lease_moved(lock, fence, until, now);
-    }
+) -> Result<Outcome, Refusal> {
     if ask.session {
-        sessions::start(lock, client, fence, ask.lease, until, now);
+        let is_new = |site: &&Site<'_>| site.keeper(&ask.owner) != Some(caller.id);
+        let new = sites.iter().filter(is_new).map(|site| site.at.weight()).sum();
+        check_places(env, caller, new)?;
+    }
+    let mut stuck = None;
+    for (number, site) in sites.iter_mut().enumerate() {
+        site.settle_own(env, &ask.owner);
+        site.serve(env);
+        site.verdict = site.judge(env, ask, None)?;
+        if let Verdict::Taken { .. } = site.verdict {
+            stuck = stuck.or(Some(number));
+        }
+    }
+    let Some(stuck) = stuck else {
+        if wait.confirm.is_some() && !caller.may_block {
+            return Ok(Outcome::Taken);
+        }
+        let until = grant_all(env, sites, ask, LockEvent::Acquired).ok_or(Refusal::NoMoreFences)?;
+        if let Some(confirm) = wait.confirm {
+            let answer = Answer::Granted { until };
+            let request = tell_when_confirmed(env, sites, several, caller, ask.to_owned(), confirm, answer);
+            sites.iter_mut().for_each(|site| site.hand(request, ask, false, wait.channel.as_ref()));
+            return Ok(Outcome::Waits(request));
+        }
+        sites.iter_mut().for_each(|site| site.keep(env, caller.id, ask, wait));
+        return Ok(Outcome::Granted(until));
+    };
+    let refusal = match join(env, sites, several, stuck, caller, ask, wait) {
+        Ok(Outcome::Taken) => {
+            let grace = sites
+                .get(stuck)
+                .is_some_and(|site| matches!(site.verdict, Verdict::Taken { grace: true, .. }));
+            grace.then_some(Refusal::Grace(env.grace.grants))
+        }
+        Ok(outcome) => return Ok(outcome),
+        Err(refusal) => Some(refusal),
+    };
+    sites.iter_mut().skip(stuck).take(1).for_each(|site| site.note(LockEvent::Refused));
+    refusal.map_or(Ok(Outcome::Taken), Err)
+}
+
+/// Refuses what would make too many locks depend on the connection.
+fn check_places<C: Copy>(env: &Env<'_, C>, caller: &Caller, new: usize) -> Result<(), Refusal> {
+    let all = env.table.connections.weight_of(caller.id).saturating_add(new);
+    if new > 0 && caller.most_places.is_some_and(|most| all > most) {
+        Err(Refusal::MaxPlaces)
+    } else {
+        Ok(())
+    }
+}
+
+/// Puts the client into the queues, if it wants to wait and can.
+fn join<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    several: bool,
+    stuck: usize,
+    caller: &Caller,
+    ask: &AcquireRequest<'_>,
+    wait: &WaitOptions,
+) -> Result<Outcome, Refusal> {
+    let is_place = wait.channel.is_some();
+    let Some(timeout) = wait.timeout.filter(|_| is_place || caller.may_block) else {
+        return Ok(Outcome::Taken);
+    };
+    for site in sites.iter_mut() {
+        if site.verdict.upgrade().is_some_and(|fence| site.lock.is_upgraded_by_another(fence)) {
+            site.note(LockEvent::Deadlocked);
+            return Err(Refusal::Deadlock);
+        }
+    }
+    if wait.detect && sites.iter().all(|site| site.is_settled) {
+        return Ok(Outcome::Detect);
+    }
+    let (mut ask, since) = (ask.to_owned(), env.now.micros);
+    let mut known = None;
+    if is_place {
+        // Only the claim makes the lease as long as the owner asked for, and begins a session.
+        (ask.lease, ask.session) = (ask.lease.min(caller.claim), false);
+        if let Some(site) = sites.first().filter(|_| ask.once) {
+            let all: Vec<LockRef<'_>> = sites.iter().map(|site| site.at).collect();
+            known = env.table.place_of(&site.lock.queue, &all, several, &ask.owner);
+        }
+        if known.is_none_or(|(_, client)| client != caller.id) {
+            check_places(env, caller, sites.iter().map(|site| site.at.weight()).sum())?;
+        }
+    }
+    // The millisecond of the arrival was partly over.
+    let ends = (timeout > 0).then(|| (since / 1000).saturating_add(timeout).saturating_add(1));
+    let ends = ends.and_then(NonZero::new);
+    let (channel, client_id, phase) = (wait.channel.clone().map(Box::new), caller.id, Phase::Queued);
+    // Only the claim of a place says whether replicas have to confirm its grant.
+    let confirm = wait.confirm.filter(|_| !is_place);
+    if let Some((request, _)) = known {
+        // The owner keeps its place. The options of the new request replace the old ones: it may fit beside the present holders.
+        sites.iter_mut().for_each(|site| {
+            site.lock.withdraw_upgrade(request);
+            (site.again, site.is_served) = (site.again || !ask.room.is_exclusive(), true);
+        });
+        if let Some(waiter) = env.table.remove(request) {
+            env.table.add(request, Waiter { ask, channel, client_id, timeout, ends, ..waiter });
+        }
+        go_ahead(sites, request);
+        env.table.try_soon(request);
+        return Ok(Outcome::Queued);
+    }
+    if caller.most_waiters.is_some_and(|most| sites.iter().any(|site| site.lock.queue.len() >= most)) {
+        return Err(Refusal::MaxWaiters);
+    }
+    let request = env.table.next_request();
+    for site in sites.iter_mut() {
+        site.lock.queue.join(request, ask.owner.clone());
+        // The queue was served before the request was judged.
+        site.is_served = true;
+    }
+    go_ahead(sites, request);
+    let ids: Vec<LockId> = sites.iter().map(|site| env.table.open(site.at)).collect();
+    ids.iter().for_each(|id| env.table.observers.busiest.count(id, since));
+    let locks = RequestedLocks::of(ids, several, stuck);
+    let waiter = Waiter {
+        locks,
+        ask,
+        client: None,
+        confirm,
+        channel,
+        client_id,
+        since,
+        timeout,
+        ends,
+        phase,
+        unblocked: false,
+    };
+    env.table.add(request, waiter);
+    Ok(if is_place { Outcome::Queued } else { Outcome::Waits(request) })
+}
+
+/// A waiter for an upgrade goes ahead of the queue.
+fn go_ahead(sites: &mut [Site<'_>], request: RequestId) {
+    for site in sites {
+        site.verdict.upgrade().into_iter().for_each(|fence| site.lock.upgrade_first(fence, request));
+    }
+}
+
+impl<C: Copy> Table<C> {
+    /// The owner's last place for exactly these locks, and the connection on which it asked. `queue` is that of the first of them.
+    pub(super) fn place_of(
+        &self,
+        queue: &Queue,
+        all: &[LockRef<'_>],
+        several: bool,
+        owner: &Owner<'static>,
+    ) -> Option<(RequestId, u64)> {
+        let is_named = |at: LockRef<'_>| all.iter().any(|named| named.db == at.db && named.key == at.key);
+        let find = |request: RequestId| {
+            let waiter = self.waiters.get(&request).filter(|waiter| waiter.channel.is_some())?;
+            let locks = &waiter.locks;
+            let same = locks.are_several() == several && locks.all().len() == all.len();
+            (same && locks.names().all(is_named)).then_some((request, waiter.client_id))
+        };
+        queue.all_of(owner).rev().find_map(find)
+    }
+}
+
+/// Grants all locks as decided. All new grants have the same fence. Returns the end of the lease that ends first; `None` if there are no
+/// more fences.
+pub(super) fn grant_all<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    ask: &AcquireRequest<'_>,
+    how: LockEvent,
+) -> Option<Deadline> {
+    let is_new = sites.iter().any(|site| site.verdict.is_new());
+    let new = if is_new { Some(env.fences.next(env.now.micros)?) } else { None };
+    let mut first = Deadline::Never;
+    for site in sites {
+        let Verdict::Fits(decision) = site.verdict else { continue };
+        let fence = match decision.kind {
+            Kind::New => new?,
+            Kind::Reentry(fence) | Kind::Upgrade(fence) => fence,
+        };
+        site.grant(env, ask, fence, decision, how);
+        first = first.min(decision.until);
+    }
+    Some(first)
+}
+
+impl Site<'_> {
+    /// Decides about a request. `waits` is its number, if it is in the queue.
+    #[inline(always)]
+    pub(super) fn judge<C: Copy>(
+        &self,
+        env: &Env<'_, C>,
+        ask: &AcquireRequest<'_>,
+        waits: Option<RequestId>,
+    ) -> Result<Verdict, ReentryError> {
+        let (held, others) = self.grants.seen_by(&ask.owner);
+        let its = held.map(|held| (held.grant.fence(), held.grant.room()));
+        let decided = lock::decide_acquire(held, others, ask, env.limits, env.now.start)?;
+        let is_next = self.lock.queue.is_empty() || waits.is_some() && self.lock.head() == waits;
+        let grace = env.grace.grants > 0;
+        let verdict = match (decided, its) {
+            (Acquired::Granted { .. }, _) if grace => Verdict::Taken { upgrade: None, grace },
+            // A failover may have lost grants for which the upgraded grant would have no room.
+            (Acquired::Upgraded { .. }, Some((fence, _))) if grace => {
+                Verdict::Taken { upgrade: Some(fence), grace }
+            }
+            (Acquired::Granted { slot, deadline: until }, _) if is_next => {
+                Verdict::Fits(Decision { kind: Kind::New, holds: 1, room: ask.room, slot, until })
+            }
+            (Acquired::Reentered { holds, slot, deadline }, Some((fence, room))) => {
+                let until = self.lease_of(fence, deadline);
+                Verdict::Fits(Decision { kind: Kind::Reentry(fence), holds, room, slot, until })
+            }
+            (Acquired::Upgraded { holds, slot, deadline }, Some((fence, room))) => {
+                let until = self.lease_of(fence, deadline);
+                let (kind, room) = (Kind::Upgrade(fence), room.min(ask.room));
+                Verdict::Fits(Decision { kind, holds, room, slot, until })
+            }
+            (Acquired::UpgradeRefused, its) => {
+                Verdict::Taken { upgrade: its.map(|(fence, _)| fence), grace: false }
+            }
+            _ => Verdict::TAKEN,
+        };
+        Ok(if self.is_settled { verdict } else { verdict.unsettled() })
+    }
+
+    /// The lease after a re-entry. Only a session may renew a lease whose renewals replicas have to confirm.
+    fn lease_of(&self, fence: Fence, asked: Deadline) -> Deadline {
+        let held = self.grants.with_fence(fence).filter(|_| self.lock.is_synced(fence));
+        held.map_or(asked, |held| held.deadline)
+    }
+
+    fn grant<C: Copy>(
+        &mut self,
+        env: &Env<'_, C>,
+        ask: &AcquireRequest<'_>,
+        fence: Fence,
+        decision: Decision,
+        how: LockEvent,
+    ) {
+        let Decision { kind, holds, room, slot, until } = decision;
+        self.got = Some(Got { fence, holds, slot });
+        if kind == Kind::New {
+            if !room.is_exclusive() {
+                self.note(LockEvent::Shared);
+            }
+            let effect = self.grants.put(ask.grant(fence, slot, env.now), until);
+            self.effects.push(effect);
+            return self.note(how);
+        }
+        // With its first slot, the owner can't get another slot any more, for which others of its clients may wait.
+        let held = self.grants.with_fence(fence);
+        self.again |= slot.is_some() && held.is_some_and(|held| held.grant.slot().is_none());
+        let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: ask.label() };
+        self.update(env.now, fence, change, until);
+        self.note(LockEvent::Reentered);
+        if kind != Kind::Reentry(fence) {
+            self.note(LockEvent::Upgraded);
+        }
+    }
+
+    /// The connection that keeps the owner's grant alive.
+    fn keeper(&self, owner: &Owner<'_>) -> Option<u64> {
+        let session = self.lock.record(self.grants.grant_of(owner)?.fence())?.session?;
+        Some(session.client).filter(|_| !session.over)
+    }
+
+    /// The owner is told of its grant at once. Notes its channel, and its session.
+    fn keep<C: Copy>(
+        &mut self,
+        env: &mut Env<'_, C>,
+        client: u64,
+        ask: &AcquireRequest<'_>,
+        wait: &WaitOptions,
+    ) {
+        let (Some(Got { fence, .. }), Verdict::Fits(decision)) = (self.got, self.verdict) else { return };
+        if ask.once {
+            env.table.claim(&mut self.lock, fence);
+            self.lock.change(fence, Record::share);
+        }
+        if let Some(channel) = &wait.channel {
+            self.listen(fence, ask.owner.borrowed().into_owned(), channel, true);
+        }
+        if ask.session {
+            let lease = env.limits.allowed(ask.lease);
+            let session = Session::new(client, lease, None, decision.until, env.now.millis());
+            env.table.start_session(self.at, &mut self.lock, fence, session);
+        }
+    }
+
+    /// From now on, the holder of this grant gets messages about it on this channel. If it has `claimed` its grant, and somebody waits, it
+    /// is told so once more, because a holder asks again when it may have missed a message.
+    pub(super) fn listen(&mut self, fence: Fence, owner: Owner<'static>, channel: &Channel, claimed: bool) {
+        let channel = Channel { start: None, ..channel.clone() };
+        self.lock.open(fence, |record| {
+            let known = record.listener.as_deref();
+            let claimed = claimed || known.is_some_and(|known| known.claimed);
+            let is_soon = known.is_some_and(|known| known.told == Told::Soon);
+            let told = if is_soon { Told::Soon } else { Told::No };
+            record.listener = Some(Box::new(Listener { owner, channel, claimed, told }));
+        });
     }
 }

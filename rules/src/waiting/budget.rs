@@ -14,12 +14,9 @@ pub(crate) const LOOKUP: u32 = 1;
 /// The work of ending a grant that is only in the lock's key, and about which the table of waiters has nothing.
 pub(crate) const END: u32 = 1;
 
-/// The most grants that one step ends, if the table of waiters has nothing about these grants.
-pub(super) const MOST_ENDED: u32 = WORK / END;
-
 /// The work of making or changing a grant, or of answering a waiter. This includes writing the change to the replicas and the append-only
 /// file, and sending messages to owners (`NOTIFY`).
-pub const CHANGE: u32 = 4;
+pub(super) const CHANGE: u32 = 4;
 
 /// Returns the work of going through a list with this many entries.
 pub(crate) const fn scan(entries: usize) -> u32 {

@@ -1,13 +1,13 @@
-//! Extends the leases of one lock or several.
+//! Sets the ends of leases.
 
-use super::access::{Caller, LockAccess, LockEvent, Refusal};
-use super::confirm::hold_answer;
-use super::join::{Outcome, block};
-use super::lapse::lease_moved;
-use super::lock_set::LocksAccess;
-use super::settle::settle_for;
-use super::table::{Answer, Arrival, Confirm, WaitKind};
-use crate::lock::{self, AcquireRequest, Deadline, Got, GrantChange, Millis, NotHeld, Now, Owner};
+use super::acquire::{Outcome, Refusal};
+use super::confirm::tell_when_confirmed;
+use super::held::LockEvent;
+use super::lock_state::Record;
+use super::replication::Confirm;
+use super::step::{Env, Site, step_on_all};
+use super::waiter::{Answer, Caller};
+use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, GrantChange, Millis, NotHeld, Owner};
 
 #[derive(Clone, Copy, Debug)]
 pub struct ExtendRequest<'a> {
@@ -19,76 +19,67 @@ pub struct ExtendRequest<'a> {
     pub confirm: Option<Confirm>,
 }
 
-/// Sets the lease of each lock to the requested length, counted from now. If one lease can't be set, sets none. Returns the end of the
-/// lease that ends first.
-pub fn extend<B: LocksAccess>(
-    locks: &mut B,
-    caller: &mut impl Caller<B::One>,
-    longer: &ExtendRequest<'_>,
-    now: Now,
-) -> Result<Outcome<Deadline>, Refusal> {
-    locks.each(|lock| settle_for(lock, longer.owner, now));
-    let extensions = locks.try_each(|lock| may_extend(lock, longer, B::SEVERAL, now))?;
-    let blocked = match longer.confirm {
-        None => None,
-        Some(_) => match block(locks, caller) {
-            // The client can't be blocked, and so can't be told later. So nothing is extended.
-            None => return Ok(Outcome::Taken),
-            blocked => blocked,
-        },
-    };
-    let first_deadline = B::all(&extensions).iter().map(|(_, until)| *until).min();
-    let until = first_deadline.unwrap_or(Deadline::Never);
-    locks.with(&extensions, |lock, (got, until)| set(lock, *got, *until, now));
-    let Some((request, client)) = blocked else { return Ok(Outcome::Granted(until)) };
-    let ExtendRequest { owner, lease, confirm, .. } = *longer;
-    let owner = owner.borrowed().into_owned();
-    let ask = AcquireRequest { once: true, ..AcquireRequest::new(owner, lease) };
-    let (way, client_id) = (WaitKind::Blocked(client), caller.id());
-    let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm };
-    let got = locks.with(&extensions, |_, (got, _)| *got);
-    hold_answer(locks, request, arrival, &got, Answer::Extended { until });
-    Ok(Outcome::Waits)
-}
-
-/// Decides an extension, and changes nothing. Returns the grant and its new deadline, or an error that says why the lease can't be set. If
-/// there are `several` locks, the error names the lock that is not held.
-fn may_extend<S: LockAccess>(
-    lock: &mut S,
-    longer: &ExtendRequest<'_>,
+/// Sets the end of the owner's lease of each lock, or of none.
+pub fn extend<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
     several: bool,
-    now: Now,
-) -> Result<(Got, Deadline), Refusal> {
-    let ExtendRequest { owner, fence, lease, .. } = *longer;
-    let limits = lock.limits();
-    let refuse = |why| Refusal::NotHeld(why, several.then(|| lock.key().as_ref().into()));
-    let held = lock.seen_by(owner).0.ok_or_else(|| refuse(NotHeld::without_grant(lock.value().is_some())))?;
-    let until = lock::decide_extend(held, fence, lease, limits, now.start).map_err(refuse)?;
-    let got = Got { fence: held.grant.fence(), holds: held.grant.holds(), slot: None };
-    let room = held.grant.room();
-    if !limits.may_lengthen {
-        return Err(Refusal::GraceOfLeases(lock.grace().leases));
-    }
-    // A failover may have lost an upgrade (a re-entry after which the grant allows fewer holders), so the owner may believe that it is the
-    // only holder. The owner has to send the acquire again, which says how many holders the owner expects.
-    if !room.is_exclusive()
-        && let grace @ 1.. = lock.grace().grants
-    {
-        return Err(Refusal::GraceOfLeases(grace));
-    }
-    Ok((got, until))
+    caller: &Caller,
+    longer: &ExtendRequest<'_>,
+) -> Result<Outcome, Refusal> {
+    step_on_all(env, sites, |env, sites| {
+        let (mut all, mut first) = (Vec::with_capacity(sites.len()), Deadline::Never);
+        for site in sites.iter_mut() {
+            site.settle_own(env, longer.owner);
+            site.serve(env);
+            let (held, is_held) = (site.grants.seen_by(longer.owner).0, site.grants.value.is_some());
+            let held = held.ok_or_else(|| NotHeld::without_grant(is_held));
+            let until = held.and_then(|held| {
+                let until = lock::decide_extend(held, longer.fence, longer.lease, env.limits, env.now.start)?;
+                Ok((held.grant.fence(), held.grant.holds(), until))
+            });
+            let key = || several.then(|| site.at.key.into());
+            let extension = until.map_err(|why| Refusal::NotHeld(why, key()))?;
+            // A failover may have lost an upgrade, after which the owner believes that it is the only holder.
+            let is_sure = held.is_ok_and(|held| held.grant.room().is_exclusive());
+            match (env.limits.may_lengthen, env.grace.grants) {
+                (false, _) => return Err(Refusal::GraceOfLeases(env.grace.leases)),
+                (_, grace @ 1..) if !is_sure => return Err(Refusal::GraceOfLeases(grace)),
+                _ => (),
+            }
+            first = first.min(extension.2);
+            all.push(extension);
+        }
+        if longer.confirm.is_some() && !caller.may_block {
+            return Ok(Outcome::Taken);
+        }
+        for (site, (fence, holds, until)) in sites.iter_mut().zip(all) {
+            site.got = Some(Got { fence, holds, slot: None });
+            site.extend(env, fence, holds, until);
+        }
+        let Some(confirm) = longer.confirm else { return Ok(Outcome::Granted(first)) };
+        let (owner, lease) = (longer.owner.borrowed().into_owned(), longer.lease);
+        let ask = AcquireRequest { once: true, ..AcquireRequest::new(owner, lease) };
+        let answer = Answer::Extended { until: first };
+        Ok(Outcome::Waits(tell_when_confirmed(env, sites, several, caller, ask, confirm, answer)))
+    })
 }
 
-fn set<S: LockAccess>(lock: &mut S, Got { fence, holds, .. }: Got, until: Deadline, now: Now) {
-    lock.update(fence, GrantChange::NONE, until);
-    if !lock.idle() {
-        // An owner that extends its grant knows that it holds the lock. So one hold must stay, even if all clients of this owner that have
-        // not been told of their holds yet go away.
-        lock.here(|table, at| {
-            table.share_one_hold(at, fence, holds);
-            table.shorten_answers(at, fence, until);
+impl Site<'_> {
+    fn extend<C: Copy>(&mut self, env: &mut Env<'_, C>, fence: Fence, holds: u32, until: Deadline) {
+        self.update(env.now, fence, GrantChange::NONE, until);
+        if let Some(record) = self.lock.record(fence) {
+            env.table.shorten_answers(record, until, env.now);
+        }
+        env.table.claim(&mut self.lock, fence);
+        // The owner knows that it holds the lock, so one hold stays, even if all clients that are still to be told go away.
+        self.lock.change(fence, |record: &mut Record| {
+            let mut own = record.pending.iter_mut().filter(|hold| hold.own);
+            let (first, more) = (own.next(), own.count());
+            if let Some(first) = first.filter(|_| more + 1 >= holds as usize) {
+                first.own = false;
+            }
         });
+        self.note(LockEvent::Extended);
     }
-    lease_moved(lock, fence, until, now);
-    lock.note(LockEvent::Extended);
 }

@@ -14,8 +14,16 @@
 //! by the time in which a replaced primary learns of its replacement. So after it was away, a primary makes no lease longer for this time
 //! (the grace minus the longest lease). For the same time, it grants nothing new, even if it was only busy.
 
-use super::access::GraceLeft;
 use crate::lock::Millis;
+
+/// How long a grace (see `grace`) still lasts, in ms; 0 if there is no grace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GraceLeft {
+    /// The server grants nothing new for this many ms.
+    pub grants: Millis,
+    /// The server makes no lease longer for this many ms.
+    pub leases: Millis,
+}
 
 /// During a grace, a timer checks at least every so many ms whether waiters can be served now, because a new value of the setting may end
 /// the grace earlier.

@@ -1,11 +1,8 @@
-//! `LOCK.LEAVE`: an owner gives up its place (a position in the queue, `NOTIFY`), or the grant that its place got and that the owner has
-//! not claimed yet.
+//! `LOCK.LEAVE`: an owner gives up its place.
 
-use super::access::LockAccess;
-use super::lock_set::LocksAccess;
-use super::settle::settle_for;
-use super::table::LockId;
-use crate::lock::{Now, Owner};
+use super::lock_id::LockId;
+use super::step::{Env, Site, settle, step};
+use crate::lock::{Grant, Owner};
 
 /// What an owner has given up.
 #[derive(Debug, Default)]
@@ -17,22 +14,26 @@ pub struct GivenUp {
     pub others: Vec<LockId>,
 }
 
-/// Gives up the owner's place in the queue, or its unclaimed grant.
-pub fn leave<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> GivenUp {
-    if lock.idle() {
-        return GivenUp::default();
-    }
-    settle_for(lock, owner, now);
+/// Gives up the owner's last place in the queue, or the place whose grant it has not claimed. The caller has to settle the other locks of
+/// which it was granted, too.
+pub fn leave<C: Copy>(env: &mut Env<'_, C>, site: &mut Site<'_>, owner: &Owner<'_>) -> GivenUp {
     let owner = owner.borrowed().into_owned();
-    let held = lock.value().and_then(|value| value.grant_of(&owner)).map(|grant| grant.fence());
-    let left = lock.here(|table, at| table.leave_queue(at, &owner, held));
-    // If the owner gave up a grant, this takes back the hold that the owner had not claimed. In any case, this serves the waiters that now
-    // fit.
-    settle_for(lock, &owner, now);
-    left
-}
-
-/// Ends the unclaimed grants of the other locks that an owner gave up with `LOCK.LEAVE` (see `GivenUp::others`).
-pub fn leave_others<B: LocksAccess>(locks: &mut B, owner: &Owner<'_>, now: Now) {
-    locks.each(|lock| settle_for(lock, owner, now));
+    let place = step(env, site, |env, site| {
+        site.settle_own(env, &owner);
+        site.serve(env);
+        let is_its = |request: &_| {
+            let waiter = env.table.waiters.get(request);
+            waiter.is_some_and(|waiter| waiter.channel.is_some() && waiter.ask.owner == owner)
+        };
+        let queued = site.lock.queue.all_of(&owner).rev().find(is_its);
+        let record = site.grants.grant_of(&owner).map(Grant::fence).and_then(|its| site.lock.record(its));
+        let unclaimed = record.into_iter().flat_map(|record| &record.pending).filter(|hold| hold.to_claim);
+        queued.or_else(|| unclaimed.map(|hold| hold.request).find(is_its))
+    });
+    let Some(request) = place else { return GivenUp::default() };
+    let granted = env.table.granted(request).into_iter().map(|(id, _)| id);
+    let others = granted.filter(|id: &LockId| id.db != site.at.db || *id.key != *site.at.key).collect();
+    env.table.give_up(request);
+    settle(env, site);
+    GivenUp { any: true, others }
 }

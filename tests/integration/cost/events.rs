@@ -3,7 +3,7 @@
 //! For a millisecond a turn clears up what a flush or a close has left, before it counts: so no program here leaves more of that
 //! than fits the bound.
 
-use super::{attack_beside, attacks};
+use super::attacks;
 
 attacks! {
     a_close_with_many_sessions: "
@@ -215,31 +215,4 @@ attacks! {
         10000 a FLUSHALL
         until lock_waiters 0
     ";
-    /// Each session of the lock gets its lease back once, in one turn.
-    a_lock_whose_sessions_outlive_a_standstill: "
-        1000 a LOCK.ACQUIRE k OWNER o$ SHARED PX 3000 SESSION
-        1 a MULTI
-        1 a DEBUG SLEEP 4
-        1 a EXEC
-        until lock_sessions 1000
-        until lock_lapses 0
-    ";
-}
-
-/// The first command after a standstill gives each session its lease back: a change for each of 100 sessions on 100 locks.
-#[test]
-fn a_command_for_locks_whose_sessions_outlive_a_standstill() {
-    attack_beside(
-        4 * 100 * 100,
-        "
-        100 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 9000 SESSION
-        1 a MULTI
-        1 a DEBUG SLEEP 10
-        1 a EXEC
-        1 a LOCK.MACQUIRE 100 k*100 OWNER new SHARED PX 3600000 BLOCK 0 NOTIFY told
-        until lock_waiters 0
-        until lock_sessions 10000
-        until lock_lapses 0
-        ",
-    );
 }

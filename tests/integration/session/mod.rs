@@ -3,5 +3,4 @@
 mod connection;
 mod renewal;
 mod stall;
-mod stall_shown;
 mod takeover;

@@ -7,7 +7,7 @@ use crate::lock::{
     self, AcquireRequest, Acquired, Held, Limits, Millis, Others, Owner, ReentryError, Room, SlotRequest,
     UsedSlots,
 };
-use crate::waiting::table::{LockId, RequestId};
+use crate::waiting::{LockId, RequestId};
 
 /// The number of a wait in the graph; 0 is the new wait.
 pub(super) type Number = usize;

@@ -1,8 +1,7 @@
 //! Examples with hundreds of holders or places, for which a scene would be too long.
 
 use super::server::{Reply, Rules, Server, Writes};
-use crate::lock::{AcquireRequest, Grant, Millis, Owner, Room};
-use crate::waiting::table::LOOKS;
+use crate::lock::{AcquireRequest, Millis, Owner, Room};
 use crate::waiting::{Channel, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
@@ -22,22 +21,6 @@ fn read(owner: &str, lease: Millis) -> AcquireRequest<'static> {
     AcquireRequest { room: Room::ANY, ..ask(owner, lease, false) }
 }
 
-/// The limits of leases are read only when a lease is renewed, because a grace has to be computed from two clocks, and a lock may have a
-/// thousand sessions.
-#[test]
-fn a_session_that_is_passed_over_asks_for_no_limits() {
-    let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
-    let mut server = Server::new(1);
-    let reply = server.acquire_on(rules, NOW, 0, 0, &ask("a", 300, true), &WaitOptions::default());
-    assert!(matches!(reply, Reply::Granted { .. }));
-    for (now, asks) in [(NOW + 10, false), (NOW + 120, true), (NOW + 130, false)] {
-        let before = server.grace.clone();
-        server.touch(0);
-        server.run_all_due(rules, now);
-        assert_eq!(server.grace != before, asks, "{}", now - NOW);
-    }
-}
-
 /// Returns a server with a lock that has this many holders, all with sessions on connection 0.
 fn shared_by(holders: usize, lease: Millis) -> Server {
     let mut server = Server::new(2);
@@ -49,41 +32,6 @@ fn shared_by(holders: usize, lease: Millis) -> Server {
     server
 }
 
-/// Returns how many records of grants `body` goes through.
-fn looks(body: impl FnOnce()) -> usize {
-    LOOKS.set(0);
-    body();
-    LOOKS.get()
-}
-
-#[test]
-fn a_command_does_not_go_through_all_sessions_of_its_lock() {
-    let mut server = shared_by(300, 90_000);
-    let read_alone = read("other", 100);
-    let looked = looks(|| {
-        server.acquire_on(Rules::PLAIN, NOW + 1, 1, 0, &read_alone, &WaitOptions::default());
-        server.acquire_on(Rules::PLAIN, NOW + 2, 1, 0, &ask("writer", 100, false), &WaitOptions::default());
-        server.release(Rules::PLAIN, NOW + 3, &name("other"), None, false);
-    });
-    assert!(looked < 10, "{looked}");
-}
-
-/// The server has reported that the connection closed, but its sessions have not all been ended yet.
-#[test]
-fn a_session_that_is_over_is_found_among_many_others() {
-    let mut server = shared_by(300, 90_000);
-    let session = AcquireRequest { session: true, ..read("other", 90_000) };
-    server.acquire_on(Rules::PLAIN, NOW, 1, 0, &session, &WaitOptions::default());
-    server.close(Rules::PLAIN, NOW, 1);
-    let looked = looks(|| {
-        server.acquire_on(Rules::PLAIN, NOW + 1, 0, 0, &ask("writer", 100, false), &WaitOptions::default());
-    });
-    assert!(looked < 10, "{looked}");
-    let is_held = |held: &[Grant]| held.iter().any(|grant| grant.owner() == name("other"));
-    let held: Vec<Grant> = server.holders(NOW + 1).iter().map(|held| held.grant.clone()).collect();
-    assert!(!is_held(&held));
-}
-
 /// Commands that settle a lock do not delay the renewals of its sessions.
 #[test]
 fn all_sessions_are_renewed_in_time_beside_commands() {
@@ -93,6 +41,22 @@ fn all_sessions_are_renewed_in_time_beside_commands() {
         server.run_all_due(Rules::PLAIN, now);
         assert_eq!(server.holders(now).len(), 3, "{}", now - NOW);
     }
+}
+
+/// A client re-enters while more waiters fit than its step serves. It is told of its own grant.
+#[test]
+fn a_reply_is_about_the_grant_of_its_client() {
+    let rules = Rules { slow: true, ..Rules::PLAIN };
+    let mut server = Server::new(7);
+    server.acquire_on(rules, NOW, 0, 0, &ask("writer", 900, false), &WaitOptions::default());
+    for conn in 1..6 {
+        server.acquire_on(rules, NOW, conn, 0, &read(&conn.to_string(), 900), &BLOCKED);
+    }
+    server.release(rules, NOW, &name("writer"), None, false);
+    let again = AcquireRequest { once: true, ..read("1", 900) };
+    let reply = server.acquire_on(rules, NOW, 6, 0, &again, &WaitOptions::default());
+    let own = server.fence_of(0, &name("1"), NOW);
+    assert!(matches!(reply, Reply::Granted { fence, .. } if Some(fence) == own), "{reply:?}");
 }
 
 /// All steps of a turn pay into one budget. Here, two steps use it up.
@@ -186,4 +150,39 @@ fn a_turn_goes_on_where_the_last_one_stopped() {
         }
         assert_eq!(told, [(conn, Reply::Null)]);
     }
+}
+
+/// Places of one owner are granted a lock together, and are all claimed by one command, which must not take long.
+#[test]
+fn one_claim_is_that_of_a_few_places() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    let mut server = Server::new(1);
+    let a = ask("a", 1_000, false);
+    server.acquire_on(rules, NOW, 0, 0, &a, &WaitOptions::default());
+    let channel = Some(Channel { address: b"b".as_slice().into(), wanted: false, start: None });
+    let place = WaitOptions { channel, ..BLOCKED };
+    (0..40).for_each(|_| _ = server.acquire_on(rules, NOW, 0, 0, &ask("b", 1_000, false), &place));
+    server.release(rules, NOW, &a.owner, None, true);
+    server.run_all_due(rules, NOW);
+    assert_eq!(server.asks().len(), 8);
+    let claim = AcquireRequest { once: true, ..ask("b", 1_000, false) };
+    server.acquire_on(rules, NOW, 0, 0, &claim, &WaitOptions::default());
+    server.run_all_due(rules, NOW);
+    assert_eq!(server.asks().len(), 0);
+}
+
+/// A release that changes nothing wakes nobody, but a look that was due is still due.
+#[test]
+fn a_refused_release_loses_no_look() {
+    let rules = Rules { slow: true, ..Rules::PLAIN };
+    let mut server = Server::new(5);
+    server.acquire_on(rules, NOW, 0, 0, &ask("a", 1_000, false), &WaitOptions::default());
+    for (conn, who) in [(1, "b"), (2, "c"), (3, "d")] {
+        server.acquire_on(rules, NOW, conn, 0, &read(who, 1_000), &BLOCKED);
+    }
+    // The budget is enough for one reader.
+    server.release(rules, NOW, &name("a"), None, false);
+    assert_eq!(server.release(rules, NOW, &name("x"), None, false), None);
+    server.run_all_due(rules, NOW);
+    assert!(server.asks().is_empty());
 }

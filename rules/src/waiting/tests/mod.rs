@@ -4,11 +4,12 @@ mod detect;
 mod examples;
 pub(crate) mod explore;
 mod histories;
-mod memory;
 mod reference;
 mod scenes;
 pub(crate) mod server;
+mod shown;
 mod sim;
+mod table;
 mod together;
 mod world;
 mod worlds;
@@ -17,6 +18,3 @@ mod worlds;
 pub(crate) fn soak<T>(small: T, large: T) -> T {
     if std::env::var_os("REDISLOCK_SOAK").is_some_and(|value| value == "1") { large } else { small }
 }
-
-/// Whether a session outlives a freeze of the server that is longer than its lease.
-const OUTLIVES: bool = true;

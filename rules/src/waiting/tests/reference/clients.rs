@@ -1,8 +1,8 @@
 //! Answers to clients, and clients that go away, in the reference.
 
+use super::super::server::Conn;
 use super::{Answered, Holder, Reference, Session, Told, Wish, third};
 use crate::lock::Millis;
-use crate::waiting::tests::server::Conn;
 
 impl Reference {
     /// Sends all answers, and returns them.
@@ -49,30 +49,21 @@ impl Reference {
     /// Starts the session of a client that is answered before other due work. The lock stays as the server finds it: sessions renew their
     /// leases later.
     pub(super) fn bind(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
-        let over = |holder: &Holder| {
-            let goes_on = holder.session.is_some_and(|session| self.goes_on(holder, &session, now));
-            holder.until < now && !goes_on
-        };
         // If all grants have lapsed, the server deletes the key.
-        if self.holders.iter().all(over) {
+        if self.holders.iter().all(|holder| holder.until < now) {
             self.end_grants(|_| true);
         }
         let Some(holder) = self.holders.iter().find(|holder| holder.fence == grant).copied() else {
             return;
         };
-        match holder.session.filter(|session| self.goes_on(&holder, session, now)) {
-            _ if now <= holder.until => self.keep_alive(conn, lease, grant, now),
-            Some(Session { renew_at, .. }) => self.keep_alive_from(conn, lease, grant, renew_at),
-            None => (),
+        if now <= holder.until {
+            self.keep_alive(conn, lease, grant, now);
         }
     }
 
     /// Starts a session, which renews the lease when a third of it has passed.
     pub(super) fn keep_alive(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
-        self.keep_alive_from(conn, lease, grant, now + third(lease));
-    }
-
-    fn keep_alive_from(&mut self, conn: Conn, lease: Millis, grant: u64, renew_at: Millis) {
+        let renew_at = now + third(lease);
         self.orphans.retain(|orphan| *orphan != grant);
         if let Some(holder) = self.grant_mut(grant) {
             holder.session = Some(Session { conn, lease, renew_at });
@@ -106,9 +97,7 @@ impl Reference {
     pub(crate) fn close(&mut self, conn: Conn, now: Millis) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         let kept = |holder: &Holder| holder.session.is_some_and(|session| session.conn == conn);
-        let lapsed = |holder: &Holder| kept(holder) && holder.until < now;
-        self.unseen.extend(self.holders.iter().filter(|holder| lapsed(holder)));
-        self.end_grants(lapsed);
+        self.end_grants(|holder| kept(holder) && holder.until < now);
         self.leave(conn);
         for holder in self.holders.iter_mut().filter(|holder| kept(holder)) {
             holder.session = None;
@@ -122,9 +111,7 @@ impl Reference {
         let heirs = self.answered.iter().filter(|other| other.told.is_some() && other.session.is_some());
         let heirs: Vec<u64> = heirs.map(|other| other.grant).collect();
         let over: Vec<u64> = self.orphans.extract_if(.., |fence| !heirs.contains(fence)).collect();
-        let ends = |holder: &Holder| over.contains(&holder.fence);
-        self.unseen.extend(self.holders.iter().filter(|holder| ends(holder)));
-        self.end_grants(ends);
+        self.end_grants(|holder| over.contains(&holder.fence));
     }
 
     /// Sends a waiting client away without an answer.
@@ -145,7 +132,6 @@ impl Reference {
         if let Some(successor) = self.answered.iter_mut().skip(place).find(successor) {
             successor.own_hold = true;
         } else if let Some(holder) = self.grant_mut(gone.grant).copied() {
-            self.unseen.extend((holder.holds == 1).then_some(holder));
             self.give_back(holder.who, false);
         }
         self.end_orphans();

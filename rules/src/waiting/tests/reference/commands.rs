@@ -1,8 +1,8 @@
 //! The commands of clients, in the reference.
 
-use super::{Answered, Holder, Outcome, Reference, Wish};
+use super::super::server::Conn;
+use super::{Answered, Outcome, Reference, Wish};
 use crate::lock::Millis;
-use crate::waiting::tests::server::Conn;
 
 impl Reference {
     pub(crate) fn acquire(&mut self, conn: Conn, wish: Wish, block: bool, now: Millis) -> Outcome {
@@ -16,6 +16,10 @@ impl Reference {
                 answered.session = None;
             }
             self.keep_alive(conn, wish.lease, holder.fence, now);
+        }
+        if let Outcome::Granted(..) = outcome {
+            // The owner now has a slot, perhaps. Its clients that wait for another can never have it.
+            self.serve(now);
         }
         outcome
     }
@@ -46,17 +50,9 @@ impl Reference {
     }
 
     pub(crate) fn release(&mut self, who: usize, all: bool, now: Millis) -> Option<u32> {
-        let known: Vec<Holder> = self.holders.iter().chain(&self.unseen).copied().collect();
-        let is_there = known.iter().any(|holder| holder.until >= now);
-        let is_own = matches!(known.as_slice(), [holder] if holder.who == who && !self.unseen.is_empty());
         self.lapse(now);
-        // If the key has expired, only the grants that come back count.
-        let several = if is_there { known.len() } else { self.holders.len() } > 1;
         let left = self.give_back(who, all);
-        // If there are several grants, every command ends those that are over.
-        if several || is_there && is_own || left == Some(0) {
-            self.serve(now);
-        }
+        self.serve(now);
         left
     }
 
@@ -71,12 +67,9 @@ impl Reference {
     /// Ends the grant with this fence, or all grants. Returns how many grants have ended.
     pub(crate) fn end(&mut self, fence: Option<u64>, now: Millis) -> usize {
         let before = self.holders.len();
-        let is_there = self.holders.iter().chain(&self.unseen).any(|holder| holder.until >= now);
         self.end_grants(|holder| fence.is_none_or(|fence| holder.fence == fence));
         let ended = before - self.holders.len();
-        if is_there {
-            self.serve(now);
-        }
+        self.serve(now);
         ended
     }
 

@@ -93,19 +93,12 @@ pub(super) struct Reference {
     /// The grant whose owner waits for an upgrade, ahead of the queue.
     pub(super) upgrader: Option<u64>,
     pub(super) answered: Vec<Answered>,
-    /// The grants that have ended because clients have gone away, until a command or due work looks at the lock. Meanwhile, nobody is
-    /// served.
-    pub(super) unseen: Vec<Holder>,
     /// The grants whose sessions' connections have closed, and that go on only because clients that are still to be told will keep them
     /// alive.
     pub(super) orphans: Vec<u64>,
     /// The last fence.
     pub(super) fence: u64,
     pub(super) max_hold: Option<Millis>,
-    /// When the server last did due work, or tried to.
-    pub(super) last_run: Millis,
-    /// The end of the last pause.
-    pub(super) paused_until: Millis,
 }
 
 impl Reference {
@@ -160,7 +153,6 @@ impl Reference {
 
     /// Grants the lock to the next waiters that fit, and lets the holders' own waiters re-enter.
     fn serve(&mut self, now: Millis) {
-        self.unseen.clear();
         for holder in self.holders.clone() {
             self.serve_own(holder.who, now);
         }

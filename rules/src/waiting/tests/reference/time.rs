@@ -1,6 +1,6 @@
 //! What happens to the reference's lock when time passes, and to its key.
 
-use super::{Holder, Reference, Session, Wish, third};
+use super::{Reference, Session, Wish, third};
 use crate::lock::Millis;
 
 impl Reference {
@@ -13,7 +13,6 @@ impl Reference {
         while self.time_out_first(now) {
             self.serve(now);
         }
-        self.last_run = now;
     }
 
     /// Renews the leases of sessions when they are due, and at the latest in their last millisecond.
@@ -30,13 +29,11 @@ impl Reference {
     /// Looks at the lock while the server refuses all writes: only waits time out.
     pub(crate) fn look_in_vain(&mut self, now: Millis) {
         self.time_out(now);
-        self.last_run = now;
     }
 
     /// Looks at the lock during a pause: only waits time out, and nothing else is looked at for a while.
     pub(crate) fn look_in_a_pause(&mut self, now: Millis) {
         self.time_out(now);
-        self.paused_until = now + 1;
     }
 
     pub(super) fn time_out(&mut self, now: Millis) {
@@ -54,25 +51,9 @@ impl Reference {
         true
     }
 
-    /// Ends lapsed grants, except grants whose sessions go on.
+    /// Ends lapsed grants.
     pub(crate) fn lapse(&mut self, now: Millis) {
-        for place in (0..self.holders.len()).rev() {
-            let holder = self.holders[place];
-            let session = holder.session.filter(|session| self.goes_on(&holder, session, now));
-            match session {
-                _ if holder.until >= now => {}
-                Some(session) => self.holders[place].until = holder.longest(session.lease, now),
-                None => self.end_grants(|other| other.fence == holder.fence),
-            }
-        }
-    }
-
-    /// Whether a session goes on although its lease has ended: the renewal was due, and the server was frozen from then until now. If the
-    /// server could have renewed the lease, but has not, the session does not go on.
-    pub(super) fn goes_on(&self, holder: &Holder, session: &Session, now: Millis) -> bool {
-        let frozen_from = self.paused_until.max(self.last_run + 1);
-        let may_last = holder.latest.is_none_or(|latest| now <= latest);
-        may_last && (frozen_from..=now).contains(&session.renew_at)
+        self.end_grants(|holder| holder.until < now);
     }
 
     /// Ends all sessions.
@@ -83,7 +64,6 @@ impl Reference {
     /// Overwrites the key with another type, and then deletes it.
     pub(crate) fn overwrite(&mut self, now: Millis) {
         self.end_grants(|_| true);
-        self.last_run = now;
         for (conn, wish, _) in std::mem::take(&mut self.waiting) {
             self.answer(conn, wish, None, None, false, now);
         }

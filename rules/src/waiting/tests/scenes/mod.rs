@@ -15,7 +15,7 @@ mod commands;
 
 use super::server::{Conn, KEYS, Queued, Reply, Rules, Server};
 use crate::lock::{Deadline, Fence, Grant, Millis, Owner, Slot};
-use crate::waiting::table::Offset;
+use crate::waiting::replication::Offset;
 use crate::waiting::{Link, Message, MessageKind};
 use commands::Words;
 

@@ -4,7 +4,7 @@ use super::turn::Turn;
 use super::{Blocked, Conn, Connection, Reply, Rules, Server, Writes};
 use crate::lock::Millis;
 use crate::waiting::RequestId;
-use crate::waiting::table::Offset;
+use crate::waiting::replication::Offset;
 
 impl Turn<'_> {
     /// Makes the module answer a client that it has unblocked.

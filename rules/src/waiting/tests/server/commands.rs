@@ -1,14 +1,13 @@
 //! The commands that clients send to the small server.
 
-use super::turn::{Client, number};
-use super::{Blocked, Conn, Lock, Reply, Rules, Server, time};
-use crate::lock::{AcquireRequest, Deadline, Millis, Owner};
-use crate::waiting::{
-    self, ExtendRequest, GivenUp, Outcome, Refusal, ReleaseRequest, WaitLimits, WaitOptions,
-};
+use super::turn::number;
+use super::{Blocked, Conn, Lock, Reply, Rules, Server, at, time};
+use crate::encoding::Effect;
+use crate::lock::{AcquireRequest, Deadline, Got, Millis, Owner, Value};
+use crate::waiting::{self, Caller, Host, Outcome};
+use crate::waiting::{ExtendRequest, GivenUp, Refusal, ReleaseRequest, RequestId, WaitOptions};
 
 impl Server {
-    /// Runs `LOCK.ACQUIRE` for the given lock.
     pub(crate) fn acquire_on(
         &mut self,
         rules: Rules,
@@ -18,19 +17,12 @@ impl Server {
         ask: &AcquireRequest<'static>,
         wait: &WaitOptions,
     ) -> Reply {
-        let mut client = self.client(rules, conn);
-        let mut turn = self.turn(rules, now);
-        turn.lock = lock;
-        turn.expire();
-        let outcome = waiting::acquire(&mut turn, &mut client, ask, wait, time(now));
-        self.note_blocked(&client);
-        match outcome {
-            Ok(Outcome::Granted((got, until))) => Reply::granted(got, until),
-            outcome => no_grant(outcome),
+        match self.acquire(rules, now, conn, (&[lock], false), ask, wait) {
+            Reply::All(all, until) => Reply::granted(all[0], until),
+            reply => reply,
         }
     }
 
-    /// Runs `LOCK.MACQUIRE`.
     pub(crate) fn acquire_all(
         &mut self,
         rules: Rules,
@@ -40,17 +32,93 @@ impl Server {
         ask: &AcquireRequest<'static>,
         wait: &WaitOptions,
     ) -> Reply {
-        let mut client = self.client(rules, conn);
-        let mut turns = self.turns(rules, now, locks);
-        let outcome = waiting::acquire(&mut turns, &mut client, ask, wait, time(now));
-        self.note_blocked(&client);
+        self.acquire(rules, now, conn, (locks, true), ask, wait)
+    }
+
+    fn acquire(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        (locks, several): (&[Lock], bool),
+        ask: &AcquireRequest<'static>,
+        wait: &WaitOptions,
+    ) -> Reply {
+        let caller = self.caller(rules, conn);
+        if let Some(reply) = self.acquire_free(rules, now, (locks, several), ask, wait) {
+            return reply;
+        }
+        let (outcome, got) = self.turn(rules, now).step(locks, |env, sites| {
+            let outcome = waiting::acquire(env, sites, several, &caller, ask, wait);
+            (outcome, sites.iter().filter_map(|site| site.got).collect::<Vec<Got>>())
+        });
         match outcome {
-            Ok(Outcome::Granted((all, until))) => Reply::All(all, until),
-            outcome => no_grant(outcome),
+            Ok(Outcome::Granted(until)) => Reply::All(got, until),
+            Ok(Outcome::Waits(request)) => self.block(conn, request),
+            Ok(Outcome::Queued) => Reply::Queued,
+            Ok(Outcome::Taken) => Reply::Null,
+            Ok(Outcome::Detect) => {
+                let (ids, is_place) = (locks.iter().map(|lock| at(*lock).to_id()), wait.channel.is_some());
+                let mut turn = self.turn(rules, now);
+                let cycle =
+                    waiting::cycle(&mut turn, &caller, ids.collect(), several, ask, is_place, time(now));
+                let wait = WaitOptions { detect: false, ..wait.clone() };
+                cycle.map_or_else(
+                    || self.acquire(rules, now, conn, (locks, several), ask, &wait),
+                    Reply::Cycle,
+                )
+            }
+            Err(Refusal::Grace(_)) => Reply::Grace,
+            Err(Refusal::NoReentry(why)) => Reply::NoReentry(why),
+            Err(Refusal::Deadlock) => Reply::Deadlock,
+            Err(Refusal::MaxWaiters | Refusal::MaxPlaces) => Reply::TooMany,
+            Err(refusal) => panic!("{refusal:?}"),
         }
     }
 
-    /// Runs `LOCK.MRELEASE`. Returns how many holds of each lock are left; `None` for a lock that the owner does not hold.
+    fn acquire_free(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        (locks, several): (&[Lock], bool),
+        ask: &AcquireRequest<'static>,
+        wait: &WaitOptions,
+    ) -> Option<Reply> {
+        let [lock] = *locks else { return None };
+        let mut turn = self.turn(rules, now);
+        turn.expire(lock);
+        let (limits, grace) = (turn.limits(), turn.grace_left());
+        if several || grace.grants > 0 || self.locks[lock].is_some() || self.table.get(at(lock)).is_some() {
+            return None;
+        }
+        let now = time(now);
+        let fences = &mut self.fences;
+        let granted = waiting::acquire_free(ask, wait, || limits, || fences.next(now.micros), now);
+        let (grant, got, until) = granted?;
+        self.effects.push((lock, Effect::Alone(grant.clone(), until)));
+        self.locks[lock] = Some((Value::One(grant), until));
+        Some(Reply::All(vec![got], until))
+    }
+
+    fn caller(&self, rules: Rules, conn: Conn) -> Caller {
+        let (id, may_block) = (self.conns[usize::from(conn)].id, true);
+        let Rules { most_waiters, most_places, claim, .. } = rules;
+        Caller { id, may_block, most_waiters, most_places, claim }
+    }
+
+    fn block(&mut self, conn: Conn, request: RequestId) -> Reply {
+        self.table.blocked(request, request);
+        self.blocked.insert(request, Blocked::new(conn, self.conns[usize::from(conn)].id));
+        Reply::Waits
+    }
+
+    pub(crate) fn leave_on(&mut self, rules: Rules, now: Millis, lock: Lock, owner: &Owner<'_>) -> bool {
+        let GivenUp { any, others } =
+            self.turn(rules, now).step_on(lock, |env, site| waiting::leave(env, site, owner));
+        others.iter().for_each(|id| self.turn(rules, now).step_on(number(id), waiting::settle));
+        any
+    }
+
     pub(crate) fn release_all(
         &mut self,
         rules: Rules,
@@ -62,7 +130,6 @@ impl Server {
         self.release_each(rules, now, locks, ReleaseRequest { owner, fence: None, all })
     }
 
-    /// Runs `LOCK.MRELEASE` with any options.
     pub(crate) fn release_each(
         &mut self,
         rules: Rules,
@@ -70,51 +137,11 @@ impl Server {
         locks: &[Lock],
         given: ReleaseRequest<'_>,
     ) -> Vec<Option<u32>> {
-        let mut turns = self.turns(rules, now, locks);
-        waiting::release(&mut turns, given, || time(now)).into_iter().map(Result::ok).collect()
+        self.turn(rules, now).step(locks, |env, sites| {
+            sites.iter_mut().map(|site| waiting::release(env, site, given).ok()).collect()
+        })
     }
 
-    /// Runs `LOCK.MEXTEND`, or `LOCK.EXTEND` for one lock, with any options.
-    pub(crate) fn extend_each(
-        &mut self,
-        rules: Rules,
-        now: Millis,
-        conn: Conn,
-        locks: &[Lock],
-        longer: &ExtendRequest<'_>,
-    ) -> Reply {
-        let mut client = self.client(rules, conn);
-        let outcome = match locks {
-            [lock] => {
-                let mut turn = self.turn(rules, now);
-                turn.lock = *lock;
-                turn.expire();
-                waiting::extend(&mut turn, &mut client, longer, time(now))
-            }
-            locks => waiting::extend(&mut self.turns(rules, now, locks), &mut client, longer, time(now)),
-        };
-        self.note_blocked(&client);
-        match outcome {
-            Ok(Outcome::Granted(until)) => Reply::Extended(until),
-            Err(Refusal::NotHeld(..)) => Reply::NotHeld,
-            outcome => no_grant(outcome),
-        }
-    }
-
-    /// Runs `LOCK.LEAVE` for the given lock.
-    pub(crate) fn leave_on(&mut self, rules: Rules, now: Millis, lock: Lock, owner: &Owner<'_>) -> bool {
-        let mut turn = self.turn(rules, now);
-        turn.lock = lock;
-        turn.expire();
-        let GivenUp { any, others } = waiting::leave(&mut turn, owner, time(now));
-        let others: Vec<Lock> = others.iter().map(number).collect();
-        if !others.is_empty() {
-            waiting::leave_others(&mut self.turns(rules, now, &others), owner, time(now));
-        }
-        any
-    }
-
-    /// Runs `LOCK.RELEASE` for the first lock. Returns how many holds are left; `None` if the owner does not hold the lock.
     pub(crate) fn release(
         &mut self,
         rules: Rules,
@@ -126,7 +153,6 @@ impl Server {
         self.release_on(rules, now, 0, ReleaseRequest { owner, fence, all })
     }
 
-    /// Runs `LOCK.RELEASE` for the given lock.
     pub(crate) fn release_on(
         &mut self,
         rules: Rules,
@@ -134,14 +160,16 @@ impl Server {
         lock: Lock,
         given: ReleaseRequest<'_>,
     ) -> Option<u32> {
-        let mut turn = self.turn(rules, now);
-        turn.lock = lock;
-        turn.expire();
-        waiting::release(&mut turn, given, || time(now)).ok()
+        self.turn(rules, now).expire(lock);
+        let frees = waiting::frees(self.locks[lock].as_ref().map(|(value, _)| value), given);
+        if frees != Ok(false) && self.table.get(at(lock)).is_none() {
+            let freed = frees.is_ok().then(|| self.locks[lock] = None);
+            self.effects.extend(freed.map(|()| (lock, Effect::Free)));
+            return freed.map(|()| 0);
+        }
+        self.turn(rules, now).step_on(lock, |env, site| waiting::release(env, site, given)).ok()
     }
 
-    /// Runs `LOCK.EXTEND`. Returns the new end of the lease; `None` if this owner does not hold the lock, or leases may not be extended
-    /// now.
     pub(crate) fn extend(
         &mut self,
         rules: Rules,
@@ -151,45 +179,34 @@ impl Server {
         lease: Millis,
     ) -> Option<Deadline> {
         let longer = ExtendRequest { owner, fence, lease, confirm: None };
-        extended(self.extend_each(rules, now, 0, &[0], &longer))
-    }
-
-    fn client(&self, rules: Rules, conn: Conn) -> Client {
-        let limits =
-            WaitLimits { waiters: rules.most_waiters, places: rules.most_places, claim: rules.claim };
-        Client { conn, id: self.conns[usize::from(conn)].id, blocked: None, limits }
-    }
-
-    fn note_blocked(&mut self, client: &Client) {
-        if let Some(request) = client.blocked {
-            self.blocked.insert(request, Blocked::new(client.conn, client.id));
+        match self.extend_each(rules, now, 0, &[0], &longer) {
+            Reply::Extended(until) => Some(until),
+            _ => None,
         }
     }
 
-    /// Runs `LOCK.BREAK` for the given lock.
-    pub(crate) fn break_on(&mut self, rules: Rules, now: Millis, lock: Lock, fence: Option<u64>) -> usize {
-        let mut turn = self.turn(rules, now);
-        turn.lock = lock;
-        turn.expire();
-        waiting::break_(&mut turn, fence, || time(now)).len()
+    pub(crate) fn extend_each(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        locks: &[Lock],
+        longer: &ExtendRequest<'_>,
+    ) -> Reply {
+        let (several, caller) = (locks.len() > 1, self.caller(rules, conn));
+        let extended = self
+            .turn(rules, now)
+            .step(locks, |env, sites| waiting::extend(env, sites, several, &caller, longer));
+        match extended {
+            Ok(Outcome::Granted(until)) => Reply::Extended(until),
+            Ok(Outcome::Waits(request)) => self.block(conn, request),
+            Ok(_) => Reply::Null,
+            Err(Refusal::GraceOfLeases(_)) => Reply::Grace,
+            Err(_) => Reply::NotHeld,
+        }
     }
-}
 
-fn extended(reply: Reply) -> Option<Deadline> {
-    if let Reply::Extended(until) = reply { Some(until) } else { None }
-}
-
-fn no_grant<G>(outcome: Result<Outcome<G>, Refusal>) -> Reply {
-    match outcome {
-        Ok(Outcome::Granted(_)) => panic!("a grant"),
-        Ok(Outcome::Waits) => Reply::Waits,
-        Ok(Outcome::Queued) => Reply::Queued,
-        Ok(Outcome::Taken) => Reply::Null,
-        Err(Refusal::Grace(_) | Refusal::GraceOfLeases(_)) => Reply::Grace,
-        Err(Refusal::NoReentry(why)) => Reply::NoReentry(why),
-        Err(Refusal::Deadlock) => Reply::Deadlock,
-        Err(Refusal::Cycle(cycle)) => Reply::Cycle(cycle),
-        Err(Refusal::MaxPlaces | Refusal::MaxWaiters) => Reply::TooMany,
-        Err(refusal) => panic!("{refusal:?}"),
+    pub(crate) fn break_on(&mut self, rules: Rules, now: Millis, lock: Lock, fence: Option<u64>) -> usize {
+        self.turn(rules, now).step_on(lock, |env, site| waiting::break_(env, site, fence)).len()
     }
 }

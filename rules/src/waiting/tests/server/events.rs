@@ -1,11 +1,11 @@
 //! Events of the small server and its keys, except the commands for locks.
 
-use super::{AT, Conn, Connection, Lock, Reply, Rules, Server, ServerOf, Writes, at};
+use super::{AT, Conn, Connection, Lock, Reply, Rules, Server, Writes, at};
 use crate::encoding::{self, Effect};
 use crate::lock::{Deadline, Grant, Millis, Owner, Value};
 use crate::waiting::grace::AWAY;
 
-impl<T> ServerOf<T> {
+impl Server {
     /// This replica becomes a primary.
     pub(crate) fn promote(&mut self, now: Millis) {
         self.grace.begin(self.moment(now));
@@ -49,13 +49,13 @@ impl Server {
 
     /// The server's own expiry ends grants whose leases are over.
     pub(crate) fn expire(&mut self, rules: Rules, now: Millis) {
-        self.turn(rules, now).expire();
+        (0..self.locks.len()).for_each(|lock| self.turn(rules, now).expire(lock));
     }
 
     /// The database is flushed.
     pub(crate) fn flush(&mut self) {
         self.locks.fill(None);
-        self.table.locks.touched_db(Some(AT.db));
+        self.table.touched_db(Some(AT.db));
     }
 
     /// This primary becomes a replica. It has already sent away blocked clients.
@@ -70,15 +70,14 @@ impl Server {
         {
             *deadline = Deadline::At(end);
             self.effects.push((0, Effect::Lease(*deadline)));
-            self.table.locks.recheck_by(AT, 0);
+            self.touch(0);
         }
     }
 
     /// A client overwrites the key with another type, and deletes the key when all waiters have their answers. Returns these answers.
     pub(crate) fn overwrite(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
-        self.turn(rules, now).expire();
-        self.locks[0] = None;
-        self.table.overwritten(AT);
+        self.turn(rules, now).expire(0);
+        self.overwrite_one(0);
         self.run_due(rules, now, Writes::Taken)
     }
 
@@ -87,14 +86,14 @@ impl Server {
         let fence = self.fences.next(now * 1000);
         let grant = fence.map(|fence| Grant::new(owner, fence, 1, None, now));
         self.locks[0] = grant.map(|grant| (Value::One(grant), Deadline::after(now, lease)));
-        self.table.locks.touched(AT);
+        self.touch(0);
     }
 
     /// The hash slot moves to another server, and comes back unchanged. Afterwards nothing is known of the lock except its key. Returns the
     /// answers to waiters.
     pub(crate) fn move_away(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let lock = self.locks[0].take();
-        self.table.locks.look_by(AT, 0);
+        self.touch(0);
         let told = self.run_due(rules, now, Writes::Elsewhere);
         self.locks[0] = lock;
         told
@@ -102,20 +101,19 @@ impl Server {
 
     /// A client touches the key, without changing the lock.
     pub(crate) fn touch(&mut self, lock: Lock) {
-        self.table.locks.touched(at(lock));
+        self.table.touched(at(lock));
     }
 
     /// A client gives the key another name.
-    pub(crate) fn rename(&mut self, now: Millis, from: Lock, to: Lock) {
-        self.table.unlinked(at(from), now);
+    pub(crate) fn rename(&mut self, _: Millis, from: Lock, to: Lock) {
+        self.table.unlinked(at(from));
         self.locks[to] = self.locks[from].take();
-        self.table.touched(at(to));
+        self.touch(to);
     }
 
-    /// A client deletes the key.
     pub(crate) fn delete(&mut self, lock: Lock) {
         self.locks[lock] = None;
-        self.table.locks.touched(at(lock));
+        self.touch(lock);
     }
 
     /// A client overwrites the key with another type, and deletes the key when all waiters have been sent away.

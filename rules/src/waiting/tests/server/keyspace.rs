@@ -1,10 +1,10 @@
 //! Changes of a lock's key, on a primary and on a replica.
 
-use super::{Lock, ServerOf};
+use super::{Lock, Server};
 use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, Grant, Millis, Value};
 
-impl<T> ServerOf<T> {
+impl Server {
     /// Adds a grant to a lock.
     pub(crate) fn put(&mut self, lock: Lock, grant: Grant, end: Deadline) {
         match &mut self.locks[lock] {

@@ -21,8 +21,8 @@ use crate::encoding::Effect;
 use crate::lock::{
     Deadline, Fence, FenceClock, Got, Millis, Now, Owner, ReentryError, Room, Slot, SlotRequest, Value,
 };
-use crate::waiting::table::Offset;
-use crate::waiting::{Cycle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
+use crate::waiting::replication::Offset;
+use crate::waiting::{Cycle, Grace, LockRef, Message, Moment, RequestId, Table};
 
 /// The number of a connection. When the connection closes, another connection gets its number.
 pub(crate) type Conn = u8;
@@ -178,12 +178,12 @@ impl Blocked {
     }
 }
 
-/// A server with this table.
+/// A server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ServerOf<T> {
+pub(crate) struct Server {
     pub(crate) locks: [Option<(Value, Deadline)>; KEYS.len()],
     pub(crate) fences: FenceClock,
-    pub(crate) table: T,
+    pub(crate) table: Table<RequestId>,
     pub(crate) grace: Grace,
     /// For how many ms the server has been busy, and frozen, in addition to the time of its world.
     pub(crate) busy: Millis,
@@ -210,32 +210,12 @@ pub(crate) struct ServerOf<T> {
     pub(crate) hears: bool,
 }
 
-pub(crate) type Server = ServerOf<WaitTable<RequestId>>;
-
 impl Server {
     pub(crate) fn new(conns: Conn) -> Self {
-        Self::with(WaitTable::new(), conns)
-    }
-
-    /// Renumbers waiters and connections, without changing their order: servers that differ only in these numbers are then equal. `cut_off`
-    /// says that replicas will never acknowledge anything more.
-    pub(crate) fn renumber(&mut self, cut_off: bool) {
-        let (known, most) = (self.acked - 1, if cut_off { 2 } else { Offset::MAX });
-        self.table.shift_offsets(known, most);
-        (self.written, self.acked) = ((self.written - known).min(most), 1);
-        let requests = self.table.renumber_requests();
-        let clients: Vec<u64> = self.table.clients().collect();
-        let clients = self.renumber_blocked(&requests, clients);
-        self.table.renumber_clients(&clients);
-    }
-}
-
-impl<T> ServerOf<T> {
-    pub(crate) fn with(table: T, conns: Conn) -> Self {
         Self {
             locks: [const { None }; KEYS.len()],
             fences: FenceClock::new(),
-            table,
+            table: Table::new(),
             grace: Grace::new(),
             busy: 0,
             frozen: 0,
@@ -264,8 +244,19 @@ impl<T> ServerOf<T> {
         Moment { since_boot: ran + self.frozen, ran }
     }
 
+    /// Renumbers waiters and connections, without changing their order: servers that differ only in these numbers are then equal. `cut_off`
+    /// says that replicas will never acknowledge anything more.
+    pub(crate) fn renumber(&mut self, cut_off: bool) {
+        let (known, most) = (self.acked - 1, if cut_off { 2 } else { Offset::MAX });
+        self.table.replication.shift_offsets(known, most);
+        (self.written, self.acked) = ((self.written - known).min(most), 1);
+        let requests = self.table.renumber_requests();
+        let clients = self.renumber_blocked(&requests, self.table.clients());
+        self.table.renumber_clients(&clients);
+    }
+
     /// Renumbers blocked clients by these new numbers of their requests, and all connections. Returns the new numbers of connections.
-    pub(crate) fn renumber_blocked(
+    fn renumber_blocked(
         &mut self,
         requests: &BTreeMap<RequestId, RequestId>,
         clients: impl IntoIterator<Item = u64>,

@@ -1,13 +1,15 @@
-//! Implements the traits of `access` for the small server, as `serving` does for a real server.
+//! Runs steps on the small server.
 
-use super::{Conn, KEYS, Lock, Reply, Rules, Server, Writes, at, time};
+use std::ops::DerefMut;
+
+use super::{KEYS, Lock, Reply, Rules, Server, Writes, at, time};
 use crate::encoding::Effect;
-use crate::lock::{Deadline, Fence, Grant, GrantChange, LONGEST_LEASE, Limits, Micros, Millis, Now, Value};
-use crate::waiting::table::Offset;
+use crate::lock::{Deadline, Fence, LONGEST_LEASE, Limits, Micros, Millis, Now};
+use crate::waiting::replication::Offset;
+use crate::waiting::{self, Answer, Env, Grants, Host, Site, Table};
 use crate::waiting::{
-    self, Answer, Budget, Caller, Deferral, Environment, GraceLeft, GraceLength, Holder, Host, LockAccess,
-    LockEvent, LockId, LocksAccess, Message, MessageKind, Replicas, RequestId, RequestedLock, RequestedLocks,
-    Settled, WaitLimits, WaitTable,
+    Budget, Deferral, GraceLeft, GraceLength, Holder, LockId, Message, Replicas, RequestId, RequestedLock,
+    RequestedLocks, Settled, holders,
 };
 
 /// One turn of the server's event loop.
@@ -16,76 +18,70 @@ pub(super) struct Turn<'a> {
     pub(super) rules: Rules,
     pub(super) now: Millis,
     pub(super) writes: Writes,
-    /// The lock that is open.
-    pub(super) lock: Lock,
     used: Micros,
-    budget: Budget,
-    busy: [bool; KEYS.len()],
-    changed: [bool; KEYS.len()],
-}
-
-/// A turn with several locks open.
-pub(super) struct Turns<'a> {
-    turn: Turn<'a>,
-    locks: &'a [Lock],
 }
 
 impl Server {
     pub(super) fn turn(&mut self, rules: Rules, now: Millis) -> Turn<'_> {
-        Turn {
-            server: self,
-            rules,
-            now,
-            writes: Writes::Taken,
-            lock: 0,
-            used: 0,
-            budget: if rules.slow { Budget::least() } else { Budget::new() },
-            busy: [false; KEYS.len()],
-            changed: [false; KEYS.len()],
-        }
-    }
-
-    /// Opens these locks. Lapsed grants end first.
-    pub(super) fn turns<'a>(&'a mut self, rules: Rules, now: Millis, locks: &'a [Lock]) -> Turns<'a> {
-        let mut turn = self.turn(rules, now);
-        for lock in locks {
-            turn.lock = *lock;
-            turn.expire();
-        }
-        Turns { turn, locks }
-    }
-}
-
-impl<'a> LocksAccess for Turns<'a> {
-    const SEVERAL: bool = true;
-    type One = Turn<'a>;
-
-    type Each<T> = Vec<T>;
-
-    fn try_each<T, E>(&mut self, mut body: impl FnMut(&mut Turn<'a>) -> Result<T, E>) -> Result<Vec<T>, E> {
-        (0..self.locks.len()).map(|number| body(self.lock(number))).collect()
-    }
-
-    fn try_with<T, U, E>(
-        &mut self,
-        each: &Vec<T>,
-        mut body: impl FnMut(&mut Turn<'a>, &T) -> Result<U, E>,
-    ) -> Result<Vec<U>, E> {
-        assert_eq!(each.len(), self.locks.len());
-        each.iter().enumerate().map(|(number, of_it)| body(self.lock(number), of_it)).collect()
-    }
-
-    fn all<T>(each: &Vec<T>) -> &[T] {
-        each
-    }
-
-    fn lock(&mut self, number: usize) -> &mut Turn<'a> {
-        self.turn.lock = self.locks[number];
-        &mut self.turn
+        self.table.budget = if rules.slow { Budget::least() } else { Budget::new() };
+        Turn { server: self, rules, now, writes: Writes::Taken, used: 0 }
     }
 }
 
 impl Turn<'_> {
+    /// Runs a step on one lock.
+    pub(super) fn step_on<R>(
+        &mut self,
+        lock: Lock,
+        body: impl FnOnce(&mut Env<'_, RequestId>, &mut Site<'_>) -> R,
+    ) -> R {
+        self.step(&[lock], |env, sites| body(env, &mut sites[0]))
+    }
+
+    /// Runs a step on these locks, and then does its effects.
+    pub(super) fn step<R>(
+        &mut self,
+        numbers: &[Lock],
+        body: impl FnOnce(&mut Env<'_, RequestId>, &mut [Site<'_>]) -> R,
+    ) -> R {
+        numbers.iter().for_each(|lock| self.expire(*lock));
+        let (limits, grace) = (self.limits(), self.grace_left());
+        let Server { locks, effects, fences, table, conns, .. } = &mut *self.server;
+        let take = |lock: &Lock| {
+            let held = locks[*lock].take();
+            let (value, until) = held.map_or((None, Deadline::Never), |(value, until)| (Some(value), until));
+            (*lock, Grants::new(value, until), Vec::new())
+        };
+        let mut open: Vec<(Lock, Grants, Vec<waiting::Effect>)> = numbers.iter().map(take).collect();
+        let is_open = |client| conns.iter().any(|conn| conn.id == client);
+        let mut env = Env { table, fences, limits, grace, now: time(self.now), is_open: &is_open };
+        let sites = open.iter_mut().map(|(lock, grants, done)| Site::new(at(*lock), grants, done));
+        let result = body(&mut env, &mut sites.collect::<Vec<_>>());
+        for (lock, Grants { value, until, .. }, done) in open {
+            let held = |fence| {
+                let held = value.as_ref()?.with_fence(fence, || until)?;
+                Some((held.grant.clone(), held.deadline))
+            };
+            effects.extend(done.into_iter().filter_map(|effect| {
+                let effect = match effect {
+                    waiting::Effect::Alone(fence) | waiting::Effect::Lease(fence) => {
+                        held(fence).map(|(grant, until)| Effect::Alone(grant, until))?
+                    }
+                    waiting::Effect::Among(fence) => {
+                        held(fence).map(|(grant, until)| Effect::Among(grant, until))?
+                    }
+                    waiting::Effect::Ended(fence) => Effect::Ended(fence),
+                    waiting::Effect::Lapsed(now) => Effect::Lapsed(now),
+                    waiting::Effect::Free => Effect::Free,
+                    waiting::Effect::Event(_) | waiting::Effect::Lapse(..) => return None,
+                };
+                Some((lock, effect))
+            }));
+            locks[lock] = value.map(|value| (value, until));
+        }
+        result
+    }
+
     pub(super) fn grace_left(&mut self) -> GraceLeft {
         if self.rules.grace == 0 {
             return GraceLeft::default();
@@ -95,28 +91,18 @@ impl Turn<'_> {
         self.server.grace.left(moment, length)
     }
 
-    /// Whether a grant is in the lock's key, or may be restored, and does not end with the next look at the lock because the connection of
-    /// its session has closed. Whoever is told of a grant can rely on this.
-    pub(super) fn goes_on(&self, lock: Lock, fence: Fence) -> bool {
-        let Server { locks, table, .. } = &*self.server;
-        let held =
-            locks[lock].iter().flat_map(|(value, until)| value.all(*until)).map(|held| held.grant.clone());
-        let is_there = held.chain(table.locks.kept_expired(at(lock))).any(|grant| grant.fence() == fence);
-        let is_over = table.session(at(lock), fence).is_some_and(|session| session.over);
-        is_there && (!is_over || table.has_successor(at(lock), fence))
+    pub(super) fn expire(&mut self, lock: Lock) {
+        if self.server.locks[lock].take_if(|(_, until)| *until < Deadline::At(self.now)).is_some() {
+            self.server.effects.push((lock, Effect::Free));
+            self.server.table.touched(at(lock));
+        }
     }
 
     /// Returns what the module answers to a client that was unblocked.
     pub(super) fn reply(&mut self, request: RequestId) -> Option<Reply> {
-        let told = waiting::tell(self, request, time(self.now))?;
-        if let Answer::Granted { until } = told.answer
-            && until >= Deadline::At(self.now)
-        {
-            let goes_on = |lock: &RequestedLock| self.goes_on(number(&lock.id), lock.fence().unwrap());
-            assert!(told.locks.all().iter().all(goes_on), "{:?}", told.locks);
-        }
-        Some(match told.answer {
-            Answer::Granted { until } => match &told.locks {
+        let waiting::Told { answer, locks, .. } = waiting::tell(self, request, time(self.now))?;
+        Some(match answer {
+            Answer::Granted { until } => match &locks {
                 RequestedLocks::One(RequestedLock { got: Some(got), .. }) => Reply::granted(*got, until),
                 locks => Reply::All(locks.all().iter().filter_map(|lock| lock.got).collect(), until),
             },
@@ -130,8 +116,11 @@ impl Turn<'_> {
     }
 
     pub(super) fn finished(&mut self, request: RequestId, gone: bool, arrived: impl FnOnce(bool) -> bool) {
-        waiting::finished(self, request, gone, |_, unblocked| arrived(unblocked));
-        self.server.table.freed(request);
+        let told = self.server.table.told_client(request).filter(|_| gone);
+        if told.is_some_and(|(_, unblocked)| !arrived(unblocked)) {
+            self.server.table.depart(request);
+        }
+        _ = self.server.table.freed(request);
     }
 
     pub(super) fn run_due(&mut self) {
@@ -145,38 +134,19 @@ impl Turn<'_> {
     }
 
     pub(super) fn closed(&mut self, client: u64) {
-        waiting::closed(self, client, || true);
+        self.server.table.closed(client, true);
     }
 
     pub(super) fn depart(&mut self, request: RequestId) {
-        self.server.table.with_table_of(request, |table| table.depart(request));
-    }
-
-    /// Notes an effect on the open lock.
-    fn effect(&mut self, effect: Effect) {
-        self.server.effects.push((self.lock, effect));
-    }
-
-    /// Deletes the lock if all its leases have ended, as a server does when the key is used.
-    pub(super) fn expire(&mut self) {
-        if let Some((value, until)) =
-            self.server.locks[self.lock].take_if(|(_, until)| *until < Deadline::At(self.now))
-        {
-            self.effect(Effect::Free);
-            // A real server makes these calls when it removes an expired lock.
-            self.server.table.locks.recheck_by(at(self.lock), self.now);
-            for held in value.all(until) {
-                waiting::outlives(self, at(self.lock), held.grant, time(self.now));
-            }
-        }
+        self.server.table.depart(request);
     }
 }
 
-impl Environment for Turn<'_> {
+impl Host for Turn<'_> {
     type Client = RequestId;
 
-    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<RequestId>) -> R) -> R {
-        body(&mut self.server.table)
+    fn table(&mut self) -> impl DerefMut<Target = Table<RequestId>> {
+        &mut self.server.table
     }
 
     fn limits(&mut self) -> Limits {
@@ -189,110 +159,11 @@ impl Environment for Turn<'_> {
         }
     }
 
-    fn is_open(&self, client: u64) -> bool {
-        self.server.conns.iter().any(|conn| conn.id == client)
+    fn used(&mut self) -> Micros {
+        self.used += if self.rules.slow { Micros::from(u32::MAX) } else { 1 };
+        self.used
     }
 
-    fn budget<R>(&mut self, body: impl FnOnce(&mut Budget) -> R) -> R {
-        body(&mut self.budget)
-    }
-}
-
-impl LockAccess for Turn<'_> {
-    type Key = &'static [u8];
-
-    fn db(&self) -> i32 {
-        at(self.lock).db
-    }
-
-    fn key(&self) -> &'static [u8] {
-        at(self.lock).key
-    }
-
-    fn value(&self) -> Option<&Value> {
-        self.server.locks[self.lock].as_ref().map(|(value, _)| value)
-    }
-
-    fn deadline(&self) -> Deadline {
-        self.server.locks[self.lock].as_ref().map_or(Deadline::Never, |(_, until)| *until)
-    }
-
-    fn give(&mut self, grant: Grant, until: Deadline) {
-        self.changed[self.lock] = true;
-        self.effect(Effect::Alone(grant.clone(), until));
-        self.server.locks[self.lock] = Some((Value::One(grant), until));
-    }
-
-    fn add(&mut self, grant: Grant, until: Deadline) {
-        self.changed[self.lock] = true;
-        self.effect(Effect::Among(grant.clone(), until));
-        self.server.put(self.lock, grant, until);
-    }
-
-    fn update(&mut self, fence: Fence, change: GrantChange<'_>, until: Deadline) {
-        let Some((value, old)) = &mut self.server.locks[self.lock] else { return };
-        let Some(held) = value.with_fence(fence, || *old) else { return };
-        if held.grant.is_already(change) && held.deadline == until {
-            return;
-        }
-        let alone = value.is_one();
-        *old = value.update(fence, change, until, *old);
-        let changed = value.with_fence(fence, || *old).map(|held| held.grant.clone());
-        let effect = if alone { Effect::Alone } else { Effect::Among };
-        if let Some(grant) = changed {
-            self.effect(effect(grant, until));
-        }
-    }
-
-    fn end(&mut self, fence: Fence, _why: LockEvent) {
-        self.changed[self.lock] = true;
-        self.effect(Effect::Ended(fence));
-        self.server.end(self.lock, fence);
-    }
-
-    fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence> {
-        self.changed[self.lock] = true;
-        let lapsed = self.server.end_lapsed(self.lock, now, most);
-        assert_eq!(lapsed.len(), most, "all that are to be ended are over");
-        match self.value().is_some_and(|value| value.lapsed(self.deadline(), now).next().is_some()) {
-            true => lapsed.iter().for_each(|fence| self.effect(Effect::Ended(*fence))),
-            false => self.effect(Effect::Lapsed(now)),
-        }
-        lapsed
-    }
-
-    fn free(&mut self) {
-        self.changed[self.lock] = true;
-        self.server.locks[self.lock] = None;
-        self.effect(Effect::Free);
-    }
-
-    fn note(&mut self, _note: LockEvent) {}
-
-    fn next_fence(&mut self, now: Now) -> Option<Fence> {
-        self.server.fences.next(now.micros)
-    }
-
-    fn grace(&mut self) -> GraceLeft {
-        self.grace_left()
-    }
-
-    fn changed(&self) -> bool {
-        self.changed[self.lock]
-    }
-
-    fn most_unclaimed(&self) -> u32 {
-        if self.rules.slow { 1 } else { 32 }
-    }
-
-    /// A lock that is not idle counts as busy until the turn is over, as on a real server.
-    fn idle(&mut self) -> bool {
-        self.busy[self.lock] |= !self.server.table.locks.is_idle(at(self.lock));
-        !self.busy[self.lock]
-    }
-}
-
-impl Host for Turn<'_> {
     fn deferral(&mut self, now: Now) -> Deferral {
         match self.writes {
             Writes::Paused => Deferral::Until(now.millis() + 1),
@@ -301,52 +172,39 @@ impl Host for Turn<'_> {
         }
     }
 
-    fn used(&mut self) -> Micros {
-        // Each call takes time, so that a turn ends however little it does.
-        self.used += if self.rules.slow { Micros::from(u32::MAX) } else { 1 };
-        self.used
-    }
-
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled {
-        match (self.writes, waiter, ids) {
-            (Writes::Taken, None, [id]) => self.settle_arriving(id),
-            (Writes::Taken, Some(request), ids) => {
-                let locks: Vec<Lock> = ids.iter().map(number).collect();
-                let mut turns = self.server.turns(self.rules, self.now, &locks);
-                waiting::settle_together(&mut turns, request, time(self.now));
-            }
-            (Writes::Taken, None, _) => panic!("several locks without a waiter"),
-            (Writes::Refused | Writes::Paused | Writes::Replica, ..) => return Settled::Refused,
-            (Writes::Elsewhere, ..) => return Settled::Elsewhere,
-            (Writes::Arriving, ..) => return Settled::Arriving,
+        match self.writes {
+            Writes::Taken => (),
+            Writes::Refused | Writes::Paused | Writes::Replica => return Settled::Refused,
+            Writes::Elsewhere => return Settled::Elsewhere,
+            Writes::Arriving => return Settled::Arriving,
+        }
+        let locks: Vec<Lock> = ids.iter().map(number).collect();
+        match waiter {
+            Some(request) => self.step(&locks, |env, sites| waiting::settle_together(env, sites, request)),
+            None => self.step_on(locks[0], waiting::settle),
         }
         Settled::Done
     }
 
-    fn settle_arriving(&mut self, place: &LockId) {
-        self.busy = [false; KEYS.len()];
-        self.lock = number(place);
-        self.expire();
-        waiting::settle(self, time(self.now));
+    fn settle_arriving(&mut self, id: &LockId) {
+        self.step_on(number(id), waiting::settle);
     }
 
-    fn alive_with(&mut self, place: &LockId, fence: Fence, now: Millis) -> Option<(u32, Deadline)> {
-        self.lock = number(place);
-        self.expire();
-        let (value, until) = self.server.locks[self.lock].as_ref()?;
+    fn alive_with(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<(u32, Deadline)> {
+        let lock = number(id);
+        self.expire(lock);
+        let (value, until) = self.server.locks[lock].as_ref()?;
         value.alive_with(fence, *until, now)
+    }
+
+    fn holders(&mut self, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {
+        let Some((value, until)) = &self.server.locks[number(id)] else { return Vec::new() };
+        holders(Some(value), *until, now, most)
     }
 
     fn unblock(&mut self, request: RequestId) {
         self.answer(request);
-    }
-
-    fn publish(&mut self, message: &Message) -> bool {
-        if let MessageKind::Granted(fence) | MessageKind::Start { fence, .. } = message.kind {
-            assert!((0..KEYS.len()).any(|lock| self.goes_on(lock, fence)), "{message:?}");
-        }
-        self.server.messages.push(message.clone());
-        !self.server.deaf && !self.server.unheard.contains(&*message.channel.address)
     }
 
     fn replicas(&mut self) -> Replicas {
@@ -356,44 +214,15 @@ impl Host for Turn<'_> {
     }
 
     fn ask_replicas(&mut self) -> bool {
-        self.writes != Writes::Paused
-    }
-}
-
-pub(super) fn number(place: &LockId) -> Lock {
-    KEYS.iter().position(|key| **key == *place.key).unwrap()
-}
-
-/// The client of a running command.
-pub(super) struct Client {
-    pub(super) conn: Conn,
-    pub(super) id: u64,
-    /// The request for which the client has been blocked.
-    pub(super) blocked: Option<RequestId>,
-    pub(super) limits: WaitLimits,
-}
-
-impl Caller<Turn<'_>> for Client {
-    fn id(&self) -> u64 {
-        self.id
-    }
-
-    fn may_block(&self) -> bool {
         true
     }
 
-    fn limits(&self) -> WaitLimits {
-        self.limits
+    fn publish(&mut self, message: &Message) -> bool {
+        self.server.messages.push(message.clone());
+        !self.server.deaf && !self.server.unheard.contains(&*message.channel.address)
     }
+}
 
-    fn block(&mut self, _site: &Turn<'_>, request: RequestId) -> Option<RequestId> {
-        self.blocked = Some(request);
-        Some(request)
-    }
-
-    fn holders(&mut self, site: &Turn<'_>, place: &LockId, now: Millis, most: usize) -> Vec<Holder> {
-        let lock = site.server.locks[number(place)].as_ref().filter(|(_, until)| Deadline::At(now) <= *until);
-        let until = lock.map_or(Deadline::Never, |(_, until)| *until);
-        waiting::holders(lock.map(|(value, _)| value), until, now, most)
-    }
+pub(super) fn number(id: &LockId) -> Lock {
+    KEYS.iter().position(|key| **key == *id.key).unwrap()
 }

@@ -1,12 +1,12 @@
-//! Views of the small server's state: who holds its locks, who waits, and what work is left.
+//! Views of the small server's state.
 
 use std::collections::BTreeSet;
 
-use super::{AT, Conn, Lock, Queued, QueuedRequest, Rules, Server, ServerOf, at, time};
+use super::{AT, Conn, Lock, Queued, QueuedRequest, Rules, Server, at};
 use crate::lock::{AcquireRequest, Deadline, Fence, Grant, Held, Millis, Owner};
 use crate::waiting::{self, GraceLeft, RequestId};
 
-impl<T> ServerOf<T> {
+impl Server {
     /// Returns the grants of the first lock whose leases have not ended, the oldest first.
     pub(crate) fn holders(&self, now: Millis) -> Vec<Held<'_>> {
         self.holders_of(0, now)
@@ -54,84 +54,63 @@ impl<T> ServerOf<T> {
 }
 
 impl Server {
-    /// Returns for how many ms this server grants nothing new, and makes no lease longer.
-    pub(crate) fn grace_left(&mut self, rules: Rules, now: Millis) -> GraceLeft {
-        self.turn(rules, now).grace_left()
-    }
-
-    /// Returns the grants, with the leases that replicas have confirmed.
     pub(crate) fn confirmed(&self, now: Millis) -> Vec<Held<'_>> {
-        let holders = self.holders(now).into_iter();
-        holders.filter_map(|held| self.table.locks.lock(AT).confirmed(held, now)).collect()
+        let confirmed = |held| match self.table.get(at(0)) {
+            Some(lock) => lock.confirmed(held, now),
+            None => Some(held),
+        };
+        self.holders(now).into_iter().filter_map(confirmed).collect()
     }
 
-    /// Returns the grants that `LOCK.INFO` shows, and the ends of their leases.
-    pub(crate) fn shown(&mut self, rules: Rules, now: Millis) -> Vec<(Fence, Deadline)> {
-        let lock = self.locks[0].clone().filter(|(_, until)| Deadline::At(now) <= *until);
-        let (value, until) =
-            lock.as_ref().map_or((None, Deadline::Never), |(value, until)| (Some(value), *until));
-        let (count, shown) =
-            waiting::shown(&mut self.turn(rules, now), AT, value, until, time(now), usize::MAX);
-        assert_eq!(count, shown.len());
-        shown.iter().map(|holder| (holder.grant.fence(), holder.deadline)).collect()
+    pub(crate) fn shown(&mut self, _: Rules, now: Millis) -> Vec<(Fence, Deadline)> {
+        self.confirmed(now).iter().map(|held| (held.grant.fence(), held.deadline)).collect()
     }
 
-    /// Whether a waiter is still to be told of the grant with this fence, or has to claim it.
-    pub(crate) fn is_unclaimed(&self, lock: Lock, fence: Fence) -> bool {
-        self.given(lock).iter().any(|(given, _)| *given == fence)
-    }
-
-    /// Returns the grants of a lock of which waiters are still to be told, or which they have to claim.
     pub(crate) fn given(&self, lock: Lock) -> BTreeSet<(Fence, RequestId)> {
         self.table.given_grants(at(lock))
     }
 
-    /// Whether a waiter is to be told of this grant when replicas have confirmed it.
+    pub(crate) fn is_unclaimed(&self, lock: Lock, fence: Fence) -> bool {
+        self.given(lock).iter().any(|(given, _)| *given == fence)
+    }
+
     pub(crate) fn is_unconfirmed(&self, fence: Fence) -> bool {
-        self.table.is_unconfirmed(AT, fence)
+        self.table.is_unconfirmed(at(0), fence)
     }
 
-    /// Returns how many tables are left from the server's earlier times as a primary.
     pub(crate) fn earlier(&self) -> usize {
-        self.table.earlier()
+        self.table.earlier.len()
     }
 
-    /// Whether there are answers or messages to be sent.
+    pub(crate) fn unsent(&self) -> usize {
+        self.table.outgoing.len()
+    }
+
     pub(crate) fn has_answers(&self) -> bool {
         self.table.has_answered()
     }
 
-    /// Whether nothing is left in the table.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.table.locks.is_empty() && self.table.waiters.is_empty() && self.blocked.is_empty()
-    }
-
-    /// Checks all indexes of the table against the data that they index.
     pub(crate) fn check(&self) {
         self.table.check();
     }
 
-    /// Whether the next look at the lock will correct something: a waiter or a session is gone, or a session's grant is to be given back.
     pub(crate) fn is_unsettled(&self) -> bool {
-        self.table.is_unsettled(AT)
+        self.table.is_unsettled(at(0))
     }
 
-    /// Returns the waiters in the queue, in order of arrival.
     pub(crate) fn queued(&self) -> Vec<Queued> {
         self.asks().into_iter().map(|asked| asked.by).collect()
     }
 
-    /// Returns the next waiter for a lock: a waiter for an upgrade, or else the first in the queue.
     pub(crate) fn next_in(&self, lock: Lock) -> Option<Queued> {
-        self.table.head(at(lock)).map(|(request, ask)| self.queued_by(request, &ask.owner))
+        let head = self.table.get(at(lock))?.head()?;
+        Some(self.queued_by(head, &self.table.ask(head).owner))
     }
 
-    /// Returns the waiters in the queue, and their requests.
     pub(crate) fn asks(&self) -> Vec<QueuedRequest> {
         self.asks_of(0)
     }
 
-    /// Returns the waiters in the queue of a lock, and their requests.
     pub(crate) fn asks_of(&self, lock: Lock) -> Vec<QueuedRequest> {
         let queue = self.table.requests_of(at(lock)).into_iter();
         let asked = |(request, ask): (RequestId, AcquireRequest<'static>)| {
@@ -148,24 +127,30 @@ impl Server {
         }
     }
 
-    /// Returns the connection that keeps the grant with this fence alive.
     pub(crate) fn session(&self, fence: Fence) -> Option<Conn> {
         self.session_of(0, fence)
     }
 
     /// Returns the connection that keeps a grant of a lock alive.
     pub(crate) fn session_of(&self, lock: Lock, fence: Fence) -> Option<Conn> {
-        let session = self.table.session(at(lock), fence).filter(|session| !session.over)?;
-        (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
+        let client = self.table.session_client(at(lock), fence)?;
+        (0..).zip(&self.conns).find(|(_, conn)| conn.id == client).map(|(number, _)| number)
     }
 
     /// Returns when the session of the grant with this fence is to be renewed.
     pub(crate) fn renews_at(&self, fence: Fence) -> Option<Millis> {
-        let session = self.table.session(AT, fence).filter(|session| !session.over)?;
-        Some(session.renew_at)
+        self.table.renews_at(AT, fence)
     }
 
-    /// Returns when the server has to do something by itself; 0 means now.
+    /// Whether nothing is left in the table.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty() && self.table.waiters.is_empty() && self.blocked.is_empty()
+    }
+
+    pub(crate) fn is_synced(&self, lock: Lock, fence: Fence) -> bool {
+        self.table.get(at(lock)).is_some_and(|lock| lock.is_synced(fence))
+    }
+
     pub(crate) fn next_due(&self) -> Option<Millis> {
         let closes = self.conns.iter().any(|conn| conn.vanished || conn.doomed);
         let frees = self.blocked.values().any(|blocked| blocked.done);
@@ -173,5 +158,13 @@ impl Server {
         acks.sort_unstable_by(|one, other| other.cmp(one));
         let confirms = self.table.is_to_confirm(&acks);
         if closes || frees || confirms || self.table.has_answered() { Some(0) } else { self.table.next_due() }
+    }
+
+    pub(crate) fn longest_held(&mut self, rules: Rules, now: Millis) -> Millis {
+        waiting::longest_held(&mut self.turn(rules, now), now)
+    }
+
+    pub(crate) fn grace_left(&mut self, rules: Rules, now: Millis) -> GraceLeft {
+        self.turn(rules, now).grace_left()
     }
 }

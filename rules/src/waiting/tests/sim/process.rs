@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use super::super::server::Lock;
 use super::core::{Acquired, Core, Granted, Id, Lane};
 use super::trace::Call;
 use crate::lock::{Millis, Room};
-use crate::waiting::tests::server::Lock;
 
 /// The moment from which all clocks count.
 pub(super) static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);

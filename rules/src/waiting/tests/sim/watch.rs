@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::super::server::{KEYS, Lock, QueuedRequest};
 use super::process::{Process, Task};
 use super::wire;
 use super::world::World;
 use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, Millis, Owner, Room};
-use crate::waiting::tests::server::{KEYS, Lock, QueuedRequest, at};
 use crate::waiting::{Message, MessageKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl World {
             for (fence, (until, owner)) in &seen {
                 let session = self.server.session_of(lock, *fence).is_some();
                 // Each step undoes a session's renewal that replicas have not confirmed.
-                let is_synced = self.server.table.locks.lock(at(lock)).is_synced(*fence);
+                let is_synced = self.server.is_synced(lock, *fence);
                 let known = self.grants.get_mut(&(lock, *fence));
                 // Where a fence may be given again, it is that of another grant.
                 match known.filter(|known| !(may_fall && known.ended.is_some() && why != Why::Failover)) {

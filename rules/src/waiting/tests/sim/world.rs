@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use redis::{RedisError, RedisResult, Value};
 
+use super::super::server::{Conn, KEYS, Lock, QueuedRequest, Reply, Rules, Server, Writes};
 use super::core::request::Request;
 use super::core::{Command, Id, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
 use super::process::{Process, Recorder, Task, ms};
@@ -14,8 +15,7 @@ use crate::encoding::{self, Effect};
 use crate::lock::{Fence, Millis, Owner, Room};
 use crate::waiting::Grace;
 use crate::waiting::grace::LOOK_AGAIN;
-use crate::waiting::table::Offset;
-use crate::waiting::tests::server::{Conn, KEYS, Lock, QueuedRequest, Reply, Rules, Server, Writes};
+use crate::waiting::replication::Offset;
 
 /// The most connections that the server accepts.
 const CONNS: Conn = 80;

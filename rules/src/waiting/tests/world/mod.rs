@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::server::{Conn, Lock, Queued, Server};
 use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, Millis, Owner, Room, Slot};
-use crate::waiting::table::Offset;
+use crate::waiting::replication::Offset;
 
 pub(super) use model::EXCLUSION;
 pub(super) use size::{Clients, Failover, Happens, Kind, Size, Who};

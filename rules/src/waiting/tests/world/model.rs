@@ -195,7 +195,8 @@ impl Model for Size {
         if self.happens.cuts {
             actions.push(Action::Cut);
         }
-        if self.happens.flips && world.primary.earlier() < soak(1, 2) {
+        // A demotion drops all places in one turn. If turns are slow, each sends one message, and there would be more and more.
+        if self.happens.flips && world.primary.earlier() < soak(1, 2) && world.primary.unsent() < 2 {
             actions.push(Action::Flip);
         }
         for conn in 0..self.conns {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::OUTLIVES;
 use super::super::server::{Conn, Queued, Reply, Rules, Server, Writes};
 use super::{Belief, Clients, Failover, Fault, Kind, Role, Size, Who, World, owner};
 use crate::lock::{Deadline, Fence, Millis};
@@ -227,9 +226,8 @@ impl World {
     pub(super) fn freeze(&mut self) {
         self.pass();
         let held: Vec<Fence> = self.primary.holders(self.now).iter().map(|held| held.grant.fence()).collect();
-        let lapsed = |belief: &mut Belief| {
-            !OUTLIVES && belief.session.is_some() && !belief.old && !held.contains(&belief.fence)
-        };
+        let lapsed =
+            |belief: &mut Belief| belief.session.is_some() && !belief.old && !held.contains(&belief.fence);
         self.beliefs.iter_mut().for_each(|belief| _ = belief.take_if(lapsed));
     }
 

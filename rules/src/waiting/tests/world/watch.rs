@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::server::{Queued, QueuedRequest, Rules, Server};
 use super::{Fault, Hears, Role, Size, Who, World, owner};
 use crate::lock::{Deadline, Fence, Held, Millis, Owner, Room, Slot, SlotRequest};
-use crate::waiting::table::Offset;
+use crate::waiting::replication::Offset;
 use crate::waiting::{Message, MessageKind};
 
 /// The fence of a grant, its owner and its room.

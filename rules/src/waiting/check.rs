@@ -1,0 +1,67 @@
+//! Computes all indexes of the table anew, and compares them. Debug builds do this for small tables after each step.
+
+#![allow(clippy::panic, reason = "a wrong index is a bug")]
+
+use std::collections::BTreeSet;
+
+use super::connections::{Connections, Dependent};
+use super::table::Table;
+use super::waiter::{Phase, Queued};
+
+impl<C: Copy> Table<C> {
+    pub fn check_if_small(&self) {
+        if self.waiters.len() + self.locks.as_ref().map_or(0, |locks| locks.len()) <= 50 {
+            self.check();
+        }
+    }
+
+    pub(crate) fn check(&self) {
+        assert!(self.after.is_empty());
+        let (mut wakes, mut timeouts, mut queued) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut renewals = BTreeSet::new();
+        let (mut connections, mut current) = (Connections::new(), BTreeSet::new());
+        for (id, lock) in self.locks.iter().flatten() {
+            assert!(!lock.is_empty());
+            lock.queue.check();
+            lock.check();
+            wakes.extend(lock.other_wake().map(|wake| (wake, id.clone())));
+            queued.extend(lock.queue.iter());
+            renewals.extend(lock.renew.map(|time| (time.get(), id.clone())));
+            for record in lock.records() {
+                current.extend(record.pending.iter().map(|hold| hold.request));
+                let is_known = |request| self.waiters.contains_key(request);
+                assert!(record.pending.iter().all(|hold| is_known(&hold.request)), "{record:?}");
+                if let Some(session) = record.session.filter(|session| !session.over) {
+                    let row = Dependent::Session(id.clone(), record.fence);
+                    connections.add(session.client, row, id.to_ref().weight());
+                }
+            }
+        }
+        for (request, waiter) in &self.waiters {
+            timeouts.extend(waiter.ends.map(|ends| (ends.get(), *request)));
+            // A client that waited before a demotion is in no queue any more.
+            assert!(!queued.contains(request) || waiter.phase == Phase::Queued);
+            // A demotion drops the index, but the places go one by one.
+            let row = Dependent::Place(*request);
+            let is_current = queued.contains(request) || current.contains(request);
+            let is_known = self.connections.all.contains(&(waiter.client_id, row.clone()));
+            if waiter.channel.is_some() && (is_current || is_known) {
+                connections.add(waiter.client_id, row, waiter.locks.weight());
+            }
+        }
+        assert_eq!((&wakes, &timeouts, &renewals), (&self.wakes, &self.timeouts, &self.renewals));
+        let locks = self.locks.iter().flatten();
+        let held: BTreeSet<_> = locks.filter_map(|(id, lock)| Some((lock.held.0?, id.clone()))).collect();
+        assert_eq!(held, self.held);
+        connections.closed = self.connections.closed.clone();
+        connections.blocked = self.connections.blocked.clone();
+        let mut waiting = Queued::new();
+        let queued = self.waiters.iter().filter(|(_, waiter)| waiter.phase == Phase::Queued);
+        queued.for_each(|(request, waiter)| waiting.add(*request, waiter));
+        assert!(waiting.has_same(&self.queued));
+        assert_eq!(connections, self.connections);
+        let in_earlier = self.earlier.iter().flatten().flat_map(|(_, lock)| lock.queue.iter());
+        assert!(in_earlier.into_iter().all(|request| self.waiters.contains_key(&request)));
+        assert!(self.tries.iter().all(|request| self.phase(*request) == Some(Phase::Queued)));
+    }
+}

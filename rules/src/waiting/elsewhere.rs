@@ -1,0 +1,217 @@
+//! What happens to locks other than by commands for them: keys are changed, moved, flushed or swapped, locks move to another server, and
+//! this server becomes a replica.
+
+use super::budget::LOOKUP;
+use super::connections::Connections;
+use super::host::WHILE_REFUSED;
+use super::lock_id::{LockId, LockRef};
+use super::lock_state::{LockState, Record};
+use super::message::MessageKind;
+use super::queue::RequestId;
+use super::replication::Replication;
+use super::table::{Notice, Sweep, Table};
+use super::waiter::{Answer, Phase};
+use crate::lock::{Fence, Millis};
+
+/// The most waiters and grants of one lock that are dropped at a time.
+const AT_A_TIME: usize = 100;
+
+impl<C: Copy> Table<C> {
+    /// Something other than the module may have changed the key of a lock. Returns whether a timer has to look at it.
+    pub fn touched(&mut self, at: LockRef<'_>) -> bool {
+        let strays = self.strays.is_some();
+        if let Some((from, strays)) =
+            self.strays.take_if(|(from, _)| from.db != at.db || *from.key != *at.key)
+        {
+            for (fence, holds) in strays {
+                let untold = self.get(from.to_ref()).and_then(|lock| lock.record(fence));
+                let untold = untold.into_iter().flat_map(|record| &record.pending).map(|hold| hold.request);
+                let untold: Vec<RequestId> = untold.filter(|request| self.is_untold(*request)).collect();
+                untold.into_iter().for_each(|request| self.untell(request));
+                let lost = |record: &mut Record| std::mem::take(&mut record.lost);
+                let known = self.change(from.to_ref(), None, |_, lock| lock.change(fence, lost));
+                self.take_back(at, fence, known.unwrap_or(holds));
+            }
+        }
+        self.change(at, Some(0), |_, lock| lock.recheck = true);
+        strays || self.get(at).is_some()
+    }
+
+    /// Has holds of a grant taken back, if it is found at this key.
+    fn take_back(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
+        if holds > 0 {
+            self.change(at, Some(0), |_, lock| lock.open(fence, |record| record.lost += holds));
+        }
+    }
+
+    fn is_untold(&self, request: RequestId) -> bool {
+        matches!(self.phase(request), Some(Phase::Answered(_) | Phase::Unconfirmed(_)))
+    }
+
+    /// Something other than the module removes the value of a lock, perhaps to move it to another key. Then nobody hears of the holds of
+    /// which no client has been told.
+    pub fn unlinked(&mut self, at: LockRef<'_>) -> bool {
+        let untold = |record: &Record| {
+            let own = record.pending.iter().filter(|hold| hold.own && self.is_untold(hold.request));
+            (record.fence, record.lost + own.count() as u32)
+        };
+        let strays = self.get(at).into_iter().flat_map(|lock| lock.records()).map(untold);
+        let strays: Vec<_> = strays.filter(|(_, holds)| *holds > 0).collect();
+        self.strays = (!strays.is_empty()).then(|| (at.to_id(), strays));
+        self.change(at, Some(0), |_, lock| lock.recheck = true);
+        self.get(at).is_some()
+    }
+
+    /// A client has overwritten the key with another type.
+    pub fn overwritten(&mut self, at: LockRef<'_>) {
+        let waiters = self.get(at).into_iter().flat_map(|lock| lock.queue.iter()).take(AT_A_TIME);
+        let waiters: Vec<RequestId> = waiters.collect();
+        waiters.into_iter().for_each(|request| _ = self.leave(request, Phase::Answered(Answer::WrongType)));
+        self.change(at, None, |table, lock| {
+            let grants = lock.records().take(AT_A_TIME).map(|record| record.fence);
+            for fence in grants.collect::<Vec<Fence>>() {
+                table.ended(at, lock, fence, Some(MessageKind::Lost));
+            }
+            // Timers do the rest. They can't open the lock.
+            (lock.recheck, lock.wake) = (true, Some(0));
+        });
+        self.end_step();
+    }
+
+    /// Something, such as a flush or a new setting, has happened to all locks of a database, or of all.
+    pub fn touched_db(&mut self, db: Option<i32>) {
+        let cursor = self.locks.as_ref().map_or(0, |locks| locks.len());
+        match self.sweeps.iter_mut().find(|sweep| sweep.db == db) {
+            Some(sweep) => sweep.again = true,
+            None => self.sweeps.push(Sweep { db, cursor, again: false }),
+        }
+    }
+
+    /// Whether a walk may still have to visit this lock.
+    pub(super) fn is_swept(&self, at: LockRef<'_>) -> bool {
+        self.sweeps.iter().any(|sweep| sweep.db.is_none_or(|db| db == at.db))
+    }
+
+    /// Visits one more lock. Returns whether there was a walk.
+    fn sweep(&mut self) -> bool {
+        let (Some(sweep), all) =
+            (self.sweeps.first_mut(), self.locks.as_ref().map_or(0, |locks| locks.len()))
+        else {
+            return false;
+        };
+        let (db, Some(next)) = (sweep.db, sweep.cursor.min(all).checked_sub(1)) else {
+            // A walk that begins anew comes after the others.
+            let Sweep { db, again, .. } = self.sweeps.remove(0);
+            self.sweeps.extend(again.then_some(Sweep { db, cursor: all, again: false }));
+            return true;
+        };
+        sweep.cursor = next;
+        let id = self.locks.as_ref().and_then(|locks| locks.get_index(next)).map(|(id, _)| id.clone());
+        if let Some(id) = id.filter(|id| db.is_none_or(|db| db == id.db)) {
+            self.touched(id.to_ref());
+        }
+        true
+    }
+
+    /// The server has swapped two databases.
+    pub fn swapped(&mut self, first: i32, second: i32) {
+        if first == second {
+            return;
+        }
+        let moves = |id: &LockId| id.db == first || id.db == second;
+        let answered = self.outgoing.iter().filter_map(|notice| match notice {
+            Notice::Waiter(request) => Some(*request),
+            _ => None,
+        });
+        let untold = answered.chain(self.replication.answers()).filter(|request| {
+            let waiter = self.waiters.get(request).filter(|_| self.is_untold(*request));
+            waiter.is_some_and(|waiter| waiter.locks.all().iter().any(|lock| moves(&lock.id)))
+        });
+        let untold: Vec<RequestId> = untold.collect();
+        untold.into_iter().for_each(|request| self.untell(request));
+        let at_once = self.wakes.iter().take_while(|(time, _)| *time < 0).map(|(_, id)| id);
+        let at_once: Vec<LockId> = at_once.filter(|id| moves(id)).cloned().collect();
+        let mut strays: Vec<(LockId, Fence, u32)> = Vec::new();
+        for id in at_once {
+            let to = LockId { db: if id.db == first { second } else { first }, ..id.clone() };
+            self.change(id.to_ref(), None, |_, lock| {
+                let lost: Vec<Fence> = lock.records().filter(|it| it.lost > 0).map(|it| it.fence).collect();
+                for fence in lost {
+                    let holds = lock.change(fence, |record| std::mem::take(&mut record.lost));
+                    strays.extend(holds.map(|holds| (to.clone(), fence, holds)));
+                }
+            });
+        }
+        strays.into_iter().for_each(|(id, fence, holds)| self.take_back(id.to_ref(), fence, holds));
+        self.touched_db(Some(first));
+        self.touched_db(Some(second));
+    }
+
+    /// This server becomes a replica: it drops what it knows of locks, little by little, and may become a primary again meanwhile. The
+    /// server itself sends blocked clients away.
+    pub fn demoted(&mut self) {
+        self.earlier.extend(self.locks.take().filter(|locks| !locks.is_empty()));
+        self.observers.demoted(RequestId(self.last_request), self.queued.len());
+        self.queued.demoted(RequestId(self.last_request));
+        self.wakes.clear();
+        self.held.clear();
+        self.renewals.clear();
+        self.tries.clear();
+        self.sweeps.clear();
+        (self.connections, self.replication) = (Connections::new(), Replication::new());
+    }
+
+    /// A lock now belongs to another server. Its places and listening holders are told so; the server itself sends blocked clients away.
+    /// Returns in how many ms to go on, if not all are gone.
+    pub(super) fn send_away(&mut self, at: LockRef<'_>) -> Option<Millis> {
+        let (is_all, waits) =
+            self.change(at, None, |table, lock| (table.drop_some(at, lock, false), !lock.queue.is_empty()));
+        if is_all { waits.then_some(WHILE_REFUSED) } else { Some(1) }
+    }
+
+    /// Drops some of a lock's places and grants. Returns whether none are left. `is_earlier`: no index has anything of the lock.
+    fn drop_some(&mut self, at: LockRef<'_>, lock: &mut LockState, is_earlier: bool) -> bool {
+        let places = lock
+            .queue
+            .iter()
+            .filter(|request| self.waiters.get(request).is_some_and(|waiter| waiter.channel.is_some()));
+        let places: Vec<RequestId> = places.take(AT_A_TIME).collect();
+        let grants = lock.records().take(AT_A_TIME - places.len()).map(|record| record.fence);
+        let grants: Vec<Fence> = grants.collect();
+        for request in &places {
+            let Some(owner) = self.waiters.get(request).map(|waiter| waiter.ask.owner.clone()) else {
+                continue;
+            };
+            lock.leave(*request, &owner);
+            self.leave(*request, Phase::Answered(Answer::Gone));
+        }
+        for fence in &grants {
+            // Otherwise, the end of a client that was to be told could end a grant that moves back later.
+            lock.change(*fence, |record| {
+                record.pending.retain(|hold| hold.to_claim);
+                if is_earlier {
+                    (record.session, record.renewal) = (None, None);
+                }
+            });
+            self.ended(at, lock, *fence, Some(|_| MessageKind::Gone));
+        }
+        self.budget.spend(LOOKUP.saturating_mul((places.len() + grants.len()) as u32));
+        places.len() + grants.len() < AT_A_TIME
+    }
+
+    /// Does a little of the work on many locks. Returns whether there was any.
+    pub(super) fn clear_up(&mut self) -> bool {
+        self.budget.spend(LOOKUP);
+        if let Some(mut locks) = self.earlier.pop() {
+            if let Some((id, mut lock)) = locks.pop()
+                && !self.drop_some(id.to_ref(), &mut lock, true)
+            {
+                locks.insert(id, lock);
+            }
+            self.earlier.extend(Some(locks).filter(|locks| !locks.is_empty()));
+            self.end_step();
+            return true;
+        }
+        self.sweep() || self.end_next_dependent()
+    }
+}

@@ -1,0 +1,143 @@
+//! The grants of one lock, taken out of its key for one step, and what the step does with them.
+
+use crate::lock::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Value};
+
+/// An event at a lock, to be counted or published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockEvent {
+    /// A client got a new grant without waiting.
+    Acquired,
+    /// The lock went to a waiter.
+    HandedOver,
+    /// A wait of this many ms has ended in a grant.
+    Waited(Millis),
+    Reentered,
+    /// An owner re-entered in such a way that its grant now allows fewer holders, or has got its first slot (the number of a permit).
+    Upgraded,
+    /// A grant with room for several holders was made.
+    Shared,
+    /// An acquire got no grant, and was answered at once: with null or with an error.
+    Refused,
+    /// The owner has released its last hold.
+    Released,
+    /// The module took a grant back, because the client went away before it was told of the grant.
+    TakenBack,
+    /// A grant has ended because the connection of its session closed.
+    SessionEnded,
+    /// A grant has lapsed that was one of several grants of its lock, or had a session. (The server itself reports other lapses, as expired
+    /// keys.)
+    Lapsed,
+    /// The module refused or ended a wait that would never have led to a grant.
+    Deadlocked,
+    Broken,
+    Extended,
+}
+
+/// What a step does to the key, and its events, in order. The server does it when the step is over and the table is given back, because
+/// writing a key may call other modules, and these may call this one. A grant's fence stands for the grant, as it is after the step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// This is the only grant.
+    Alone(Fence),
+    Among(Fence),
+    /// The lease of the only grant has moved, and nothing else has changed.
+    Lease(Fence),
+    Ended(Fence),
+    /// The grants whose leases ended before this time have ended.
+    Lapsed(Millis),
+    Free,
+    Event(LockEvent),
+    /// The lease of this grant, which was one of several, has ended while so many waited.
+    Lapse(Box<Grant>, usize),
+}
+
+/// What the key of a lock has.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub struct Grants {
+    pub value: Option<Value>,
+    /// The end of the lease that ends last.
+    pub until: Deadline,
+    /// The last grant, if the step has ended it: until the key is deleted, it still has this value.
+    pub ended: Option<Value>,
+}
+
+impl Grants {
+    pub const fn new(value: Option<Value>, until: Deadline) -> Self {
+        Self { value, until, ended: None }
+    }
+
+    pub(super) fn with_fence(&self, fence: Fence) -> Option<Held<'_>> {
+        self.value.as_ref()?.with_fence(fence, || self.until)
+    }
+
+    pub(super) fn grant_of(&self, owner: &Owner<'_>) -> Option<&Grant> {
+        self.value.as_ref()?.grant_of(owner)
+    }
+
+    pub(super) fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others<'_>) {
+        self.value.as_ref().map_or((None, Others::NONE), |value| value.seen_by(owner, || self.until))
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Held<'_>> {
+        self.value.iter().flat_map(|value| value.all(self.until))
+    }
+
+    pub(super) fn are_several(&self) -> bool {
+        self.value.as_ref().is_some_and(|value| !value.is_one())
+    }
+
+    /// The end of the lease that ends first.
+    pub(super) fn first_end(&self) -> Option<Deadline> {
+        Some(self.value.as_ref()?.first_deadline(self.until))
+    }
+
+    pub(super) fn put(&mut self, grant: Grant, until: Deadline) -> Effect {
+        let fence = grant.fence();
+        match &mut self.value {
+            None => {
+                (self.value, self.until) = (Some(Value::One(grant)), until);
+                Effect::Alone(fence)
+            }
+            Some(value) => {
+                self.until = value.put(grant, until, self.until);
+                Effect::Among(fence)
+            }
+        }
+    }
+
+    pub(super) fn update(
+        &mut self,
+        fence: Fence,
+        change: GrantChange<'_>,
+        until: Deadline,
+    ) -> Option<Effect> {
+        let held = self.with_fence(fence)?;
+        let same = held.grant.is_already(change);
+        if same && held.deadline == until {
+            return None;
+        }
+        let value = self.value.as_mut()?;
+        let effect = match value.is_one() {
+            true if same => Effect::Lease(fence),
+            true => Effect::Alone(fence),
+            false => Effect::Among(fence),
+        };
+        self.until = value.update(fence, change, until, self.until);
+        Some(effect)
+    }
+
+    /// Ends a grant. The end of the only grant has its effect when the step is over, unless another grant takes its place.
+    pub(super) fn end(&mut self, fence: Fence) -> Option<Effect> {
+        match self.value.as_mut()?.end(fence, self.until) {
+            None => {
+                self.ended = self.value.take();
+                None
+            }
+            Some(until) => {
+                self.until = until;
+                Some(Effect::Ended(fence))
+            }
+        }
+    }
+}

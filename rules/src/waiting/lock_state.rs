@@ -1,0 +1,351 @@
+//! All that is known of one lock between steps, beyond what its key says: its queue, and a record of each grant of which there is more to
+//! know.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZero;
+
+use super::message::Channel;
+use super::queue::{Queue, RequestId};
+use super::replication::{Confirm, Moved};
+use super::shown::HeldSince;
+use crate::lock::{Deadline, Fence, Held, Millis, Owner};
+
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub struct LockState {
+    pub(super) queue: Queue,
+    /// The grant whose owner waits to have it with less room, and its waiters for this, which go ahead of the queue.
+    pub(super) upgrade: Option<Box<(Fence, BTreeSet<RequestId>)>>,
+    /// In the order of fences. Only `change_at` changes a record.
+    records: VecDeque<Record>,
+    /// When there is something to do about a grant.
+    due: VecDeque<(Millis, Fence)>,
+    /// How many holders get messages about their grants.
+    pub(super) listening: u32,
+    /// Whether a holder has to be told if somebody waits.
+    is_news: bool,
+    /// Whether a holder has been told that somebody waits.
+    is_told: bool,
+    /// Whether something other than the module may have changed the key.
+    pub(super) recheck: bool,
+    /// Whether a place waits until its owner has claimed others.
+    pub(super) put_off: bool,
+    /// When a timer has to look at the lock.
+    pub(super) wake: Option<Millis>,
+    /// When it has to, for a session.
+    pub(super) renew: Option<NonZero<Millis>>,
+    /// Only while somebody waits.
+    pub(super) held: HeldSince,
+}
+
+/// What is known of one grant.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Record {
+    pub(super) fence: Fence,
+    /// The holds of which their clients may not know, in order of arrival.
+    pub(super) pending: Vec<Pending>,
+    /// How many holds have to be taken back, because their clients went away before they were told.
+    pub(super) lost: u32,
+    /// The connection that keeps the grant alive. Only `Table::set_session` changes which one it is.
+    pub(super) session: Option<Session>,
+    /// The last renewal of the session, while replicas have not confirmed it, and when it is too late.
+    pub(super) renewal: Option<Box<(Moved, Millis)>>,
+    /// The holder, if it gets messages about the grant.
+    pub(super) listener: Option<Box<Listener>>,
+}
+
+/// A hold of which its client may not know.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct Pending {
+    pub(super) request: RequestId,
+    /// Whether the hold is the client's own. With `ONCE`, it may be that of another client of the owner.
+    pub(super) own: bool,
+    /// Whether the client's connection keeps the grant alive once the client is told.
+    pub(super) binds: bool,
+    /// Whether the owner of a place has to claim the hold.
+    pub(super) to_claim: bool,
+}
+
+/// A connection keeps a grant alive.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct Session {
+    pub(super) client: u64,
+    pub(super) lease: Millis,
+    /// When a third of the lease has passed.
+    pub(super) renew_at: Millis,
+    /// When a timer renews the lease: earlier if somebody has shortened it; 0 once the connection has closed.
+    pub(super) look_at: Millis,
+    /// Whether the connection has closed.
+    pub(super) over: bool,
+    /// How replicas have to confirm renewals (`SYNC`).
+    pub(super) confirm: Option<Confirm>,
+}
+
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Listener {
+    pub(super) owner: Owner<'static>,
+    pub(super) channel: Channel,
+    /// Whether the holder knows of its grant, and so of what to release when somebody waits.
+    pub(super) claimed: bool,
+    pub(super) told: Told,
+}
+
+/// Whether a holder has been told that somebody waits, since nobody did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Told {
+    No,
+    Soon,
+    Yes,
+}
+
+impl Listener {
+    fn is_to_be_told(&self) -> bool {
+        self.claimed && self.channel.wanted && self.told == Told::No
+    }
+}
+
+impl Record {
+    fn new(fence: Fence) -> Self {
+        let (pending, lost, session, renewal, listener) = (Vec::new(), 0, None, None, None);
+        Self { fence, pending, lost, session, renewal, listener }
+    }
+
+    fn is_over(&self) -> bool {
+        let is_kept = self.session.is_some() || self.renewal.is_some();
+        self.pending.is_empty() && self.lost == 0 && !is_kept && self.listener.is_none()
+    }
+
+    pub(super) fn due(&self) -> Option<Millis> {
+        let look_at = self.session.map(|session| session.look_at);
+        let undo_at = self.renewal.as_ref().map(|renewal| renewal.1);
+        if self.lost > 0 { Some(0) } else { look_at.into_iter().chain(undo_at).min() }
+    }
+
+    pub(super) fn hold(&self, request: RequestId) -> Option<&Pending> {
+        self.pending.iter().find(|hold| hold.request == request)
+    }
+
+    pub(super) fn remove(&mut self, request: RequestId) -> Option<Pending> {
+        self.pending.extract_if(.., |hold| hold.request == request).next()
+    }
+
+    /// The client of a hold has gone away. Another client that shares the hold has it from now on; or else it has to be taken back.
+    pub(super) fn lose(&mut self, request: RequestId) {
+        let Some(gone) = self.remove(request) else { return };
+        if gone.own {
+            let mut later = self.pending.iter_mut().filter(|hold| !hold.own && hold.request > request);
+            match later.next() {
+                Some(heir) => heir.own = true,
+                None => self.lost += 1,
+            }
+        }
+        if let Some(session) = self.session.as_mut().filter(|session| session.over && gone.binds) {
+            session.look_at = 0;
+        }
+    }
+
+    /// The owner knows of this grant, so no hold that its other clients share is taken back.
+    pub(super) fn share(&mut self) {
+        self.pending.iter_mut().filter(|hold| !hold.to_claim).for_each(|hold| hold.own = false);
+    }
+
+    /// The holder knows of its grant.
+    pub(super) fn is_known(&mut self) {
+        self.listener.iter_mut().for_each(|listener| listener.claimed = true);
+    }
+
+    pub(super) fn claims(&self) -> usize {
+        self.pending.iter().filter(|hold| hold.to_claim).count()
+    }
+}
+
+impl LockState {
+    pub(super) const fn new() -> Self {
+        Self {
+            queue: Queue::new(),
+            upgrade: None,
+            records: VecDeque::new(),
+            due: VecDeque::new(),
+            listening: 0,
+            is_news: false,
+            is_told: false,
+            recheck: false,
+            put_off: false,
+            wake: None,
+            renew: None,
+            held: HeldSince(None),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.records.is_empty()
+    }
+
+    /// The first waiter. Waiters for an upgrade go ahead.
+    pub fn head(&self) -> Option<RequestId> {
+        let first = self.upgrade.as_deref().and_then(|(_, requests)| requests.first().copied());
+        first.or_else(|| self.queue.head())
+    }
+
+    /// The waiters in the order in which they are served.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = RequestId> {
+        let ahead = self.upgrade.as_deref().map(|(_, requests)| requests);
+        let behind =
+            self.queue.iter().filter(move |request| ahead.is_none_or(|ahead| !ahead.contains(request)));
+        ahead.into_iter().flatten().copied().chain(behind)
+    }
+
+    pub(super) fn leave(&mut self, request: RequestId, owner: &Owner<'static>) {
+        self.queue.leave(request, owner);
+        self.withdraw_upgrade(request);
+    }
+
+    pub(super) fn upgrade_first(&mut self, fence: Fence, request: RequestId) {
+        self.upgrade.get_or_insert_with(|| Box::new((fence, [].into()))).1.insert(request);
+    }
+
+    pub(super) fn withdraw_upgrade(&mut self, request: RequestId) {
+        self.upgrade.take_if(|upgrade| upgrade.1.remove(&request) && upgrade.1.is_empty());
+    }
+
+    pub(super) fn is_upgraded_by_another(&self, fence: Fence) -> bool {
+        self.upgrade.as_ref().is_some_and(|upgrade| upgrade.0 != fence)
+    }
+
+    fn position(&self, fence: Fence) -> Result<usize, usize> {
+        self.records.binary_search_by_key(&fence, |record| record.fence)
+    }
+
+    pub(super) fn record(&self, fence: Fence) -> Option<&Record> {
+        self.records.get(self.position(fence).ok()?)
+    }
+
+    pub(super) fn records(&self) -> impl ExactSizeIterator<Item = &Record> {
+        self.records.iter()
+    }
+
+    /// Changes what is known of a grant, if anything is.
+    pub(super) fn change<R>(&mut self, fence: Fence, body: impl FnOnce(&mut Record) -> R) -> Option<R> {
+        let number = self.position(fence).ok()?;
+        self.change_at(number, body)
+    }
+
+    /// Changes what is known of a grant, of which there may be more to know from now on.
+    pub(super) fn open<R>(&mut self, fence: Fence, body: impl FnOnce(&mut Record) -> R) -> Option<R> {
+        let number = self.position(fence).unwrap_or_else(|next| {
+            // Usually, there is only one.
+            self.records.reserve_exact(usize::from(self.records.is_empty()));
+            self.records.insert(next, Record::new(fence));
+            next
+        });
+        self.change_at(number, body)
+    }
+
+    fn change_at<R>(&mut self, number: usize, body: impl FnOnce(&mut Record) -> R) -> Option<R> {
+        let record = self.records.get_mut(number)?;
+        let (fence, due, listened) = (record.fence, record.due(), record.listener.is_some());
+        let claims = if self.put_off { record.claims() } else { 0 };
+        let result = body(record);
+        if record.claims() < claims {
+            (self.recheck, self.put_off) = (true, false);
+        }
+        if record.due() != due {
+            // In order. What is due first usually becomes due last, so little is moved.
+            let place = due.and_then(|due| self.due.binary_search(&(due, fence)).ok());
+            place.map(|place| self.due.remove(place));
+            if let Some(row) = record.due().map(|due| (due, fence)) {
+                self.due.reserve_exact(usize::from(self.due.is_empty()));
+                let place = self.due.partition_point(|other| *other < row);
+                self.due.insert(place, row);
+            }
+        }
+        self.listening = self.listening + u32::from(record.listener.is_some()) - u32::from(listened);
+        self.is_news |= record.listener.as_ref().is_some_and(|listener| listener.is_to_be_told());
+        self.is_told |= record.listener.as_ref().is_some_and(|listener| listener.told == Told::Yes);
+        if record.is_over() {
+            self.records.remove(number);
+        }
+        Some(result)
+    }
+
+    /// Takes the record of a grant that has ended.
+    pub(super) fn take(&mut self, fence: Fence) -> Option<Record> {
+        self.upgrade.take_if(|upgrade| upgrade.0 == fence);
+        self.change(fence, |record| std::mem::replace(record, Record::new(fence)))
+    }
+
+    /// Whether replicas have to confirm the renewals of a grant's session.
+    pub(super) fn is_synced(&self, fence: Fence) -> bool {
+        let session = self.record(fence).and_then(|record| record.session);
+        session.is_some_and(|session| session.confirm.is_some())
+    }
+
+    /// A grant with the lease on which its holder can rely: without a renewal that replicas have not confirmed, unless somebody has changed
+    /// the lease since.
+    pub fn confirmed<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
+        let renewal = self.record(held.grant.fence()).and_then(|record| record.renewal.as_deref());
+        match renewal.filter(|(moved, _)| moved.to == held.deadline) {
+            Some((Moved { from, .. }, _)) => {
+                (*from >= Deadline::At(now)).then_some(Held { deadline: *from, ..held })
+            }
+            None => Some(held),
+        }
+    }
+
+    /// When there is something to do about a grant, and about which.
+    pub(super) fn first_due(&self) -> Option<(Millis, Fence)> {
+        self.due.front().copied()
+    }
+
+    /// When a timer has to look at the lock, other than for a session.
+    pub(super) fn other_wake(&self) -> Option<Millis> {
+        self.wake.filter(|wake| self.renew.is_none_or(|renew| renew.get() != *wake))
+    }
+
+    /// Whether holders have to be told that somebody waits, or that this is no news any more when the next waiter comes.
+    pub(super) fn has_news(&self) -> bool {
+        if self.queue.is_empty() { self.is_told } else { self.is_news }
+    }
+
+    /// Notes which holders have to be told that somebody waits: all of them when the first waiter comes, and once more whoever asks again.
+    /// Returns their grants.
+    pub(super) fn news(&mut self) -> Vec<Fence> {
+        let (waits, mut news) = (!self.queue.is_empty(), Vec::new());
+        let listeners =
+            self.records.iter_mut().filter_map(|record| Some((record.fence, record.listener.as_mut()?)));
+        for (fence, listener) in listeners {
+            if waits && listener.is_to_be_told() {
+                listener.told = Told::Soon;
+                news.push(fence);
+            } else if !waits && listener.told == Told::Yes {
+                listener.told = Told::No;
+            }
+        }
+        (self.is_news, self.is_told) = (!waits, self.is_told && waits);
+        news
+    }
+}
+
+#[cfg(any(test, debug_assertions))]
+impl LockState {
+    pub(super) fn check(&self) {
+        assert!(self.records.iter().is_sorted_by(|one, next| one.fence < next.fence));
+        assert!(self.records.iter().all(|record| !record.is_over()));
+        let due = self.records.iter().filter_map(|record| Some((record.due()?, record.fence)));
+        assert!(due.collect::<BTreeSet<_>>().iter().eq(&self.due));
+        let listening = self.records.iter().filter(|record| record.listener.is_some()).count();
+        assert_eq!(listening, self.listening as usize);
+    }
+}
+
+#[cfg(test)]
+impl LockState {
+    pub(super) fn renumber(&mut self, change: impl FnMut(&mut Record)) {
+        self.records.iter_mut().for_each(change);
+    }
+}

@@ -1,0 +1,122 @@
+//! What is over when a step begins: leases that have ended, grants that something else has removed, holds of clients that went away before
+//! they were told, and sessions whose connections have closed.
+
+use super::budget::{CHANGE, END, scan};
+use super::held::{Effect, LockEvent};
+use super::message::MessageKind;
+use super::step::{Env, Site};
+use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Owner, Released};
+
+impl Site<'_> {
+    /// Returns whether the budget was enough for all that is over. Timers do the rest.
+    pub(super) fn end_what_is_over<C: Copy>(&mut self, env: &mut Env<'_, C>) -> bool {
+        let all = self.end_lapsed(env);
+        if std::mem::take(&mut self.lock.recheck) {
+            self.renew_shortened();
+            self.end_missing(env);
+            for record in self.lock.records().filter(|record| !record.pending.is_empty()) {
+                if let Some(held) = self.grants.with_fence(record.fence) {
+                    env.table.shorten_answers(record, held.deadline, env.now);
+                }
+            }
+        } else if self.lock.records().len() == 1 {
+            self.end_missing(env);
+        }
+        env.table.end_closed(self.at, &mut self.lock);
+        while let Some((time, fence)) = self.lock.first_due().filter(|(time, _)| *time <= env.now.millis()) {
+            if !env.table.budget.pay(CHANGE) {
+                // Renewals can wait for a timer. What has ended keeps the lock.
+                return all && time > 0;
+            }
+            match self.lock.change(fence, |record| std::mem::take(&mut record.lost)) {
+                Some(0) => self.settle_session(env, fence),
+                Some(holds) => self.take_back(env, fence, holds),
+                None => return all,
+            }
+        }
+        all
+    }
+
+    /// Ends lapsed grants among several. (The server itself ends the only one.)
+    fn end_lapsed<C: Copy>(&mut self, env: &mut Env<'_, C>) -> bool {
+        if !self.grants.are_several() {
+            return true;
+        }
+        let (value, until, now) = (self.grants.value.as_ref(), self.grants.until, env.now.millis());
+        let mut lapsed: Vec<Fence> = value.into_iter().flat_map(|value| value.lapsed(until, now)).collect();
+        let (all, paid) = (lapsed.len(), lapsed.iter().take_while(|_| env.table.budget.pay(END)).count());
+        lapsed.truncate(paid);
+        for fence in &lapsed {
+            if let Some(held) = self.grants.with_fence(*fence) {
+                let lapse = Effect::Lapse(Box::new(held.grant.clone()), self.lock.queue.len());
+                self.effects.push(lapse);
+            }
+            let effect = self.grants.end(*fence);
+            self.effects.extend(effect.filter(|_| paid < all));
+            self.note(LockEvent::Lapsed);
+            env.table.ended(self.at, &mut self.lock, *fence, Some(MessageKind::Lost));
+        }
+        self.effects.extend((paid == all && all > 0).then_some(Effect::Lapsed(now)));
+        paid == all
+    }
+
+    /// If not all that is over could be ended, ends at least what is over of the owner's own grant, so that its command sees its true state.
+    pub(super) fn settle_own<C: Copy>(&mut self, env: &mut Env<'_, C>, owner: &Owner<'_>) {
+        let own = self.grants.grant_of(owner).filter(|_| !self.is_settled).map(Grant::fence);
+        let (Some(fence), now) = (own, env.now.millis()) else { return };
+        if let Some(holds @ 1..) = self.lock.change(fence, |record| std::mem::take(&mut record.lost)) {
+            self.take_back(env, fence, holds);
+        }
+        if self.lock.record(fence).is_some_and(|record| record.due().is_some_and(|due| due <= now)) {
+            self.settle_session(env, fence);
+        }
+        let is_over = self.grants.with_fence(fence).is_some_and(|held| held.deadline < Deadline::At(now));
+        if is_over && self.grants.are_several() {
+            self.end(env, fence, LockEvent::Lapsed);
+        }
+    }
+
+    /// Drops what is known of grants that are not in the key any more.
+    fn end_missing<C: Copy>(&mut self, env: &mut Env<'_, C>) {
+        env.table.budget.spend(scan(self.lock.records().len()));
+        let is_missing = |fence: &Fence| self.grants.with_fence(*fence).is_none();
+        // Waiters for an upgrade must not go ahead any more.
+        if let Some(fence) = self.lock.upgrade.as_ref().map(|upgrade| upgrade.0).filter(is_missing) {
+            env.table.ended(self.at, &mut self.lock, fence, Some(MessageKind::Lost));
+        }
+        let missing: Vec<Fence> = self.lock.records().map(|record| record.fence).filter(is_missing).collect();
+        for fence in missing {
+            if !env.table.budget.pay(CHANGE) {
+                self.lock.recheck = true;
+                return;
+            }
+            env.table.ended(self.at, &mut self.lock, fence, Some(MessageKind::Lost));
+        }
+    }
+
+    /// Something else may have shortened leases so that they end before sessions renew them. These sessions renew them at once.
+    fn renew_shortened(&mut self) {
+        let is_short = |fence: &Fence| {
+            let renew_at = self.lock.record(*fence).and_then(|record| record.session).map(|its| its.renew_at);
+            let until = self.grants.with_fence(*fence).map(|held| held.deadline);
+            renew_at.zip(until).is_some_and(|(renew_at, until)| until < Deadline::At(renew_at))
+        };
+        let short: Vec<Fence> = self.lock.records().map(|record| record.fence).filter(is_short).collect();
+        for fence in short {
+            self.lock.change(fence, |record| record.session.iter_mut().for_each(|its| its.look_at = 0));
+        }
+    }
+
+    fn take_back<C: Copy>(&mut self, env: &mut Env<'_, C>, fence: Fence, holds: u32) {
+        let Some(held) = self.grants.with_fence(fence) else { return };
+        let until = held.deadline;
+        match lock::take_back(held.grant, holds) {
+            Released::Kept { holds } => {
+                self.update(env.now, fence, GrantChange::holds(holds), until);
+                // A place that had to wait for this one to be claimed or given up may re-enter.
+                self.reenters = true;
+            }
+            Released::Ended => self.end(env, fence, LockEvent::TakenBack),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Serves queues: grants locks to waiters, in order, as far as they fit.
+
+use super::acquire::grant_all;
+use super::budget::{CHANGE, LOOKUP};
+use super::held::LockEvent;
+use super::lock_id::LockRef;
+use super::lock_state::Pending;
+use super::message::Channel;
+use super::queue::RequestId;
+use super::step::{Env, Site, step_on_all};
+use super::table::{After, Table};
+use super::verdict::Verdict;
+use super::waiter::{Answer, Phase, RequestedLocks};
+use crate::lock::{AcquireRequest, Deadline, Fence, Now, Owner, Value};
+
+/// Several clients may wait under the name of an owner that holds the lock. A step passes over at most this many that can't re-enter yet.
+/// Those behind them wait until one of them is served, or until they are at the head of the queue.
+const PASSED: usize = 2;
+
+/// The most locks that an owner may have to claim with one grant. Otherwise one claim could be that of any number of places.
+const MOST_UNCLAIMED: usize = 32;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Served {
+    Granted,
+    Answered,
+    Waits,
+}
+
+/// Tries to grant a waiter all its locks.
+pub fn settle_together<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], request: RequestId) {
+    let aside = std::mem::take(&mut env.table.tries);
+    let changed = step_on_all(env, sites, |env, sites| {
+        sites.iter_mut().for_each(|site| site.serve(env));
+        let ask = env.table.waiters.get(&request).filter(|waiter| waiter.phase == Phase::Queued);
+        let Some(ask) = ask.map(|waiter| waiter.ask.clone()) else {
+            return sites.iter().any(Site::has_changed);
+        };
+        let mut waits = false;
+        if env.table.is_gone(request) {
+            env.table.after.push((request, After::GivenUp));
+        } else {
+            let served = serve_at(env, sites, request, &ask);
+            waits = served == Served::Waits;
+            if served == Served::Granted {
+                sites.iter_mut().for_each(|site| site.reenter(env, &ask.owner));
+            }
+        }
+        // If it has left its queues, others may be next.
+        !waits || sites.iter().any(Site::has_changed)
+    });
+    let since = std::mem::replace(&mut env.table.tries, aside);
+    if changed {
+        // The others have been tried with the locks as they are, if nothing has changed.
+        env.table.tries.extend(since);
+    }
+}
+
+/// Grants a waiter all these locks, which are all its locks, or lets it wait, or has it told that it can never have them.
+fn serve_at<C: Copy>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    request: RequestId,
+    ask: &AcquireRequest<'static>,
+) -> Served {
+    for number in 0..sites.len() {
+        let Some(site) = sites.get_mut(number) else { break };
+        // A grant that is still to be ended keeps the lock.
+        let is_known = site.is_settled || site.grants.value.is_none();
+        let verdict = if is_known { site.judge(env, ask, Some(request)) } else { Ok(Verdict::TAKEN) };
+        let reenters = verdict.as_ref().ok().and_then(Verdict::reenters);
+        if reenters.is_some_and(|fence| !site.may_hand(env, request, fence)) {
+            env.table.stuck_at(request, number);
+            return Served::Waits;
+        }
+        let answer = match verdict {
+            Ok(Verdict::Taken { upgrade, .. }) => {
+                if upgrade.is_none_or(|fence| !site.lock.is_upgraded_by_another(fence)) {
+                    upgrade.into_iter().for_each(|fence| site.lock.upgrade_first(fence, request));
+                    env.table.stuck_at(request, number);
+                    return Served::Waits;
+                }
+                site.note(LockEvent::Deadlocked);
+                Answer::Deadlock
+            }
+            Ok(verdict) => {
+                site.verdict = verdict;
+                continue;
+            }
+            Err(why) => Answer::NoReentry(why),
+        };
+        sites.iter_mut().for_each(|site| site.lock.leave(request, &ask.owner));
+        env.table.answer(request, answer);
+        return Served::Answered;
+    }
+    let Some(until) = grant_all(env, sites, ask, LockEvent::HandedOver) else { return Served::Waits };
+    sites.iter_mut().for_each(|site| site.lock.leave(request, &ask.owner));
+    let place = env.table.answer_granted(request, sites, until, env.now);
+    if let (Some(site), Some(waiter)) = (sites.first_mut(), env.table.waiters.get(&request)) {
+        site.note(LockEvent::Waited(env.now.micros.saturating_sub(waiter.since) / 1000));
+    }
+    sites.iter_mut().for_each(|site| site.hand(request, ask, place.is_some(), place.as_ref()));
+    let is_new = sites.iter().any(|site| site.verdict.is_new());
+    if is_new { Served::Granted } else { Served::Answered }
+}
+
+impl Site<'_> {
+    /// Grants the lock to the waiters at the head of the queue, as far as they fit.
+    pub(super) fn serve<C: Copy>(&mut self, env: &mut Env<'_, C>) {
+        if self.lock.queue.is_empty() {
+            return;
+        }
+        if !self.is_settled && self.grants.value.is_some() {
+            return;
+        }
+        if let Some(Value::One(grant)) = &self.grants.value {
+            let owner = grant.owner();
+            if self.lock.queue.may_have(&owner) {
+                let owner = owner.into_owned();
+                self.reenter(env, &owner);
+            }
+        } else if self.reenters && !env.table.budget.pay(0) {
+            self.again = true;
+        } else if std::mem::take(&mut self.reenters) {
+            let owners: Vec<_> = self.grants.all().map(|held| held.grant.owner().into_owned()).collect();
+            env.table.budget.pay(LOOKUP.saturating_mul(owners.len() as u32));
+            owners.iter().for_each(|owner| self.reenter(env, owner));
+        }
+        loop {
+            let head = self.lock.head();
+            let Some((served, owner, is_alone)) = head.and_then(|head| self.serve_one(env, head)) else {
+                return;
+            };
+            if served != Served::Answered {
+                self.reenter(env, &owner);
+            }
+            if served == Served::Waits || served == Served::Granted && is_alone {
+                return;
+            }
+            if !env.table.budget.pay(CHANGE) {
+                self.again = true;
+                return;
+            }
+        }
+    }
+
+    /// Notes that a client has a hold of which it may not know.
+    pub(super) fn hand(
+        &mut self,
+        request: RequestId,
+        ask: &AcquireRequest<'_>,
+        to_claim: bool,
+        channel: Option<&Channel>,
+    ) {
+        let Some(fence) = self.got.map(|got| got.fence) else { return };
+        let own = self.verdict.is_new() || !ask.once;
+        let hold = Pending { request, own, binds: ask.session, to_claim };
+        self.lock.open(fence, |record| record.pending.push(hold));
+        if let Some(channel) = channel {
+            self.listen(fence, ask.owner.borrowed().into_owned(), channel, false);
+        }
+    }
+
+    /// Lets the waiters of an owner that holds the lock re-enter, wherever they are in the queue.
+    fn reenter<C: Copy>(&mut self, env: &mut Env<'_, C>, owner: &Owner<'static>) {
+        let (mut seen, mut passed) = (None, 0);
+        while passed < PASSED && self.grants.grant_of(owner).is_some() {
+            let Some(request) = self.lock.queue.next_of(owner, seen) else { return };
+            seen = Some(request);
+            let served = self.serve_one(env, request);
+            if served.is_some_and(|(served, ..)| served == Served::Waits) {
+                passed += 1;
+                env.table.budget.pay(LOOKUP);
+            } else if !env.table.budget.pay(CHANGE) {
+                self.again = true;
+                return;
+            }
+        }
+    }
+
+    /// Whether a waiter may re-enter this grant now. A place may have to wait until its owner has claimed others.
+    fn may_hand<C: Copy>(&mut self, env: &Env<'_, C>, request: RequestId, fence: Fence) -> bool {
+        let waiter = |request: RequestId| env.table.waiters.get(&request);
+        let record =
+            self.lock.record(fence).filter(|_| waiter(request).is_some_and(|its| its.channel.is_some()));
+        let unclaimed = record.into_iter().flat_map(|record| &record.pending).filter(|hold| hold.to_claim);
+        let locks = unclaimed.filter_map(|hold| waiter(hold.request)).map(|waiter| waiter.locks.all().len());
+        let is_full = locks.sum::<usize>() >= MOST_UNCLAIMED;
+        self.lock.put_off |= is_full;
+        !is_full
+    }
+
+    /// Serves a waiter. Returns its owner, and whether it asks to be alone.
+    fn serve_one<C: Copy>(
+        &mut self,
+        env: &mut Env<'_, C>,
+        request: RequestId,
+    ) -> Option<(Served, Owner<'static>, bool)> {
+        let waiter = env.table.waiters.get(&request)?;
+        let (ask, locks) = (waiter.ask.clone(), waiter.locks.all().len());
+        let served = if env.table.is_gone(request) {
+            if !env.table.budget.pay(0) {
+                self.again = true;
+                return None;
+            }
+            env.table.budget.pay(LOOKUP.saturating_mul(locks as u32));
+            self.lock.leave(request, &ask.owner);
+            env.table.after.push((request, After::GivenUp));
+            Served::Answered
+        } else if locks > 1 {
+            // A step on one lock can't serve it. A timer tries to, if this is the lock that keeps it waiting.
+            env.table.try_at(self.at, request);
+            Served::Waits
+        } else {
+            serve_at(env, std::slice::from_mut(self), request, &ask)
+        };
+        Some((served, ask.owner, ask.room.is_exclusive()))
+    }
+}
+
+impl<C: Copy> Table<C> {
+    /// Has a waiter for several locks tried, unless another lock keeps it waiting.
+    fn try_at(&mut self, at: LockRef<'_>, request: RequestId) {
+        let Some(waiter) = self.waiters.get(&request) else { return };
+        let stuck = waiter.locks.all().get(waiter.locks.stuck()).map(|lock| lock.id.to_ref());
+        if stuck.is_some_and(|stuck| stuck.db == at.db && stuck.key == at.key) {
+            self.tries.insert(request);
+        }
+    }
+
+    pub(super) fn try_soon(&mut self, request: RequestId) {
+        if self.waiters.get(&request).is_some_and(|waiter| waiter.locks.all().len() > 1) {
+            self.tries.insert(request);
+        }
+    }
+
+    /// Notes which lock keeps the waiter waiting.
+    fn stuck_at(&mut self, request: RequestId, number: usize) {
+        if let Some(RequestedLocks::Several { stuck, .. }) =
+            self.waiters.get_mut(&request).map(|waiter| &mut waiter.locks)
+        {
+            *stuck = number;
+        }
+    }
+
+    /// Has a waiter told this answer, which its queues don't have any more.
+    fn answer(&mut self, request: RequestId, answer: Answer) {
+        self.tries.remove(&request);
+        self.go_on(request, Phase::Answered(answer));
+    }
+
+    /// Has a waiter told of its grants. Returns the channel of a place, which has to claim them.
+    fn answer_granted(
+        &mut self,
+        request: RequestId,
+        sites: &[Site<'_>],
+        until: Deadline,
+        now: Now,
+    ) -> Option<Channel> {
+        self.tries.remove(&request);
+        let (waiter, answer) = (self.waiters.get_mut(&request)?, Answer::Granted { until });
+        for (lock, site) in waiter.locks.all_mut().iter_mut().zip(sites) {
+            lock.got = site.got;
+        }
+        if let Some(confirm) = waiter.confirm {
+            self.go_on(request, Phase::Unconfirmed(answer));
+            self.end_by(request, Some(confirm.ends(until, now.millis())));
+            return None;
+        }
+        self.go_on(request, Phase::Answered(answer));
+        let waiter = self.waiters.get_mut(&request)?;
+        let channel = Channel::clone(waiter.channel.as_deref()?);
+        if let Deadline::At(_) = until {
+            waiter.ask.lease = waiter.ask.lease.min(until.left(now.start));
+        }
+        // Usually, the grant ends first, because its lease is as short.
+        let ends = now.millis().saturating_add(waiter.ask.lease).saturating_add(3);
+        self.end_by(request, Some(ends));
+        Some(channel)
+    }
+}

@@ -1,0 +1,165 @@
+//! One step on the locks of a command or a timer: takes their states out of the table, ends what is over, does the command's own work,
+//! serves the queues, and gives the states back.
+
+use super::grace::{GraceLeft, LOOK_AGAIN};
+use super::held::{Effect, Grants, LockEvent};
+use super::lock_id::LockRef;
+use super::lock_state::LockState;
+use super::message::MessageKind;
+use super::shown::HeldSince;
+use super::table::Table;
+use super::verdict::Verdict;
+use crate::lock::{Deadline, Fence, FenceClock, Got, GrantChange, Limits, Now};
+
+/// What a step may use beside its locks.
+pub struct Env<'a, C> {
+    pub table: &'a mut Table<C>,
+    pub fences: &'a mut FenceClock,
+    pub limits: Limits,
+    /// After a start, a promotion or a freeze, nothing new is granted.
+    pub grace: GraceLeft,
+    pub now: Now,
+    /// Whether a connection with this id is open.
+    pub is_open: &'a dyn Fn(u64) -> bool,
+}
+
+/// A lock whose key is open for a step.
+pub struct Site<'a> {
+    pub at: LockRef<'a>,
+    pub grants: &'a mut Grants,
+    pub effects: &'a mut Vec<Effect>,
+    /// The owner's grant, after an acquire that succeeded.
+    pub got: Option<Got>,
+    pub(super) lock: LockState,
+    pub(super) verdict: Verdict,
+    was_held: bool,
+    /// Whether a timer was to look at the lock.
+    was_due: bool,
+    /// Whether all that is over has been ended. If not, because the budget was not enough, the lock counts as taken.
+    pub(super) is_settled: bool,
+    /// Whether waiters of all holders may be able to re-enter.
+    pub(super) reenters: bool,
+    /// Whether there is more to do at once.
+    pub(super) again: bool,
+    /// Whether a timer has to serve the queue, and not this step.
+    pub(super) is_served: bool,
+}
+
+/// Runs a step on one lock.
+#[inline(never)]
+pub(super) fn step<C: Copy, R>(
+    env: &mut Env<'_, C>,
+    site: &mut Site<'_>,
+    body: impl FnOnce(&mut Env<'_, C>, &mut Site<'_>) -> R,
+) -> R {
+    site.begin(env);
+    let result = body(env, site);
+    site.finish(env);
+    env.table.end_step();
+    result
+}
+
+/// Runs a step on several locks.
+pub(super) fn step_on_all<C: Copy, R>(
+    env: &mut Env<'_, C>,
+    sites: &mut [Site<'_>],
+    body: impl FnOnce(&mut Env<'_, C>, &mut [Site<'_>]) -> R,
+) -> R {
+    sites.iter_mut().for_each(|site| site.begin(env));
+    let result = body(env, sites);
+    sites.iter_mut().for_each(|site| site.finish(env));
+    env.table.end_step();
+    result
+}
+
+/// Brings a lock up to date, whatever has happened to it.
+pub fn settle<C: Copy>(env: &mut Env<'_, C>, site: &mut Site<'_>) {
+    step(env, site, |_, _| ());
+}
+
+impl<'a> Site<'a> {
+    pub fn new(at: LockRef<'a>, grants: &'a mut Grants, effects: &'a mut Vec<Effect>) -> Self {
+        let (lock, verdict) = (LockState::new(), Verdict::TAKEN);
+        Self {
+            at,
+            grants,
+            effects,
+            got: None,
+            lock,
+            verdict,
+            was_held: false,
+            was_due: false,
+            is_settled: true,
+            reenters: false,
+            again: false,
+            is_served: false,
+        }
+    }
+
+    fn begin<C: Copy>(&mut self, env: &mut Env<'_, C>) {
+        self.lock = env.table.take(self.at);
+        self.was_held = self.grants.value.is_some();
+        self.was_due = self.lock.recheck || self.lock.wake.is_some_and(|wake| wake <= env.now.millis());
+        self.reenters = self.lock.recheck || self.lock.wake.is_some_and(|wake| wake < 0);
+        self.is_settled = self.end_what_is_over(env);
+    }
+
+    /// Whether the step has changed the lock, or looked at what something else may have changed.
+    pub(super) fn has_changed(&self) -> bool {
+        self.was_due || !self.effects.is_empty()
+    }
+
+    fn finish<C: Copy>(&mut self, env: &mut Env<'_, C>) {
+        if !self.is_served {
+            // The command's own grant stays, not that of a waiter.
+            let got = self.got;
+            self.serve(env);
+            self.got = got;
+        }
+        if self.was_held && self.grants.value.is_none() {
+            // Nothing else that happened to the key matters any more.
+            self.effects.retain(|effect| matches!(effect, Effect::Event(_) | Effect::Lapse(..)));
+            self.effects.push(Effect::Free);
+        }
+        self.again |= !self.is_settled || self.lock.recheck;
+        let now = env.now.millis();
+        let lock = &mut self.lock;
+        let is_watched = !lock.queue.is_empty() || lock.listening > 0 || self.grants.are_several();
+        // The key expires after its last millisecond.
+        let lapse = match self.grants.first_end().filter(|_| is_watched) {
+            Some(Deadline::At(last)) => Some(last.max(now).saturating_add(1)),
+            _ => None,
+        };
+        let due = lock.first_due().map(|(time, _)| time);
+        // A new value of the setting may end the grace earlier.
+        let grace = Some(env.grace.grants.min(LOOK_AGAIN)).filter(|left| *left > 0 && !lock.queue.is_empty());
+        let grace = grace.map(|left| now.saturating_add(left));
+        lock.wake = self.again.then_some(0).into_iter().chain(lapse).chain(due).chain(grace).min();
+        if lock.held.0.is_none() && !lock.queue.is_empty() {
+            let oldest = self.grants.all().next().map_or(0, |held| held.grant.age(now));
+            lock.held = HeldSince::new(now.saturating_sub(oldest));
+        }
+        env.table.put(self.at, std::mem::replace(lock, LockState::new()));
+    }
+
+    pub(super) fn note(&mut self, event: LockEvent) {
+        self.effects.push(Effect::Event(event));
+    }
+
+    /// Changes a grant for a command. If its session would renew the lease too late then, the session renews it earlier.
+    pub(super) fn update(&mut self, now: Now, fence: Fence, change: GrantChange<'_>, until: Deadline) {
+        self.effects.extend(self.grants.update(fence, change, until));
+        self.lock.change(fence, |record| {
+            record.session.iter_mut().for_each(|session| session.renew_before(until, now.millis()));
+        });
+    }
+
+    /// Ends a grant. The queue is served when the step ends.
+    pub(super) fn end<C: Copy>(&mut self, env: &mut Env<'_, C>, fence: Fence, why: LockEvent) {
+        self.effects.extend(self.grants.end(fence));
+        self.note(why);
+        let lost = !matches!(why, LockEvent::Released | LockEvent::TakenBack);
+        let kind = lost.then_some(MessageKind::Lost as fn(Fence) -> MessageKind);
+        env.table.ended(self.at, &mut self.lock, fence, kind);
+    }
+}

@@ -1,0 +1,444 @@
+//! All that is known between steps: locks, waiters, and what depends on connections. Timers and indexes follow from the rows: `put` writes
+//! those of a lock, `set_session` those of a session, `add`, `remove` and `end_by` those of a waiter, and no other code does.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::{NonZero, NonZeroU64};
+
+use foldhash::fast::RandomState;
+use indexmap::IndexMap;
+
+use super::budget::{Budget, CHANGE, LOOKUP, scan};
+use super::connections::{Connections, Dependent};
+use super::lock_id::{LockId, LockRef};
+use super::lock_state::{Listener, LockState, Record, Session, Told};
+use super::message::{Message, MessageKind};
+use super::queue::RequestId;
+use super::replication::{Awaited, Moved, Replication};
+use super::shown::{HeldSince, Observers};
+use super::waiter::{Phase, Queued, Waiter};
+use crate::lock::{Fence, Millis};
+
+/// Who has to be told something.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) enum Notice {
+    Waiter(RequestId),
+    Message(Message),
+    /// The holder of this grant, that somebody waits.
+    Wanted(LockId, Fence),
+}
+
+/// What a step leaves to do at other locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// One of the waiter's grants has ended before it was told, so it gets none.
+    Untold,
+    /// The place has claimed its grants.
+    Claimed,
+    /// The place's connection has closed.
+    GivenUp,
+}
+
+/// A walk through all locks of a database, because something has happened to all its keys; `None`: of all databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) struct Sweep {
+    pub(super) db: Option<i32>,
+    /// The locks before this one have not been visited.
+    pub(super) cursor: usize,
+    /// Whether it has happened again, so that the walk begins anew when it ends.
+    pub(super) again: bool,
+}
+
+pub(super) type Locks = IndexMap<LockId, Box<LockState>, RandomState>;
+
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq))]
+pub struct Table<C> {
+    pub(super) locks: Option<Locks>,
+    pub(super) waiters: BTreeMap<RequestId, Waiter<C>>,
+    pub(super) queued: Queued,
+    pub(super) connections: Connections,
+    pub replication: Replication,
+    /// When timers look at locks, other than for sessions. Locks that are to be looked at once have negative times, in the order in which
+    /// this became known.
+    pub(super) wakes: BTreeSet<(Millis, LockId)>,
+    pub(super) last_at_once: Millis,
+    /// When they do for sessions, which does not wait for other looks.
+    pub(super) renewals: BTreeSet<(Millis, LockId)>,
+    /// The locks with waiters, by `HeldSince`.
+    pub(super) held: BTreeSet<(NonZero<Millis>, LockId)>,
+    pub(super) timeouts: BTreeSet<(Millis, RequestId)>,
+    /// The waiters for several locks that may be able to have them all.
+    pub(super) tries: BTreeSet<RequestId>,
+    pub(super) outgoing: VecDeque<Notice>,
+    /// The clients that were told of grants in this turn, which may not have reached them.
+    pub(super) sent: Vec<(u64, RequestId)>,
+    pub(super) after: Vec<(RequestId, After)>,
+    pub(super) sweeps: Vec<Sweep>,
+    /// The lock whose value was last removed by something other than the module, and its holds of which no client knew.
+    pub(super) strays: Option<(LockId, Vec<(Fence, u32)>)>,
+    /// The locks of this server's earlier times as a primary.
+    pub(super) earlier: Vec<Locks>,
+    /// Each command, and each turn of timers, begins a turn.
+    pub budget: Budget,
+    /// Until when the data set must not change.
+    pub(super) paused_until: Millis,
+    pub(super) last_request: NonZeroU64,
+    pub(super) last_tried: RequestId,
+    pub(super) next_kind: u8,
+    pub(super) observers: Observers,
+}
+
+impl<C: Copy> Table<C> {
+    pub const fn new() -> Self {
+        Self {
+            locks: None,
+            waiters: BTreeMap::new(),
+            queued: Queued::new(),
+            connections: Connections::new(),
+            replication: Replication::new(),
+            wakes: BTreeSet::new(),
+            last_at_once: Millis::MIN,
+            renewals: BTreeSet::new(),
+            held: BTreeSet::new(),
+            timeouts: BTreeSet::new(),
+            tries: BTreeSet::new(),
+            outgoing: VecDeque::new(),
+            sent: Vec::new(),
+            after: Vec::new(),
+            sweeps: Vec::new(),
+            strays: None,
+            earlier: Vec::new(),
+            budget: Budget::new(),
+            paused_until: 0,
+            last_request: NonZeroU64::MIN,
+            last_tried: RequestId::MIN,
+            next_kind: 0,
+            observers: Observers::new(),
+        }
+    }
+
+    /// Whether nothing is known of any lock.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.locks.as_ref().is_none_or(|locks| locks.is_empty())
+    }
+
+    pub fn get(&self, at: LockRef<'_>) -> Option<&LockState> {
+        self.locks.as_ref()?.get(&at).map(Box::as_ref)
+    }
+
+    /// Takes the state of a lock out of the table for a step.
+    #[inline]
+    pub(super) fn take(&mut self, at: LockRef<'_>) -> LockState {
+        let recheck = !self.sweeps.is_empty() && self.is_swept(at);
+        let lock = self.locks.as_mut().and_then(|locks| locks.get_mut(&at));
+        let mut lock = lock.map_or(LockState::new(), |lock| {
+            let mut rest = LockState::new();
+            (rest.wake, rest.held, rest.renew) = (lock.wake, lock.held, lock.renew);
+            std::mem::replace(lock, rest)
+        });
+        lock.recheck |= recheck;
+        lock
+    }
+
+    /// The name of a lock, of which there is more to know from now on.
+    pub(super) fn open(&mut self, at: LockRef<'_>) -> LockId {
+        let locks = self.locks.get_or_insert_default();
+        if let Some((id, _)) = locks.get_key_value(&at) {
+            return id.clone();
+        }
+        let id = at.to_id();
+        locks.insert(id.clone(), Box::new(LockState::new()));
+        id
+    }
+
+    /// Puts the state of a lock back. Has holders told that somebody waits.
+    pub(super) fn put(&mut self, at: LockRef<'_>, mut lock: LockState) {
+        let locks = self.locks.get_or_insert_default();
+        if !lock.is_empty() && !locks.contains_key(&at) {
+            locks.insert(at.to_id(), Box::new(LockState::new()));
+        }
+        let Some((index, id, known)) = locks.get_full_mut(&at) else { return };
+        lock.wake = lock.wake.filter(|_| !lock.is_empty());
+        // What is to be looked at once may yet change who is to be told.
+        let is_quiet = lock.queue.is_empty() || lock.wake.is_none_or(|wake| wake > 0);
+        if lock.listening > 0 && lock.has_news() && is_quiet {
+            self.budget.spend(scan(lock.records().len()));
+            let news = lock.news().into_iter();
+            self.outgoing.extend(news.map(|fence| Notice::Wanted(id.clone(), fence)));
+        }
+        if lock.wake == Some(0) {
+            self.last_at_once += 1;
+            lock.wake = known.wake.filter(|wake| *wake < 0).or(Some(self.last_at_once));
+        }
+        // The server may have refused the last look, so that the next one is later.
+        let renew = lock.wake.and_then(|wake| Some(lock.first_due()?.0.max(wake)));
+        lock.renew = renew.filter(|time| *time > 0).and_then(NonZero::new);
+        if known.renew != lock.renew {
+            known.renew.map(|time| self.renewals.remove(&(time.get(), id.clone())));
+            lock.renew.map(|time| self.renewals.insert((time.get(), id.clone())));
+        }
+        let (before, wake) = (known.other_wake(), lock.other_wake());
+        if before != wake {
+            before.map(|wake| self.wakes.remove(&(wake, id.clone())));
+            wake.map(|wake| self.wakes.insert((wake, id.clone())));
+        }
+        if lock.queue.is_empty() {
+            lock.held = HeldSince(None);
+        }
+        if known.held.0 != lock.held.0 {
+            known.held.0.map(|since| self.held.remove(&(since, id.clone())));
+            lock.held.0.map(|since| self.held.insert((since, id.clone())));
+        }
+        if lock.is_empty() {
+            locks.swap_remove_index(index);
+        } else {
+            **known = lock;
+        }
+    }
+
+    /// Changes what is known of a lock between steps. With `look`, a timer then looks at it at once.
+    pub(super) fn change<R>(
+        &mut self,
+        at: LockRef<'_>,
+        look: Option<Millis>,
+        body: impl FnOnce(&mut Self, &mut LockState) -> R,
+    ) -> R {
+        let mut lock = self.take(at);
+        let recheck = lock.recheck;
+        let result = body(self, &mut lock);
+        lock.wake = look.or(if lock.recheck && !recheck { Some(0) } else { lock.wake });
+        self.put(at, lock);
+        result
+    }
+
+    /// Sets the timer of a lock.
+    pub(super) fn wake_by(&mut self, id: &LockId, time: Option<Millis>) {
+        let mut lock = self.take(id.to_ref());
+        lock.wake = time;
+        self.put(id.to_ref(), lock);
+    }
+
+    pub(super) fn session_fences(&self, id: &LockId) -> Vec<Fence> {
+        let records = self.get(id.to_ref()).into_iter().flat_map(LockState::records);
+        records.filter(|record| record.session.is_some()).map(|record| record.fence).collect()
+    }
+
+    /// Sets which connection keeps a grant alive.
+    pub(super) fn set_session(
+        &mut self,
+        at: LockRef<'_>,
+        lock: &mut LockState,
+        fence: Fence,
+        session: Option<Session>,
+    ) {
+        let id = self.open(at);
+        let before = lock.open(fence, |record| std::mem::replace(&mut record.session, session)).flatten();
+        self.set_renewal(&id, lock, fence, before, None);
+        let client = |session: Option<Session>| session.filter(|session| !session.over).map(|its| its.client);
+        self.move_session(&id, fence, client(before), client(session));
+    }
+
+    /// Sets the renewal of a session that replicas have to confirm.
+    pub(super) fn set_renewal(
+        &mut self,
+        id: &LockId,
+        lock: &mut LockState,
+        fence: Fence,
+        session: Option<Session>,
+        renewal: Option<(Moved, Millis)>,
+    ) {
+        let Some(confirm) = session.and_then(|session| session.confirm) else { return };
+        let known =
+            lock.change(fence, |record| std::mem::replace(&mut record.renewal, renewal.map(Box::new)));
+        let awaits = |is_awaited: bool| is_awaited.then_some(confirm.replicas);
+        let (from, to) = (awaits(known.flatten().is_some()), awaits(renewal.is_some()));
+        self.replication.set(|| Awaited::Renewal(id.clone(), fence), from, to);
+    }
+
+    pub(super) fn move_session(&mut self, id: &LockId, fence: Fence, from: Option<u64>, to: Option<u64>) {
+        let (row, weight) = (|| Dependent::Session(id.clone(), fence), id.to_ref().weight());
+        if from != to {
+            to.into_iter().for_each(|client| self.connections.add(client, row(), weight));
+            from.into_iter().for_each(|client| self.connections.remove(client, row(), weight));
+        }
+    }
+
+    /// Notes which sessions of a lock are over, because their connections have closed.
+    pub(super) fn end_closed(&mut self, at: LockRef<'_>, lock: &mut LockState) {
+        if self.connections.closed.is_empty() {
+            return;
+        }
+        let id = at.to_id();
+        let ended = if self.connections.closed.len() < lock.records().len() {
+            self.connections.closed_at(&id)
+        } else {
+            let client =
+                |record: &Record| record.session.filter(|session| !session.over).map(|its| its.client);
+            let is_closed =
+                |record: &&Record| client(record).is_some_and(|client| self.connections.is_closed(client));
+            lock.records().filter(is_closed).map(|record| record.fence).collect()
+        };
+        for fence in ended {
+            self.budget.spend(LOOKUP);
+            self.end_session(&id, lock, fence);
+        }
+    }
+
+    fn end_session(&mut self, id: &LockId, lock: &mut LockState, fence: Fence) {
+        let end = |session: &mut Session| {
+            (session.over, session.look_at) = (true, 0);
+            session.client
+        };
+        let client = lock.change(fence, |record| record.session.as_mut().map(end)).flatten();
+        self.move_session(id, fence, client, None);
+    }
+
+    /// Whether a client was told of a grant in this turn.
+    pub fn has_sent(&self, client: u64) -> bool {
+        self.sent.iter().any(|sent| sent.0 == client)
+    }
+
+    /// A connection has closed. `is_lost`: it was not sent what it was told in this turn. Timers end its sessions and places. Returns
+    /// whether anything is due.
+    pub fn closed(&mut self, client: u64, is_lost: bool) -> bool {
+        let sent: Vec<_> = self.sent.extract_if(.., |sent| sent.0 == client).collect();
+        for (_, request) in &sent {
+            if is_lost {
+                self.depart(*request);
+            }
+            self.forget(*request);
+        }
+        self.connections.close(client) || !sent.is_empty()
+    }
+
+    /// Ends the next session or place of a connection that has closed.
+    pub(super) fn end_next_dependent(&mut self) -> bool {
+        match self.connections.next_of_closed() {
+            Some((_, Dependent::Place(request))) => self.give_up(request),
+            Some((_, Dependent::Session(id, fence))) => {
+                self.change(id.to_ref(), Some(0), |table, lock| table.end_session(&id, lock, fence));
+            }
+            None => return false,
+        }
+        true
+    }
+
+    /// Drops what is known of a grant that has ended. Its holder gets a message of this `kind`, if it knew of the grant.
+    pub(super) fn ended(
+        &mut self,
+        at: LockRef<'_>,
+        lock: &mut LockState,
+        fence: Fence,
+        kind: Option<fn(Fence) -> MessageKind>,
+    ) {
+        if lock.record(fence).is_some_and(|record| record.session.is_some()) {
+            self.set_session(at, lock, fence, None);
+        }
+        let Some(record) = lock.take(fence) else { return };
+        let (to_claim, mut told) = (record.claims() > 0, false);
+        for hold in &record.pending {
+            let Some(waiter) = self.waiters.get_mut(&hold.request) else { continue };
+            let is_alone = waiter.locks.all().len() == 1;
+            if let Phase::Answered(_) | Phase::Unconfirmed(_) = waiter.phase {
+                // If this was its only grant, and it is to be told at once, it is told so.
+                let is_told = is_alone && matches!(waiter.phase, Phase::Answered(_));
+                self.after.extend((!is_told).then_some((hold.request, After::Untold)));
+            } else if hold.to_claim {
+                told = true;
+                waiter.locks.at_mut(at).into_iter().for_each(|lock| lock.got = None);
+                if waiter.locks.all().iter().all(|lock| lock.got.is_none()) {
+                    self.remove(hold.request);
+                }
+            }
+        }
+        if let (Some(listener), Some(kind)) = (record.listener, kind)
+            && (listener.claimed || told || !to_claim)
+        {
+            let Listener { owner, channel, .. } = *listener;
+            let message = Message { channel, kind: kind(fence), owner };
+            self.outgoing.push_back(Notice::Message(message));
+        }
+    }
+
+    /// Does what a step has left to do at other locks.
+    pub(super) fn end_step(&mut self) {
+        while let Some((request, after)) = self.after.pop() {
+            self.budget.spend(if after == After::Claimed { 0 } else { CHANGE });
+            match after {
+                After::Untold => self.untell(request),
+                // The command's own work.
+                After::Claimed => {
+                    for (id, fence) in self.granted(request) {
+                        self.change(id.to_ref(), None, |_, lock| {
+                            lock.change(fence, |record| {
+                                record.remove(request);
+                                record.is_known();
+                            });
+                        });
+                    }
+                    self.remove(request);
+                }
+                After::GivenUp => self.give_up(request),
+            }
+        }
+    }
+
+    /// The next to be told something.
+    pub(super) fn next_notice(&mut self) -> Option<Outgoing<C>> {
+        loop {
+            match self.outgoing.pop_front()? {
+                Notice::Message(message) => return Some(Outgoing::Message(message)),
+                Notice::Wanted(id, fence) => {
+                    let wanted = self.change(id.to_ref(), None, |_, lock| {
+                        let waits = !lock.queue.is_empty();
+                        let tell = |listener: &mut Box<Listener>| {
+                            listener.told = if waits { Told::Yes } else { Told::No };
+                            let (channel, owner) = (listener.channel.clone(), listener.owner.clone());
+                            Message { channel, kind: MessageKind::Wanted(fence), owner }
+                        };
+                        let message = lock.change(fence, |record| record.listener.as_mut().map(tell));
+                        message.flatten().filter(|_| waits)
+                    });
+                    if let Some(message) = wanted {
+                        return Some(Outgoing::Message(message));
+                    }
+                }
+                Notice::Waiter(request) => {
+                    if let Some(waiter) = self.waiters.get_mut(&request) {
+                        waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
+                        return Some(waiter.client.map_or(Outgoing::Place(request), Outgoing::Client));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether anybody is to hear that the lock is lost.
+    pub fn is_watched(&self, at: LockRef<'_>) -> bool {
+        self.get(at).is_some_and(|lock| !lock.queue.is_empty() || lock.listening > 0)
+    }
+
+    pub fn has_answered(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// When the next work is due.
+    pub fn next_due(&self) -> Option<Millis> {
+        let at_once =
+            !self.connections.closed.is_empty() || !self.sweeps.is_empty() || !self.earlier.is_empty();
+        let tries = (!self.tries.is_empty()).then_some(self.paused_until);
+        let wakes = self.wakes.first().into_iter().chain(self.renewals.first());
+        let wake = wakes.map(|(time, _)| *time.max(&self.paused_until)).min();
+        let timeout = self.timeouts.first().map(|(time, _)| *time);
+        at_once.then_some(0).into_iter().chain(wake).chain(tries).chain(timeout).min()
+    }
+}
+
+pub(super) enum Outgoing<C> {
+    Client(C),
+    Place(RequestId),
+    Message(Message),
+}

@@ -1,0 +1,180 @@
+//! Tells waiters their answers. A session begins when its client is told.
+
+use std::num::NonZero;
+
+use super::host::Host;
+use super::lock_id::LockId;
+use super::lock_state::{Record, Session};
+use super::message::{Channel, Message, MessageKind};
+use super::queue::RequestId;
+use super::replication::Moved;
+use super::table::Table;
+use super::waiter::{Answer, Phase, RequestedLocks};
+use crate::lock::{Deadline, Fence, Got, Millis, Now, Owner};
+
+/// What a waiter is told.
+pub struct Told {
+    pub answer: Answer,
+    pub locks: RequestedLocks,
+    pub owner: Owner<'static>,
+    /// Whether replicas had to confirm the answer.
+    pub synced: bool,
+}
+
+/// The answer for a waiter that the server has unblocked: what it was granted, with what is left of the lease.
+pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
+    // An operator has sent the client away, if it is in its queues.
+    if !host.table().leave(request, Phase::Answered(Answer::TimedOut)) {
+        host.table().end_unconfirmed(request);
+    }
+    let (mut answer, ends, locks, client, confirm, is_place, session, owner) = {
+        let table = host.table();
+        let waiter = table.waiters.get(&request)?;
+        let Phase::Answered(answer) = waiter.phase else { return None };
+        let session = waiter.ask.session.then_some(waiter.ask.lease);
+        let (locks, owner) = (waiter.locks.clone(), waiter.ask.owner.clone());
+        let is_place = waiter.channel.is_some();
+        (
+            answer,
+            waiter.ends.map(NonZero::get),
+            locks,
+            waiter.client_id,
+            waiter.confirm,
+            is_place,
+            session,
+            owner,
+        )
+    };
+    let mut sessions = Vec::new();
+    if let Answer::Granted { until } | Answer::Extended { until } = &mut answer {
+        let lease = session.map(|lease| host.limits().allowed(lease));
+        for (id, fence) in locks.all().iter().filter_map(|lock| Some((&lock.id, lock.fence()?))) {
+            // Opening a key takes as long as a tenth of a handover.
+            let is_sure = lease.is_none() && confirm.is_none();
+            if is_sure && !host.table().is_doubtful(id, fence, request) {
+                continue;
+            }
+            let held = host.alive_with(id, fence, now.millis());
+            let end = held.filter(|(holds, _)| !host.table().is_left(id, fence, *holds)).map(|held| held.1);
+            *until = end.map_or(Deadline::At(0), |end| end.min(*until));
+            let begin =
+                |(lease, end)| (id, fence, Session::new(client, lease, confirm, end, now.millis()), end);
+            sessions.extend(lease.zip(end).map(begin));
+        }
+        if *until == Deadline::At(0) {
+            host.table().untell(request);
+            answer = match answer {
+                Answer::Extended { .. } => Answer::NotHeld,
+                _ if confirm.is_some() || is_place => Answer::Gone,
+                answer => answer,
+            };
+        }
+    }
+    let mut table = host.table();
+    table.go_on(request, Phase::Told(answer));
+    if let Answer::Granted { until } = answer
+        && until != Deadline::At(0)
+    {
+        table.end_by(request, ends);
+        for (id, fence, session, end) in sessions {
+            // A longer lease counts as a renewal that replicas have to confirm.
+            let renewal = (until < end).then_some(Moved { from: until, to: end });
+            table.begin_session(request, id, fence, session, renewal, now.millis());
+        }
+    }
+    drop(table);
+    Some(Told { answer, locks, owner, synced: confirm.is_some() })
+}
+
+/// Answers a place by a message. If it is a grant that nobody hears of, takes the grant back.
+pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId, now: Now) {
+    let granted = host.table().phase(request);
+    let Some(Told { answer, locks, owner, .. }) = tell(host, request, now) else { return };
+    let Some((channel, lease)) = host
+        .table()
+        .waiters
+        .get(&request)
+        .and_then(|waiter| Some((Channel::clone(waiter.channel.as_deref()?), waiter.ask.lease)))
+    else {
+        return;
+    };
+    let lease = match (granted, answer) {
+        (Some(Phase::Answered(Answer::Granted { until: first })), Answer::Granted { until })
+            if until < first =>
+        {
+            lease.min(until.left(now.start))
+        }
+        _ => lease,
+    };
+    // All new grants have the highest fence.
+    let got = locks.all().iter().filter_map(|lock| lock.got).max_by_key(|got| got.fence);
+    let kind = match (answer, got) {
+        (Answer::TimedOut, _) => MessageKind::Timeout,
+        (Answer::Granted { until }, Some(Got { fence, slot, .. })) if until != Deadline::At(0) => {
+            let start = |number| MessageKind::Start { fence, lease, slot, number };
+            channel.start.map_or(MessageKind::Granted(fence), start)
+        }
+        _ => MessageKind::Gone,
+    };
+    let heard = host.publish(&Message { channel, kind, owner });
+    match (kind, heard) {
+        (MessageKind::Granted(_), true) => (),
+        (MessageKind::Start { .. }, true) => host.table().started(request),
+        (MessageKind::Granted(_) | MessageKind::Start { .. }, false) => host.table().give_up(request),
+        _ => host.table().forget(request),
+    }
+}
+
+impl<C: Copy> Table<C> {
+    /// Whether a grant may have ended, or its lease be shorter, since its waiter was to be told of it.
+    fn is_doubtful(&self, id: &LockId, fence: Fence, request: RequestId) -> bool {
+        let lock = self.get(id.to_ref()).filter(|lock| !lock.recheck && !self.is_swept(id.to_ref()));
+        let record = lock.and_then(|lock| lock.record(fence));
+        let record = record.filter(|record| record.lost == 0 && record.hold(request).is_some());
+        record.is_none_or(|record| record.session.is_some_and(|its| self.is_over(its)))
+    }
+
+    /// A waiter is told, so its connection keeps its grant alive.
+    fn begin_session(
+        &mut self,
+        request: RequestId,
+        id: &LockId,
+        fence: Fence,
+        session: Session,
+        renewal: Option<Moved>,
+        now: Millis,
+    ) {
+        self.change(id.to_ref(), None, |table, lock| {
+            let keeps = lock
+                .record(fence)
+                .and_then(|record| record.session)
+                .is_some_and(|known| known.client == session.client && !known.over);
+            let binds = |record: &mut Record| {
+                let hold = record.pending.iter_mut().find(|hold| hold.request == request)?;
+                // If the connection already keeps the grant alive, it does so even if the client turns out to be gone.
+                let binds = hold.binds;
+                hold.binds &= !keeps;
+                Some(binds)
+            };
+            if lock.change(fence, binds).flatten() == Some(true) {
+                table.set_session(id.to_ref(), lock, fence, Some(session));
+                let renewal = renewal
+                    .zip(session.confirm)
+                    .map(|(moved, confirm)| (moved, confirm.ends(moved.from, now)));
+                table.set_renewal(id, lock, fence, Some(session), renewal);
+                let due = lock.first_due().map(|(time, _)| time);
+                lock.wake = lock.wake.into_iter().chain(due).min();
+            }
+        });
+    }
+
+    /// A place was sent a message that starts its work, so that nothing is left to claim.
+    fn started(&mut self, request: RequestId) {
+        let granted = self.granted(request);
+        self.known(request);
+        for (id, fence) in granted {
+            self.change(id.to_ref(), None, |_, lock| lock.change(fence, Record::is_known));
+        }
+        self.remove(request);
+    }
+}

@@ -1,0 +1,232 @@
+//! A waiter, its stages and its answers; and the client of a running command.
+
+use std::collections::BTreeSet;
+use std::hash::BuildHasher;
+use std::num::{NonZero, NonZeroU32};
+
+use super::lock_id::{HASHES, LockId, LockRef};
+use super::message::Channel;
+use super::queue::RequestId;
+use super::replication::Confirm;
+use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Owner, ReentryError};
+
+/// A lock that a waiter waits for; once the waiter has been granted the lock, also the grant.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub struct RequestedLock {
+    pub(crate) id: LockId,
+    pub got: Option<Got>,
+}
+
+impl RequestedLock {
+    fn new(id: LockId) -> Self {
+        Self { id, got: None }
+    }
+
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        self.got.map(|got| got.fence)
+    }
+}
+
+/// All locks that a waiter waits for together. Most waiters wait for one lock.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub enum RequestedLocks {
+    One(RequestedLock),
+    Several {
+        locks: Box<[RequestedLock]>,
+        /// The index of a lock that the waiter can't have yet. Until it can, the module does not check the waiter's other locks.
+        stuck: usize,
+    },
+}
+
+impl RequestedLocks {
+    pub(super) fn one(id: LockId) -> Self {
+        Self::One(RequestedLock::new(id))
+    }
+
+    pub(super) fn several(ids: impl Iterator<Item = LockId>, stuck: usize) -> Self {
+        Self::Several { locks: ids.map(RequestedLock::new).collect(), stuck }
+    }
+
+    pub(crate) fn of(ids: Vec<LockId>, several: bool, stuck: usize) -> Self {
+        match <[LockId; 1]>::try_from(ids) {
+            Ok([id]) if !several => Self::one(id),
+            Ok(ids) => Self::several(ids.into_iter(), stuck),
+            Err(ids) => Self::several(ids.into_iter(), stuck),
+        }
+    }
+
+    pub fn all(&self) -> &[RequestedLock] {
+        match self {
+            Self::One(lock) => std::slice::from_ref(lock),
+            Self::Several { locks, .. } => locks,
+        }
+    }
+
+    pub(crate) fn all_mut(&mut self) -> &mut [RequestedLock] {
+        match self {
+            Self::One(lock) => std::slice::from_mut(lock),
+            Self::Several { locks, .. } => locks,
+        }
+    }
+
+    /// Returns the index of the lock that keeps the waiter waiting.
+    pub(crate) fn stuck(&self) -> usize {
+        match self {
+            Self::One(_) => 0,
+            Self::Several { stuck, .. } => *stuck,
+        }
+    }
+
+    pub(crate) fn are_several(&self) -> bool {
+        matches!(self, Self::Several { .. })
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = LockRef<'_>> {
+        self.all().iter().map(|lock| lock.id.to_ref())
+    }
+
+    pub(crate) fn weight(&self) -> usize {
+        self.names().map(LockRef::weight).sum()
+    }
+
+    pub(crate) fn at_mut(&mut self, at: LockRef<'_>) -> Option<&mut RequestedLock> {
+        self.all_mut().iter_mut().find(|lock| lock.id.is(at))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub enum Answer {
+    /// `until` is the end of the lease that ends first.
+    Granted {
+        until: Deadline,
+    },
+    NoReentry(ReentryError),
+    Deadlock,
+    TimedOut,
+    WrongType,
+    /// The waiter's grant is over.
+    Gone,
+    /// The owner has extended its leases.
+    Extended {
+        until: Deadline,
+    },
+    /// One of the grants has ended since the owner extended its leases.
+    NotHeld,
+    /// Too few replicas have confirmed the grant in time, so it is taken back.
+    GrantUnconfirmed,
+    /// Too few replicas have confirmed the extension in time.
+    ExtensionUnconfirmed,
+}
+
+/// The stages of a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Phase {
+    Queued,
+    /// The waiter is to be told when replicas have confirmed the answer.
+    Unconfirmed(Answer),
+    /// The waiter is to be told.
+    Answered(Answer),
+    Told(Answer),
+    /// The waiter has gone away.
+    Left,
+}
+
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Waiter<C> {
+    pub(super) locks: RequestedLocks,
+    pub ask: AcquireRequest<'static>,
+    /// `None` until the server has blocked the client, and for a place.
+    pub(super) client: Option<C>,
+    /// How replicas have to confirm the answer (`SYNC`).
+    pub(super) confirm: Option<Confirm>,
+    /// The channel for the answer, if the waiter has a place, and is not blocked.
+    pub(super) channel: Option<Box<Channel>>,
+    pub(super) client_id: u64,
+    pub(super) since: Micros,
+    /// How long it wants to wait, in ms; 0: without limit.
+    pub(super) timeout: Millis,
+    /// When its time to wait, or to claim, is up.
+    pub(super) ends: Option<NonZero<Millis>>,
+    pub(super) phase: Phase,
+    /// Whether the module unblocked the client, and not an operator.
+    pub(super) unblocked: bool,
+}
+
+impl<C> Waiter<C> {
+    /// How many replicas have to confirm the answer now.
+    pub(super) fn awaits(&self) -> Option<NonZeroU32> {
+        let is_unconfirmed = matches!(self.phase, Phase::Unconfirmed(_));
+        self.confirm.filter(|_| is_unconfirmed).map(|confirm| confirm.replicas)
+    }
+}
+
+/// The waiters in queues.
+#[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Clone, Hash))]
+pub(super) struct Queued {
+    /// By a hash of their owners, as names take longer to compare.
+    by_owner: BTreeSet<(u64, RequestId)>,
+    /// How many wait for several locks.
+    pub(super) several: usize,
+    /// The last request before this server was last demoted, and how many of those wait that nobody has sent away yet.
+    before: RequestId,
+    earlier: usize,
+}
+
+impl Queued {
+    pub(super) const fn new() -> Self {
+        Self { by_owner: BTreeSet::new(), several: 0, before: RequestId::MIN, earlier: 0 }
+    }
+
+    /// How many wait, without those of before a demotion.
+    pub(super) fn len(&self) -> usize {
+        self.by_owner.len() - self.earlier
+    }
+
+    pub(super) fn demoted(&mut self, last: RequestId) {
+        (self.before, self.earlier) = (last, self.by_owner.len());
+    }
+
+    pub(super) fn is_earlier(&self, request: RequestId) -> bool {
+        request <= self.before
+    }
+
+    pub(super) fn add<C>(&mut self, request: RequestId, waiter: &Waiter<C>) {
+        self.by_owner.insert((HASHES.hash_one(&waiter.ask.owner), request));
+        self.several += usize::from(waiter.locks.are_several());
+    }
+
+    pub(super) fn remove<C>(&mut self, request: RequestId, waiter: &Waiter<C>) {
+        self.by_owner.remove(&(HASHES.hash_one(&waiter.ask.owner), request));
+        self.earlier -= usize::from(self.is_earlier(request));
+        self.several -= usize::from(waiter.locks.are_several());
+    }
+
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn has_same(&self, other: &Self) -> bool {
+        self.by_owner == other.by_owner && self.several == other.several
+    }
+
+    /// The waits of this owner, and of any other with the same hash.
+    pub(super) fn perhaps_of(&self, owner: &Owner<'_>) -> impl Iterator<Item = RequestId> {
+        let hash = HASHES.hash_one(owner);
+        self.by_owner.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).map(|(_, request)| *request)
+    }
+}
+
+/// The client of a running command.
+pub struct Caller {
+    pub id: u64,
+    pub may_block: bool,
+    /// The most waiters of one lock.
+    pub most_waiters: Option<usize>,
+    /// The most locks that may depend on one connection.
+    pub most_places: Option<usize>,
+    /// How long a place's grant may stay unclaimed.
+    pub claim: Millis,
+}

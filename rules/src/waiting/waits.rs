@@ -1,0 +1,320 @@
+//! What happens to a waiter, from its arrival in its queues until the server is done with it.
+
+use std::num::NonZero;
+
+use super::connections::Dependent;
+use super::lock_id::LockId;
+use super::lock_state::{LockState, Record, Session};
+use super::queue::RequestId;
+use super::replication::Awaited;
+use super::table::{After, Notice, Table};
+use super::waiter::{Answer, Phase, Waiter};
+use crate::lock::{Deadline, Fence, Millis, Now};
+
+impl<C: Copy> Table<C> {
+    pub(super) fn next_request(&mut self) -> RequestId {
+        self.last_request = self.last_request.saturating_add(1);
+        RequestId(self.last_request)
+    }
+
+    pub(super) fn add(&mut self, request: RequestId, waiter: Waiter<C>) {
+        self.replication.set(|| Awaited::Answer(request), None, waiter.awaits());
+        waiter.ends.map(|ends| self.timeouts.insert((ends.get(), request)));
+        if waiter.channel.is_some() {
+            self.connections.add(waiter.client_id, Dependent::Place(request), waiter.locks.weight());
+        }
+        if waiter.phase == Phase::Queued {
+            self.queued.add(request, &waiter);
+            if waiter.channel.is_none() {
+                self.connections.block(waiter.client_id, request);
+            }
+        }
+        self.waiters.insert(request, waiter);
+    }
+
+    pub(super) fn remove(&mut self, request: RequestId) -> Option<Waiter<C>> {
+        let waiter = self.waiters.remove(&request)?;
+        if waiter.phase == Phase::Queued {
+            self.queued.remove(request, &waiter);
+        }
+        self.replication.set(|| Awaited::Answer(request), waiter.awaits(), None);
+        waiter.ends.map(|ends| self.timeouts.remove(&(ends.get(), request)));
+        if waiter.channel.is_some() {
+            self.connections.remove(waiter.client_id, Dependent::Place(request), waiter.locks.weight());
+        }
+        Some(waiter)
+    }
+
+    /// Sets when the time to wait, or to claim, is over.
+    pub(super) fn end_by(&mut self, request: RequestId, ends: Option<Millis>) {
+        let Some(waiter) = self.waiters.get_mut(&request) else { return };
+        waiter.ends.map(|ends| self.timeouts.remove(&(ends.get(), request)));
+        waiter.ends = ends.and_then(NonZero::new);
+        waiter.ends.map(|ends| self.timeouts.insert((ends.get(), request)));
+    }
+
+    /// The server has blocked the client of this request.
+    pub fn blocked(&mut self, request: RequestId, client: C) {
+        if let Some(waiter) = self.waiters.get_mut(&request) {
+            waiter.client = Some(client);
+        }
+    }
+
+    /// The server refuses to block the client of this request.
+    pub fn refuse(&mut self, request: RequestId) {
+        self.depart(request);
+        self.remove(request);
+    }
+
+    pub(super) fn phase(&self, request: RequestId) -> Option<Phase> {
+        self.waiters.get(&request).map(|waiter| waiter.phase)
+    }
+
+    /// Whether this is a place whose connection has closed.
+    pub(super) fn is_gone(&self, request: RequestId) -> bool {
+        let waiter = self.waiters.get(&request).filter(|waiter| waiter.channel.is_some());
+        waiter.is_some_and(|waiter| self.connections.is_closed(waiter.client_id))
+    }
+
+    /// Moves a waiter to its next phase. Returns the phase before.
+    pub(super) fn go_on(&mut self, request: RequestId, next: Phase) -> Option<Phase> {
+        self.end_by(request, None);
+        let waiter = self.waiters.get_mut(&request)?;
+        if let Phase::Answered(_) = next {
+            self.outgoing.push_back(Notice::Waiter(request));
+        }
+        let awaits = waiter.awaits();
+        let before = std::mem::replace(&mut waiter.phase, next);
+        if before == Phase::Queued {
+            let is_granted = matches!(next, Phase::Unconfirmed(_) | Phase::Answered(Answer::Granted { .. }));
+            let counts = !is_granted && !self.queued.is_earlier(request);
+            self.observers.ungranted += u64::from(counts);
+            self.queued.remove(request, waiter);
+        }
+        self.replication.set(|| Awaited::Answer(request), awaits, waiter.awaits());
+        Some(before)
+    }
+
+    /// Takes a waiter out of its queues without a grant.
+    pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
+        let Some(waiter) = self.waiters.get(&request).filter(|waiter| waiter.phase == Phase::Queued) else {
+            return false;
+        };
+        let (locks, owner) = (waiter.locks.clone(), waiter.ask.owner.clone());
+        for at in locks.names() {
+            self.change(at, None, |_, lock| {
+                lock.leave(request, &owner);
+                // There may be room for the waiters behind it.
+                lock.wake = if lock.queue.is_empty() { lock.wake } else { Some(0) };
+            });
+        }
+        self.tries.remove(&request);
+        self.go_on(request, next);
+        true
+    }
+
+    /// What a waiter has been granted, and has not been told of, or has not claimed.
+    pub(super) fn granted(&self, request: RequestId) -> Vec<(LockId, Fence)> {
+        let locks = self.waiters.get(&request).into_iter().flat_map(|waiter| waiter.locks.all());
+        locks.filter_map(|lock| Some((lock.id.clone(), lock.fence()?))).collect()
+    }
+
+    /// A waiter can't be told anything any more. If it has been granted its locks, timers take the holds back.
+    pub fn depart(&mut self, request: RequestId) {
+        if self.leave(request, Phase::Left) {
+            return;
+        }
+        match self.go_on(request, Phase::Left) {
+            Some(Phase::Answered(Answer::Granted { .. }) | Phase::Unconfirmed(Answer::Granted { .. })) => {
+                self.lose(request);
+            }
+            Some(Phase::Told(Answer::Granted { .. })) => {
+                self.end_sessions(request);
+                self.lose(request);
+            }
+            _ => (),
+        }
+    }
+
+    /// The answer of a waiter did not arrive, so the sessions that began with it end.
+    fn end_sessions(&mut self, request: RequestId) {
+        let client = self.waiters.get(&request).map(|waiter| waiter.client_id);
+        for (id, fence) in self.granted(request) {
+            self.change(id.to_ref(), None, |table, lock| {
+                let began = |record: &Record| {
+                    record.hold(request).is_some_and(|hold| hold.binds)
+                        && record.session.map(|session| session.client) == client
+                };
+                if lock.record(fence).is_some_and(began) {
+                    table.set_session(id.to_ref(), lock, fence, None);
+                }
+            });
+        }
+    }
+
+    /// Has the holds of a waiter taken back.
+    fn lose(&mut self, request: RequestId) {
+        for (id, fence) in self.granted(request) {
+            self.change(id.to_ref(), Some(0), |_, lock| lock.change(fence, |record| record.lose(request)));
+        }
+    }
+
+    /// One of the grants of a waiter has ended before it was told, so it gets none.
+    pub(super) fn untell(&mut self, request: RequestId) {
+        self.lose(request);
+        let over = Phase::Answered(Answer::Granted { until: Deadline::At(0) });
+        match self.waiters.get_mut(&request) {
+            Some(waiter) if matches!(waiter.phase, Phase::Answered(Answer::Granted { .. })) => {
+                waiter.phase = over
+            }
+            Some(Waiter { phase: Phase::Unconfirmed(_), .. }) => _ = self.go_on(request, over),
+            _ => (),
+        }
+        // A place hears of no loss of what it did not hear that it had.
+        for (id, fence) in self.granted(request) {
+            self.change(id.to_ref(), None, |_, lock| {
+                lock.change(fence, |record| {
+                    let unknown = record.claims() == 0;
+                    record.listener.take_if(|listener| unknown && !listener.claimed);
+                });
+            });
+        }
+    }
+
+    /// Gives up a place, and takes back what it was granted. If a grant goes on with other holds, its owner knows of it.
+    pub(super) fn give_up(&mut self, request: RequestId) {
+        self.depart(request);
+        for (id, fence) in self.granted(request) {
+            let knows = |record: &mut Record| {
+                if record.claims() == 0 {
+                    record.is_known()
+                }
+            };
+            self.change(id.to_ref(), None, |_, lock| lock.change(fence, knows));
+        }
+        self.remove(request);
+    }
+
+    /// Too few replicas have confirmed an answer in time.
+    pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
+        let Some(Phase::Unconfirmed(answer)) = self.phase(request) else { return false };
+        if let Answer::Extended { .. } = answer {
+            self.go_on(request, Phase::Answered(Answer::ExtensionUnconfirmed));
+        } else {
+            self.lose(request);
+            self.go_on(request, Phase::Answered(Answer::GrantUnconfirmed));
+        }
+        true
+    }
+
+    /// Ends the wait, or the time to claim or to confirm, that is over first.
+    pub(super) fn time_out(&mut self, now: Millis) -> bool {
+        let Some(&(_, request)) = self.timeouts.first().filter(|(ends, _)| *ends <= now) else {
+            return false;
+        };
+        let waited = self.leave(request, Phase::Answered(Answer::TimedOut));
+        if !waited && !self.end_unconfirmed(request) {
+            self.give_up(request);
+        }
+        waited
+    }
+
+    /// Whether the next look at its lock ends a grant with this many holds, because clients have gone away.
+    pub(super) fn is_left(&self, id: &LockId, fence: Fence, holds: u32) -> bool {
+        let Some(record) = self.get(id.to_ref()).and_then(|lock| lock.record(fence)) else { return false };
+        let is_over = record.session.is_some_and(|session| self.is_over(session));
+        record.lost >= holds || is_over && !self.has_successor(record)
+    }
+
+    /// Whether the connection of a session has closed.
+    pub(super) fn is_over(&self, session: Session) -> bool {
+        session.over || self.connections.is_closed(session.client)
+    }
+
+    /// The lease of a grant is shorter now. Who is still to be told of the grant is told so.
+    pub(super) fn shorten_answers(&mut self, record: &Record, until: Deadline, now: Now) {
+        for hold in &record.pending {
+            let Some(waiter) = self.waiters.get_mut(&hold.request) else { continue };
+            if let Phase::Answered(Answer::Granted { until: known })
+            | Phase::Unconfirmed(Answer::Granted { until: known }) = &mut waiter.phase
+                && until < *known
+            {
+                *known = until;
+                // A `start` message tells it. A session renews the lease that its client asked for.
+                if waiter.channel.is_some() {
+                    waiter.ask.lease = waiter.ask.lease.min(until.left(now.start));
+                }
+            }
+        }
+    }
+
+    /// Whether a waiter that is still to be told of this grant will keep it alive.
+    pub(super) fn has_successor(&self, record: &Record) -> bool {
+        record.pending.iter().filter(|hold| hold.binds && !hold.to_claim).any(|hold| {
+            let waiter = self.waiters.get(&hold.request);
+            waiter.is_some_and(|waiter| matches!(waiter.phase, Phase::Answered(_) | Phase::Unconfirmed(_)))
+        })
+    }
+
+    /// The connection of a waiter that was told of its grant, and whether the module unblocked it.
+    pub fn told_client(&self, request: RequestId) -> Option<(u64, bool)> {
+        let waiter = self.waiters.get(&request)?;
+        matches!(waiter.phase, Phase::Told(Answer::Granted { .. }))
+            .then_some((waiter.client_id, waiter.unblocked))
+    }
+
+    /// The server is done with a blocked client. Whether a reply about a grant was sent shows only at the end of the turn; returns whether
+    /// there is such a reply.
+    pub fn freed(&mut self, request: RequestId) -> bool {
+        let told = self.told_client(request);
+        match told {
+            Some((client, _)) => self.sent.push((client, request)),
+            None => self.forget(request),
+        }
+        told.is_some()
+    }
+
+    /// The replies of this turn have been sent.
+    pub fn turn_sent(&mut self) {
+        while let Some((_, request)) = self.sent.pop() {
+            self.forget(request);
+        }
+    }
+
+    /// Drops a waiter with which the server is done. A waiter that was never told has gone away.
+    pub(super) fn forget(&mut self, request: RequestId) {
+        match self.phase(request) {
+            Some(Phase::Told(Answer::Granted { .. })) => self.known(request),
+            Some(Phase::Told(_)) => (),
+            _ => self.depart(request),
+        }
+        self.remove(request);
+    }
+
+    /// A waiter knows what it was granted. Of a hold that it shares with other clients of its owner, they need not be told.
+    pub(super) fn known(&mut self, request: RequestId) {
+        let confirmed = self.waiters.get(&request).is_some_and(|waiter| waiter.confirm.is_some());
+        for (id, fence) in self.granted(request) {
+            self.change(id.to_ref(), None, |table, lock| {
+                let shares = |record: &mut Record| record.remove(request).is_some_and(|hold| !hold.own);
+                if lock.change(fence, shares) == Some(true) {
+                    table.claim(lock, fence);
+                    lock.change(fence, Record::share);
+                }
+                if confirmed {
+                    lock.change(fence, Record::is_known);
+                }
+            });
+        }
+        self.end_step();
+    }
+
+    /// The owner has been told of its grant, so its places have claimed it.
+    pub(super) fn claim(&mut self, lock: &mut LockState, fence: Fence) {
+        let claimed = lock.change(fence, |record| {
+            record.is_known();
+            record.pending.extract_if(.., |hold| hold.to_claim).map(|hold| hold.request).collect::<Vec<_>>()
+        });
+        self.after.extend(claimed.into_iter().flatten().map(|request| (request, After::Claimed)));
+    }
+}
