@@ -227,7 +227,8 @@ impl World {
                 .find(|grant| grant.owner() == *owner)
                 .map_or(Room::ONE, |grant| grant.room());
             ahead.iter().all(|other| {
-                let still = queue.iter().any(|asked| asked.by == other.by);
+                // Who has got it, too, may have asked for more in the same step.
+                let still = queue.iter().any(|asked| asked.by == other.by) && !new.contains(&other.owner);
                 !still || other.room < room || other.slot.is_some() || self.is_several(lock, other)
             })
         })
