@@ -60,6 +60,11 @@ pub(super) fn extends(words: &[Vec<u8>]) -> bool {
     words[0].ends_with(b"EXTEND")
 }
 
+/// Whether an acquire or an extension with this reply has got what it asked for.
+pub(super) fn is_given(reply: &RedisResult<Value>) -> bool {
+    matches!(reply, Ok(Value::Array(_) | Value::Int(_)))
+}
+
 /// The owner for whom this acquire, or this extension of one lock, was sent.
 pub(super) fn owner_of(words: &[Vec<u8>]) -> Vec<u8> {
     let second = || words.get(2).map(Vec::as_slice);

@@ -420,7 +420,7 @@ impl World {
             (room == Room::ANY, (room > Room::ONE).then_some(2).filter(|_| room != Room::ANY));
         // All tasks of an owner agree on these: otherwise, one would end or undo what another one has.
         request.session = if request.named { p % 2 == 1 } else { request.session };
-        let synced = !request.named && self.luck(8) == 0;
+        let synced = if request.named { p / 2 % 2 == 1 } else { self.luck(8) == 0 };
         request.sync = synced.then_some((1, ms(1_000)));
         if !request.named && request.max_hold.is_none() {
             let lease = request.lease.map_or(wire::DEFAULT_LEASE, |lease| lease.as_millis() as Millis);
@@ -926,12 +926,16 @@ impl World {
     }
 
     fn tell(&mut self, told: Vec<(Conn, Reply)>, why: Why) {
+        let mut given = Vec::new();
         for (conn, reply) in told {
             let waits = |line: &&Line| line.at_server && line.conn == Some(conn);
             let Some(line) = self.lines.iter().position(|line| waits(&line)) else { continue };
             let Some((serial, words)) = self.lines[line].blocked.take() else { continue };
             let owner = wire::owner_of(&words);
             if let Some(reply) = wire::value(&reply, &owner, self.clock()) {
+                if wire::is_given(&reply) {
+                    given.push((self.lines[line].process, owner, wire::asks(&words)));
+                }
                 self.down(line, Down::Reply(serial, reply));
             }
             while let Some(what) = self.lines[line].later.pop_back() {
@@ -939,6 +943,7 @@ impl World {
             }
         }
         self.observe(why);
+        given.into_iter().for_each(|(p, owner, asks)| self.claim(p, &owner, asks));
     }
 
     /// Publishes what the server has to say, and notes which grants have begun and ended.
@@ -986,7 +991,7 @@ impl World {
                     self.untold.retain(|(process, ..)| *process != its);
                 }
                 let reply = wire::run(&mut self.server, rules, now, conn, &words);
-                let is_given = matches!(reply, Some(Ok(Value::Array(_) | Value::Int(_))));
+                let is_given = reply.as_ref().is_some_and(wire::is_given);
                 let p = self.lines[line].process;
                 self.say(|| format!("  the server does p{p}'s {}: {reply:?}", wire::shown(&words)));
                 match reply {
