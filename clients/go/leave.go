@@ -42,14 +42,19 @@ func (l *Locks) giveBack(r *request, fences []int64) {
 		return
 	}
 	if heir := l.partner(other, waiting, held); heir != nil {
-		if heir.fences == nil { // without a grant of its own, it gives back this one
-			heir.left = fences
-		}
+		heir.inherit(fences)
 		return
 	}
 	other.until = time.Now().Add(noLease)
 	l.entries[r.owner] = append(l.entries[r.owner], other) // who comes back waits for it
 	go func() { _ = l.part(other, nil) }()
+}
+
+// inherit has it give back the grant of another one, if it gets none of its own. To be called with the mutex.
+func (h *Held) inherit(fences []int64) {
+	if h.fences == nil && fences != nil {
+		h.left = fences
+	}
 }
 
 // leave decides once who gives up the grant of several: the last one. To be called with the mutex.
@@ -88,7 +93,11 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 		knows := func(other *Held) bool {
 			return other != h && !other.used && other.state == leaving && slices.Equal(other.fences, h.fences)
 		}
-		h.used = h.used && (l.partner(h, waiting, held) != nil || h.fences != nil && slices.ContainsFunc(l.entries[r.owner], knows))
+		if heir := l.partner(h, waiting, held); heir != nil && h.used {
+			heir.inherit(h.fences)
+		} else {
+			h.used = h.used && h.fences != nil && slices.ContainsFunc(l.entries[r.owner], knows)
+		}
 		l.mutex.Unlock()
 	}
 	until := time.Now().Add(h.lease)

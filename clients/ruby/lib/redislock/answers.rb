@@ -50,7 +50,9 @@ module Redislock
       when :leaving
         entry.fences = fences if fences
         # Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
-        entry.used &&= partner(entry, :waiting, :held) || (fences && partner(entry, :leaving, fences: fences))
+        heir = partner(entry, :waiting, :held)
+        inherit(heir, fences) if entry.used && heir && fences
+        entry.used &&= heir || (fences && partner(entry, :leaving, fences: fences))
       else
         give_back(entry.request, fences) if fences
       end

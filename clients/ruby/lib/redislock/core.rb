@@ -410,6 +410,11 @@ module Redislock
       told
     end
 
+    # Without a grant of its own, it gives back this one.
+    def inherit(heir, fences)
+      heir.left = fences if heir.fences.empty?
+    end
+
     # Releases a grant that nobody wants.
     def give_back(request, fences, unsure: false)
       other = Entry.new(request)
@@ -417,8 +422,7 @@ module Redislock
       return if fences.empty?
 
       if (heir = partner(other, :waiting, :held))
-        heir.left = fences if heir.fences.empty? # without a grant of its own, it gives back this one
-        return
+        return inherit(heir, fences)
       end
       other.until = now + Entry::NO_LEASE
       other.due = 0

@@ -61,6 +61,13 @@ impl Core {
         self.leaving += 1;
     }
 
+    /// Leaves a grant to another acquire of the owner: if that gets none, it gives back this one.
+    pub(super) fn bequeath(&mut self, heir: Id, fences: Vec<u64>) {
+        if let Some(heir) = self.entries.get_mut(&heir).filter(|heir| heir.fences.is_empty()) {
+            heir.left = fences;
+        }
+    }
+
     /// Releases a grant that nobody wants.
     pub(super) fn give_back(&mut self, request: Request, fences: Vec<u64>, now: Instant) {
         if fences.is_empty() {
@@ -72,10 +79,7 @@ impl Core {
         if let Some(other) = self.partner(id, &[State::Waiting, State::Held]) {
             self.forget(id);
             let left = self.entries.remove(&id).map(|entry| entry.fences).unwrap_or_default();
-            if let Some(other) = self.entries.get_mut(&other).filter(|other| other.fences.is_empty()) {
-                other.left = left; // if it gets no grant, it gives back this one
-            }
-            return;
+            return self.bequeath(other, left);
         }
         self.leave(id, now);
         self.go_on(id, now);

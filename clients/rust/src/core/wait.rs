@@ -62,12 +62,16 @@ impl Core {
         if entry.state != State::Waiting {
             // Others may have left meanwhile, without this grant: an acquire that leaves knows its own, or gives up no more than a place.
             if entry.used {
-                let (fences, alone) =
-                    (!entry.fences.is_empty(), self.partner(id, &[State::Waiting, State::Held]).is_none());
+                let fences = entry.fences.clone();
+                let heir = self.partner(id, &[State::Waiting, State::Held]);
                 let knows = |other| self.entries.get(&other).is_some_and(|other| !other.fences.is_empty());
-                let used = !alone || fences && self.partner(id, &[State::Leaving]).is_some_and(knows);
+                let used = heir.is_some()
+                    || !fences.is_empty() && self.partner(id, &[State::Leaving]).is_some_and(knows);
                 if let Some(entry) = self.entries.get_mut(&id) {
                     entry.used = used;
+                }
+                if let Some(heir) = heir.filter(|_| !fences.is_empty()) {
+                    self.bequeath(heir, fences);
                 }
             }
             return;

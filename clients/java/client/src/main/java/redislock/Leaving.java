@@ -51,8 +51,9 @@ final class Leaving {
                     limit(held);
                     // Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
                     Held leaver = held.fences.isEmpty() ? null : core.partner(held, Held.State.LEAVING);
-                    held.used = held.used && (core.partner(held, Held.State.WAITING, Held.State.HELD) != null
-                        || leaver != null && leaver.fences.equals(held.fences));
+                    Held heir = held.used ? core.partner(held, Held.State.WAITING, Held.State.HELD) : null;
+                    if (heir != null) inherit(heir, held.fences);
+                    else held.used = held.used && leaver != null && leaver.fences.equals(held.fences);
                     return null;
                 });
                 part(held);
@@ -71,6 +72,11 @@ final class Leaving {
         if (other != null && !left.isEmpty()) other.left = left;
     }
 
+    /** With the mutex. Without a grant of its own, it gives back this one. */
+    private static void inherit(Held heir, List<Long> fences) {
+        if (heir.fences.isEmpty() && !fences.isEmpty()) heir.left = fences;
+    }
+
     /** With the mutex. Until when it is tried. */
     private static void limit(Held held) {
         long most = System.nanoTime() + held.lease;
@@ -85,7 +91,7 @@ final class Leaving {
         if (fences.isEmpty()) return;
         Held heir = core.partner(other, Held.State.WAITING, Held.State.HELD);
         if (heir != null) {
-            if (heir.fences.isEmpty()) heir.left = fences; // without a grant of its own, it gives back this one
+            inherit(heir, fences);
             return;
         }
         limit(other);
