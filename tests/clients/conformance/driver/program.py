@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import time
 from servers import until
 
 numbers = itertools.count(1)
+said = threading.Condition()  # a program has said something
 
 
 class Stalls:
@@ -61,8 +63,8 @@ class Watch:
 
 
 class Task:
-    def __init__(self, program, name):
-        self.program, self.name, self.events = program, name, []
+    def __init__(self, program, name, events):
+        self.program, self.name, self.events = program, name, events
 
     def next(self, *names, seconds=60):
         """The task's next event, which must be one of these."""
@@ -95,30 +97,30 @@ class Task:
 
 class Program:
     def __init__(self, command, folder, environment):
-        self.said, self.tasks, self.general, self.observed = threading.Condition(), {}, [], []
+        self.tasks, self.general, self.observed = {}, [], []
         self.errors = open(folder / f"program-{next(numbers)}.log", "w+")
         self.process = subprocess.Popen(command, cwd=command[0].parent, env=environment, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=self.errors, text=True, bufsize=1)
+                                        stdout=subprocess.PIPE, stderr=self.errors, text=True, bufsize=1, start_new_session=True)
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
         for line in self.process.stdout:
             event = json.loads(line)
-            with self.said:
+            with said:
                 task = self.tasks.get(event.get("task"))
                 (self.observed if event["event"] == "observed" else task.events if task else self.general).append(event)
-                self.said.notify_all()
-        with self.said:
-            self.said.notify_all()
+                said.notify_all()
+        with said:
+            said.notify_all()
 
     def await_event(self, events, what, seconds):
         end = time.monotonic() + seconds
-        with self.said:
+        with said:
             while not events:
                 left = end - time.monotonic()
                 assert left > 0, f"not within {seconds} s: {what}"
                 assert self.process.poll() is None or left < seconds - 1, f"the program ended: {what}"
-                self.said.wait(min(left, 0.5))
+                said.wait(min(left, 0.5))
             return events.pop(0)
 
     def told(self, *wanted):
@@ -137,17 +139,12 @@ class Program:
         assert event["event"] == "opened", event
         return self
 
-    def task(self, do, **fields):
-        task = Task(self, f"t{next(numbers)}")
+    def acquire(self, *keys, events=None, **options):
+        """A new task, whose events come to that list, if it is not to have one of its own."""
+        task = Task(self, f"t{next(numbers)}", [] if events is None else events)
         self.tasks[task.name] = task
-        self.tell(do=do, task=task.name, **fields)
+        self.tell(do="acquire", task=task.name, keys=list(keys), **options)
         return task
-
-    def acquire(self, *keys, **options):
-        return self.task("acquire", keys=list(keys), **options)
-
-    def crowd(self, tasks, keys, rounds, **options):
-        return self.task("crowd", tasks=tasks, keys=keys, rounds=rounds, **options)
 
     def close(self):
         self.tell(do="close")
@@ -158,16 +155,18 @@ class Program:
 
     def freeze(self):
         """Ends when each thread has stopped: on a busy machine, some go on for a while."""
-        self.process.send_signal(signal.SIGSTOP)
+        os.killpg(self.process.pid, signal.SIGSTOP)
         threads = pathlib.Path(f"/proc/{self.process.pid}/task")
         until(lambda: all("State:\tT" in (thread / "status").read_text() for thread in threads.iterdir()), "it stops")
 
     def thaw(self):
-        self.process.send_signal(signal.SIGCONT)
+        os.killpg(self.process.pid, signal.SIGCONT)
 
     def kill(self):
-        self.process.kill()
-        self.process.wait()
+        """With the processes that it has started."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def log(self):
         self.errors.seek(0)

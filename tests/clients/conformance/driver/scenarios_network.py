@@ -2,7 +2,7 @@
 
 from program import Watch
 from resp import ReplyError
-from scenarios_waits import LONG, free, hold, judge_crowd, queued, waits
+from scenarios_waits import LONG, crowd, free, hold, queued, waits
 from servers import until
 from stage import leases, scenario
 
@@ -232,7 +232,7 @@ def failed_over_by_sentinel(stage, lease):
     first = stage.server()
     second, sentinel = stage.sentinels(first)
     program = stage.program(sentinel, kind="sentinel")
-    program.crowd(20, ["crowd"], 1).next("done", seconds=60)
+    crowd([program], 20, ["crowd"], 1, first.lock)
     held = program.acquire("k", lease=lease).acquired()
     waiting = program.acquire("k")
     queued(first, "k", 1)
@@ -269,11 +269,7 @@ def primary_killed_and_failed_over_by_sentinel(stage, lease):
 def cluster_of_three(stage):
     nodes = stage.cluster()
     program = stage.program(nodes, kind="cluster")
-    keys = ["{a}1", "{b}2", "{c}3", "{d}4"]
-    program.crowd(40, keys, 4).next("done", seconds=60)
-    for key in keys:
-        owner = next(node for node in nodes if serves(node, key))
-        judge_crowd(owner, [key], 40)
+    crowd([program], 40, ["{a}1", "{b}2", "{c}3", "{d}4"], 4, lambda key: next(node for node in nodes if serves(node, key)).lock(key))
     both = program.acquire("{a}x", "{a}y").acquired()
     both.release()
 

@@ -101,7 +101,6 @@ class Stage:
 
     def end(self):
         for program in self.programs:
-            program.thaw()
             program.kill()
         for proxy in self.proxies:
             proxy.end()

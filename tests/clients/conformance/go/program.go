@@ -21,7 +21,6 @@ type command struct {
 	URLs                    []string
 	Pool                    int
 	Keys                    []string
-	Tasks, Rounds           int
 	Wait, Lease             *int64
 	MaxHold                 *int64 `json:"max_hold"`
 	Shared, Detect, Session bool
@@ -167,55 +166,6 @@ func (t *task) run(locks *redislock.Locks, c command) {
 	say(over, c.Task, nil)
 }
 
-func crowd(locks *redislock.Locks, client redis.UniversalClient, c command) {
-	ctx := context.Background()
-	var longest time.Duration
-	var failed error
-	var mutex sync.Mutex
-	work := func(number int) error {
-		for round := range c.Rounds {
-			key, begin := c.Keys[(number+round)%len(c.Keys)], time.Now()
-			held, err := locks.Acquire(ctx, key, options(c)...)
-			if err != nil {
-				return err
-			}
-			mutex.Lock()
-			longest = max(longest, time.Since(begin))
-			mutex.Unlock()
-			count, err := client.Get(ctx, "count:"+key).Int()
-			if err != nil && !errors.Is(err, redis.Nil) {
-				return err
-			}
-			if err := client.Set(ctx, "count:"+key, count+1, 0).Err(); err != nil {
-				return err
-			}
-			if err := client.RPush(ctx, "fences:"+key, held.Fence()).Err(); err != nil {
-				return err
-			}
-			if err := held.Release(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	var running sync.WaitGroup
-	for number := range c.Tasks {
-		running.Go(func() {
-			if err := work(number); err != nil {
-				mutex.Lock()
-				failed = err
-				mutex.Unlock()
-			}
-		})
-	}
-	running.Wait()
-	if failed != nil {
-		tell(c.Task, failed)
-		return
-	}
-	say("done", c.Task, fields{"longest_wait": longest.Milliseconds()})
-}
-
 func main() {
 	var client redis.UniversalClient
 	var locks *redislock.Locks
@@ -252,8 +202,6 @@ func main() {
 			t.ctx, t.cancel = context.WithCancel(context.Background())
 			tasks[c.Task] = t
 			go t.run(locks, c)
-		case "crowd":
-			go crowd(locks, client, c)
 		case "release":
 			close(t.release)
 		case "cancel":

@@ -80,24 +80,6 @@ class Task {
   }
 }
 
-async function crowd(locks, client, { task, tasks, keys, rounds, ...more }) {
-  let longest = 0;
-  const rpush = client.rPush ? (key, value) => client.rPush(key, value) : (key, value) => client.rpush(key, value);
-  const work = async (number) => {
-    for (let round = 0; round < rounds; round += 1) {
-      const key = keys[(number + round) % keys.length], begin = performance.now();
-      await locks.using(key, options(more), async ({ fence }) => {
-        longest = Math.max(longest, performance.now() - begin);
-        const count = Number((await client.get(`count:${key}`)) ?? 0);
-        await client.set(`count:${key}`, String(count + 1));
-        await rpush(`fences:${key}`, String(fence));
-      });
-    }
-  };
-  await Promise.all(Array.from({ length: tasks }, (_, number) => work(number)));
-  say("done", { task, longest_wait: Math.round(longest) });
-}
-
 let client, locks;
 const tasks = new Map();
 const commands = {
@@ -114,7 +96,6 @@ const commands = {
     say("closed");
   },
   acquire: (command) => tasks.set(command.task, new Task(locks, command)),
-  crowd: (command) => void crowd(locks, client, command).catch((error) => tell(command.task, error)),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

@@ -2,8 +2,7 @@
 
 declare(strict_types=1);
 
-// The program of the conformance scenarios. A PHP process does one thing at a time, so each task has a process of its own, as with
-// php-fpm or a queue's workers; tasks of an owner that is named share one, which enters its locks again.
+// One of the processes of the conformance scenarios' program: `start` has the others.
 
 use Redislock\{Deadlock, Held, LockLost, Locks, Mode, NoModule, NotAcquired, NotConfirmed, Observer, Outcome, TooOld};
 
@@ -104,16 +103,16 @@ function connect(string $host, int $port): Redis
     return $redis;
 }
 
-/** A process that does what comes over the socket. */
-final class Worker
+/** Tasks that this process has. */
+final class Tasks
 {
+    private Locks $locks;
     /** @var array<string, Held> */
     private array $held = [];
 
-    public function __construct(private Closure $connect, private $commands, ?Observer $observer)
+    public function run(): never
     {
-        $locks = new Locks($connect, $observer);
-        stream_set_blocking($commands, false);
+        stream_set_blocking(STDIN, false);
         while (true) {
             foreach ($this->held as $task => $held) {
                 try {
@@ -123,34 +122,35 @@ final class Worker
                     tell($task, $lost);
                 }
             }
-            $ready = [$commands];
+            $ready = [STDIN];
             $none = null;
             if (stream_select($ready, $none, $none, $this->held === [] ? 1 : 0, 10_000)) {
-                while (($line = fgets($commands)) !== false) {
-                    $this->obey(json_decode($line, true), $locks);
+                while (($line = fgets(STDIN)) !== false) { // all of them: select does not see what was read ahead
+                    $this->obey(json_decode($line, true));
+                }
+                if (feof(STDIN)) {
+                    exit(0); // what is held is released when its object goes
                 }
             }
         }
     }
 
-    private function obey(array $command, Locks $locks): void
+    private function obey(array $command): void
     {
         $task = $command['task'] ?? '';
         try {
             switch ($command['do']) {
+                case 'open':
+                    $this->locks = new Locks(connecting($command), isset($command['observe']) ? new Tells() : null);
+                    break;
                 case 'acquire':
-                    $held = $this->held[$task] = $locks->acquire($command['keys'], ...options($command));
-                    fwrite($this->commands, "held $task\n");
+                    $held = $this->held[$task] = $this->locks->acquire($command['keys'], ...options($command));
+                    pcntl_signal(SIGTERM, SIG_IGN); // until then, it ends the wait
                     say('acquired', $task, ['owner' => $held->owner(), 'fences' => $held->fences(), 'slot' => $held->slot()]);
                     break;
                 case 'extend':
                     say('extended', $task, ['lease' => (int) round(1000 * $this->held[$task]->extend($command['lease'] / 1000))]);
                     break;
-                case 'crowd':
-                    $this->crowd($command, $locks);
-                    break;
-                case 'end':
-                    exit(0); // what is held is released when its object goes
                 case 'release':
                 case 'cancel':
                     $held = $this->held[$task] ?? null;
@@ -165,202 +165,6 @@ final class Worker
             tell($task, $error);
         }
     }
-
-    private function crowd(array $command, Locks $locks): void
-    {
-        ['keys' => $keys, 'number' => $number] = $command;
-        $client = ($this->connect)();
-        $longest = 0;
-        for ($turn = 0; $turn < $command['rounds']; $turn++) {
-            $key = $keys[($number + $turn) % count($keys)];
-            $begin = hrtime(true);
-            $locks->withLock($key, function (Held $held) use ($client, $key, $begin, &$longest): void {
-                $longest = max($longest, hrtime(true) - $begin);
-                $count = (int) $client->get("count:$key");
-                $client->set("count:$key", (string) ($count + 1));
-                $client->rPush("fences:$key", (string) $held->fence());
-            }, ...options($command));
-        }
-        fwrite($this->commands, 'done ' . intdiv($longest, 1_000_000) . "\n");
-    }
 }
 
-/** The process that listens to the driver. */
-final class Program
-{
-    private ?Closure $connect = null;
-    private ?Observer $observer = null;
-    /** @var array<int, resource> the sockets of workers, by process */
-    private array $workers = [];
-    /** @var array<string, int> */
-    private array $processOf = [], $processOfOwner = [];
-    private array $holding = [], $crowds = [];
-
-    public function run(): void
-    {
-        $this->watch();
-        stream_set_blocking(STDIN, false);
-        while (true) {
-            $ready = [STDIN, ...$this->workers];
-            $none = null;
-            if (!@stream_select($ready, $none, $none, 60)) {
-                continue;
-            }
-            foreach ($ready as $stream) {
-                if ($stream !== STDIN) {
-                    $this->heard($stream);
-                }
-            }
-            if (in_array(STDIN, $ready, true)) {
-                while (($line = fgets(STDIN)) !== false) { // all of them: select does not see what was read ahead
-                    $this->obey(json_decode($line, true));
-                }
-                if (feof(STDIN)) {
-                    $this->close();
-                    exit(0);
-                }
-            }
-        }
-    }
-
-    private function obey(array $command): void
-    {
-        $task = $command['task'] ?? '';
-        switch ($command['do']) {
-            case 'open':
-                $this->connect = connecting($command);
-                $this->observer = isset($command['observe']) ? new Tells() : null;
-                say('opened');
-                break;
-            case 'close':
-                $this->close();
-                say('closed');
-                break;
-            case 'acquire':
-                $owner = $command['owner'] ?? '';
-                $process = $this->processOfOwner[$owner] ?? $this->fork();
-                if ($owner !== '') {
-                    $this->processOfOwner[$owner] = $process;
-                }
-                $this->processOf[$task] = $process;
-                $this->pass($process, $command);
-                break;
-            case 'crowd':
-                $this->crowds[$task] = ['left' => $command['tasks'], 'longest' => 0];
-                for ($number = 0; $number < $command['tasks']; $number++) {
-                    $process = $this->fork();
-                    $this->crowds[$task]['processes'][$process] = true;
-                    $this->pass($process, [...$command, 'number' => $number]);
-                }
-                break;
-            case 'cancel':
-                $process = $this->processOf[$task];
-                $this->heard($this->workers[$process], wait: false);
-                if (isset($this->holding[$task])) {
-                    $this->pass($process, $command);
-                    break;
-                }
-                // Nothing but a signal reaches a process that waits. Its place ends with its connection.
-                $this->kill($process);
-                say('cancelled', $task);
-                break;
-            default:
-                $this->pass($this->processOf[$task], $command);
-        }
-    }
-
-    /** The driver kills or stops this process: then all of its tasks shall be killed or stopped. */
-    private function watch(): void
-    {
-        posix_setpgid(0, 0);
-        $main = getmypid();
-        if (pcntl_fork() !== 0) {
-            return;
-        }
-        array_map(fclose(...), [STDIN, STDOUT]);
-        posix_setpgid(0, 0);
-        for ($before = 'S';; $before = $state) {
-            usleep(5000);
-            $state = preg_match('/\) (\w)/', (string) @file_get_contents("/proc/$main/stat"), $found) ? $found[1] : 'X';
-            match (true) {
-                $state === 'T' && $before !== 'T' => posix_kill(-$main, SIGSTOP),
-                $state !== 'T' && $before === 'T' => posix_kill(-$main, SIGCONT),
-                default => null,
-            };
-            if (in_array($state, ['X', 'Z'], true)) {
-                posix_kill(-$main, SIGKILL);
-                exit(0);
-            }
-        }
-    }
-
-    private function fork(): int
-    {
-        [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
-        $process = pcntl_fork();
-        if ($process === 0) {
-            fclose($ours);
-            array_map(fclose(...), $this->workers);
-            new Worker($this->connect, $theirs, $this->observer);
-        }
-        fclose($theirs);
-        stream_set_blocking($ours, false);
-        return [$process, $this->workers[$process] = $ours][0];
-    }
-
-    private function pass(int $process, array $command): void
-    {
-        fwrite($this->workers[$process], json_encode($command) . "\n");
-    }
-
-    private function heard($stream, bool $wait = true): void
-    {
-        $process = array_search($stream, $this->workers, true);
-        while (($line = fgets($stream)) !== false) {
-            [$what, $value] = explode(' ', trim($line));
-            if ($what === 'held') {
-                $this->holding[$value] = true;
-                continue;
-            }
-            foreach ($this->crowds as $task => &$crowd) {
-                if (isset($crowd['processes'][$process])) {
-                    $crowd['longest'] = max($crowd['longest'], (int) $value);
-                    if (--$crowd['left'] === 0) {
-                        say('done', $task, ['longest_wait' => $crowd['longest']]);
-                    }
-                }
-            }
-        }
-        if (feof($stream) && $wait) {
-            unset($this->workers[$process]);
-            pcntl_waitpid($process, $status);
-        }
-    }
-
-    private function kill(int $process): void
-    {
-        posix_kill($process, SIGKILL);
-        pcntl_waitpid($process, $status);
-        unset($this->workers[$process]);
-    }
-
-    /** Those that work end in order, and release what they hold; those that wait are killed. */
-    private function close(): void
-    {
-        $processes = array_keys($this->workers);
-        $holding = array_intersect_key($this->processOf, $this->holding);
-        foreach ($processes as $process) {
-            if (in_array($process, $holding, true)) {
-                $this->pass($process, ['do' => 'end']);
-            } else {
-                posix_kill($process, SIGKILL);
-            }
-        }
-        $this->workers = [];
-        foreach ($processes as $process) {
-            pcntl_waitpid($process, $status);
-        }
-    }
-}
-
-(new Program())->run();
+(new Tasks())->run();

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sys
-import time
 from contextlib import suppress
 
 import redis.asyncio as redis
@@ -57,26 +56,6 @@ class Task:
             tell(self.name, error)
 
 
-async def crowd(locks, client, command):
-    keys, wanted, longest = command["keys"], options(command), 0.0
-
-    async def work(number):
-        nonlocal longest
-        for turn in range(command["rounds"]):
-            key, begin = keys[(number + turn) % len(keys)], time.monotonic()
-            async with locks.lock(key, **wanted) as held:
-                longest = max(longest, time.monotonic() - begin)
-                count = int(await client.get(f"count:{key}") or 0)
-                await client.set(f"count:{key}", count + 1)
-                await client.rpush(f"fences:{key}", held.fence)
-
-    try:
-        await asyncio.gather(*map(work, range(command["tasks"])))
-        say("done", task=command["task"], longest_wait=round(longest * 1000))
-    except Exception as error:
-        tell(command["task"], error)
-
-
 async def main():
     tasks, locks, client, running = {}, None, None, set()
     lines = asyncio.StreamReader()
@@ -98,11 +77,7 @@ async def main():
             await locks.close()
             say("closed")
         else:
-            if do == "crowd":
-                work = crowd(locks, client, command)
-            else:
-                work = tasks[command["task"]].extend(command["lease"])
-            running.add(task := asyncio.ensure_future(work))
+            running.add(task := asyncio.ensure_future(tasks[command["task"]].extend(command["lease"])))
             task.add_done_callback(running.discard)
     with suppress(Exception):
         await client.aclose()

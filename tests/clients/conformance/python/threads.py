@@ -66,32 +66,6 @@ class Task:
             tell(self.name, error)
 
 
-def crowd(locks, client, command):
-    keys, wanted, longest, errors = command["keys"], options(command), [0.0], []
-
-    def work(number):
-        try:
-            for turn in range(command["rounds"]):
-                key, begin = keys[(number + turn) % len(keys)], time.monotonic()
-                with locks.lock(key, **wanted) as held:
-                    longest[0] = max(longest[0], time.monotonic() - begin)
-                    count = int(client.get(f"count:{key}") or 0)
-                    client.set(f"count:{key}", count + 1)
-                    client.rpush(f"fences:{key}", held.fence)
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(command["tasks"])]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        tell(command["task"], errors[0])
-    else:
-        say("done", task=command["task"], longest_wait=round(longest[0] * 1000))
-
-
 def main():
     tasks, locks, client = {}, None, None
     for line in sys.stdin:
@@ -103,8 +77,6 @@ def main():
             say("opened")
         elif do == "acquire":
             tasks[command["task"]] = Task(locks, command)
-        elif do == "crowd":
-            threading.Thread(target=crowd, args=(locks, client, command), daemon=True).start()
         elif do in ("cancel", "release"):
             getattr(tasks[command["task"]], do)()
         elif do == "close":

@@ -104,29 +104,6 @@ class Task
   end
 end
 
-def crowd(locks, client, command)
-  keys, wanted, longest = command["keys"], options(command), 0
-  now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
-  threads = Array.new(command["tasks"]) do |number|
-    Thread.new do
-      Thread.current.report_on_exception = false
-      command["rounds"].times do |turn|
-        key, begin_at = keys[(number + turn) % keys.size], now.call
-        locks.with_lock(key, **wanted) do |held|
-          longest = [longest, now.call - begin_at].max
-          count = client.call("GET", "count:#{key}").to_i
-          client.call("SET", "count:#{key}", count + 1)
-          client.call("RPUSH", "fences:#{key}", held.fence)
-        end
-      end
-    end
-  end
-  threads.each(&:join)
-  say("done", task: command["task"], longest_wait: (longest * 1000).round)
-rescue StandardError => error
-  tell(command["task"], error)
-end
-
 tasks, locks, client = {}, nil, nil
 $stdin.each_line do |line|
   command = JSON.parse(line)
@@ -137,7 +114,6 @@ $stdin.each_line do |line|
     locks = Redislock::Locks.new(client, **(command["observe"] ? { observer: Tells.new } : {}))
     say("opened")
   when "acquire" then tasks[command["task"]] = Task.new(locks, command)
-  when "crowd" then Thread.new { crowd(locks, client, command) }
   when "release", "cancel" then task.public_send(command["do"])
   when "extend" then Thread.new { task.extend(command["lease"]) }
   when "close"

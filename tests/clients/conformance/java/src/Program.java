@@ -3,12 +3,10 @@ import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
-import io.lettuce.core.cluster.api.sync.RedisClusterCommands;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.net.URI;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -16,7 +14,6 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.atomic.AtomicLong;
 import redislock.Held;
 import redislock.LockException;
 import redislock.LockObserver;
@@ -29,7 +26,6 @@ final class Program {
     private static final class Line {
         String task, kind, service, label, owner;
         List<String> urls, keys;
-        int tasks, rounds;
         Long wait, lease, max_hold;
         boolean shared, detect, session, observe;
         Boolean renew;
@@ -57,7 +53,6 @@ final class Program {
     private final Map<String, Task> tasks = new ConcurrentHashMap<>();
     private final boolean virtual;
     private AbstractRedisClient client;
-    private RedisClusterCommands<String, String> commands;
     private Locks locks;
 
     private Program(boolean virtual) {
@@ -162,41 +157,6 @@ final class Program {
         return thread;
     }
 
-    private void crowd(Line line) {
-        var longest = new AtomicLong();
-        var failed = new ConcurrentHashMap<String, Throwable>();
-        var threads = new ArrayList<Thread>();
-        try {
-            for (int number = 0; number < line.tasks; number++) {
-                int from = number;
-                threads.add(start(() -> {
-                    try {
-                        for (int round = 0; round < line.rounds; round++) {
-                            round(line, line.keys.get((from + round) % line.keys.size()), longest);
-                        }
-                    } catch (Exception error) {
-                        failed.put("error", error);
-                    }
-                }));
-            }
-            for (Thread thread : threads) thread.join();
-        } catch (InterruptedException | ReflectiveOperationException error) {
-            failed.put("error", error);
-        }
-        if (failed.isEmpty()) say("done", line.task, Map.of("longest_wait", longest.get()));
-        else tell(line.task, failed.get("error"));
-    }
-
-    private void round(Line line, String key, AtomicLong longest) throws InterruptedException {
-        long begin = System.nanoTime();
-        try (Held held = locks.acquire(key, line::options)) {
-            longest.accumulateAndGet((System.nanoTime() - begin) / 1_000_000, Math::max);
-            String count = commands.get("count:" + key);
-            commands.set("count:" + key, "" + (count == null ? 1 : Long.parseLong(count) + 1));
-            commands.rpush("fences:" + key, "" + held.fence());
-        }
-    }
-
     private void open(Line line) {
         try {
             connect(line);
@@ -210,9 +170,7 @@ final class Program {
     private void connect(Line line) {
         var urls = line.urls.stream().map(RedisURI::create).toList();
         if (line.kind.equals("cluster")) {
-            var cluster = RedisClusterClient.create(urls);
-            commands = cluster.connect().sync();
-            client = cluster;
+            client = RedisClusterClient.create(urls);
         } else {
             RedisURI url = urls.get(0);
             if (line.kind.equals("sentinel")) {
@@ -220,9 +178,7 @@ final class Program {
                 for (String each : line.urls) sentinels.withSentinel(URI.create(each).getHost(), URI.create(each).getPort());
                 url = sentinels.withSentinelMasterId(line.service).build();
             }
-            var single = RedisClient.create(url);
-            commands = single.connect().sync();
-            client = single;
+            client = RedisClient.create(url);
         }
     }
 
@@ -254,7 +210,6 @@ final class Program {
                 tasks.put(line.task, task);
                 task.thread = start(task);
             }
-            case "crowd" -> start(() -> crowd(line));
             case "release" -> tasks.get(line.task).over.complete("released");
             case "cancel" -> tasks.get(line.task).thread.interrupt();
             case "extend" -> start(() -> extend(line));

@@ -3,25 +3,73 @@
 mod tasks;
 mod threads;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::Client;
-use redis::cluster::ClusterClient;
 use redis::sentinel::{SentinelClient, SentinelServerType};
 use redislock::{Acquire, Error, Grant, Observed, Observer, Servers};
 use serde_json::{Value, json};
 
 fn main() {
     match std::env::args().nth(1).as_deref() {
-        Some("tasks") => tasks::main(),
-        Some("threads") => threads::main(),
+        Some("tasks") => run::<tasks::Program>(),
+        Some("threads") => run::<threads::Program>(),
         other => panic!("no such variant: {other:?}"),
     }
 }
 
-/// The commands on standard input, in order.
-fn commands() -> impl Iterator<Item = Value> {
-    std::io::stdin().lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+/// One that has opened its servers.
+trait Program {
+    fn open(servers: Servers, observer: Option<Tells>) -> Self;
+    fn acquire(&self, command: Value) -> Task;
+    fn close(self);
+}
+
+/// One that waits for a lock, or holds it.
+struct Task {
+    tell: Box<dyn Fn(Order)>,
+    /// Ends the wait.
+    cancel: Box<dyn Fn()>,
+}
+
+enum Order {
+    Release,
+    Cancel,
+    Extend(Duration),
+    Lost(Error),
+}
+
+fn run<P: Program>() {
+    let (mut opened, mut tasks) = (None::<P>, HashMap::new());
+    for line in std::io::stdin().lines() {
+        let command: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let task = tasks.get(text(&command, "task"));
+        match (text(&command, "do"), task) {
+            ("open", _) => {
+                opened = Some(P::open(servers(&command), (command["observe"] == true).then_some(Tells)));
+                say("opened", "", json!({}));
+            }
+            ("acquire", _) => {
+                let name = text(&command, "task").to_string();
+                tasks.insert(name, opened.as_ref().unwrap().acquire(command));
+            }
+            ("release", Some(Task { tell, .. })) => tell(Order::Release),
+            ("extend", Some(Task { tell, .. })) => {
+                tell(Order::Extend(Duration::from_millis(command["lease"].as_u64().unwrap())))
+            }
+            ("cancel", Some(Task { tell, cancel })) => {
+                cancel();
+                tell(Order::Cancel);
+            }
+            ("close", _) => {
+                opened.take().map(P::close);
+                say("closed", "", json!({}));
+            }
+            other => panic!("unknown: {}", other.0),
+        }
+    }
+    opened.map(P::close);
 }
 
 fn say(event: &str, task: &str, mut more: Value) {
@@ -89,16 +137,16 @@ fn acquired(task: &str, held: &Grant) {
     say("acquired", task, json!({ "owner": owner, "fences": held.fences(), "slot": held.slot() }));
 }
 
+fn extended(task: &str, lease: Duration) {
+    say("extended", task, json!({ "lease": lease.as_millis() as u64 }));
+}
+
 fn text<'a>(command: &'a Value, field: &str) -> &'a str {
     command[field].as_str().unwrap_or_default()
 }
 
 fn texts(command: &Value, field: &str) -> Vec<String> {
     command[field].as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_string()).collect()
-}
-
-fn number(command: &Value, field: &str) -> usize {
-    command[field].as_u64().unwrap() as usize
 }
 
 /// What the types of the package can't express is refused by them: a `Duration` or a limit below 0.
@@ -126,28 +174,15 @@ fn options<'a, L>(mut acquire: Acquire<'a, L>, command: &Value) -> Result<Acquir
     Ok(acquire)
 }
 
-fn cluster(command: &Value) -> ClusterClient {
-    ClusterClient::new(texts(command, "urls")).unwrap()
-}
-
-fn sentinel(command: &Value) -> SentinelClient {
-    let service = text(command, "service").to_string();
-    SentinelClient::build(texts(command, "urls"), service, None, SentinelServerType::Master).unwrap()
-}
-
-/// A client of the server of now.
-fn client(command: &Value) -> Client {
-    match text(command, "kind") {
-        "sentinel" => sentinel(command).get_client().unwrap(),
-        _ => Client::open(texts(command, "urls").remove(0)).unwrap(),
-    }
-}
-
 fn servers(command: &Value) -> Servers {
     let urls = texts(command, "urls");
+    let mut clients = urls.iter().map(|url| Client::open(url.as_str()).unwrap());
     match text(command, "kind") {
-        "cluster" => Servers::cluster(urls.into_iter().map(|url| Client::open(url).unwrap())),
-        "sentinel" => sentinel(command).into(),
-        _ => client(command).into(),
+        "cluster" => Servers::cluster(clients),
+        "sentinel" => {
+            let (service, kind) = (text(command, "service").to_string(), SentinelServerType::Master);
+            SentinelClient::build(urls, service, None, kind).unwrap().into()
+        }
+        _ => clients.next().unwrap().into(),
     }
 }
