@@ -4,11 +4,9 @@ import socket
 import threading
 import time
 
-KINDS = ("commands", "subscription", "replication")
-
 
 class Pair:
-    """A client's connection and ours to the server. It is a subscription, or a replica's, once the client has said so."""
+    """A client's connection and ours to the server. It is a subscription once the client has said so."""
 
     def __init__(self, client, server):
         self.client, self.server, self.kind, self.forgotten = client, server, "commands", False
@@ -61,7 +59,7 @@ class Proxy:
 
     def swallow(self, *kinds):
         """From now on, nothing that the server sends comes through the connections of these kinds, or of any."""
-        self.swallowed = kinds or KINDS
+        self.swallowed = kinds or ("commands", "subscription")
 
     def pass_on(self):
         """Replies come through again."""
@@ -98,8 +96,6 @@ class Proxy:
                     continue
                 if b"SUBSCRIBE" in data.upper():
                     pair.kind = "subscription"
-                if b"PSYNC" in data:
-                    pair.kind = "replication"
                 for word, seconds in self.slow.items():
                     if word in data.upper():
                         self.delays += 1

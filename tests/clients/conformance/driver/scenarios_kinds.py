@@ -12,47 +12,16 @@ from stage import leases, scenario
 
 
 @scenario()
-def readers_share_and_a_writer_waits(stage):
+def options_reach_the_server(stage):
     server, program = stage.both()
-    readers = [program.acquire("k", shared=True).acquired() for _ in range(2)]
-    writer = program.acquire("k")
-    queued(server, "k", 1)
-    late = program.acquire("k", shared=True)
-    queued(server, "k", 2)
-    assert writer.silent()
-    for reader in readers:
-        reader.release()
-    writer.acquired()
-    assert late.silent()
-    writer.release()
-    late.acquired().release()
-
-
-@scenario()
-def slots_of_a_limit(stage):
-    server, program = stage.both()
-    holders = [program.acquire("k", limit=3).acquired() for _ in range(3)]
-    assert [holder.slot for holder in holders] == [1, 2, 3]
-    holders[1].release()
-    assert program.acquire("k", limit=3).acquired().slot == 2
-
-
-@scenario()
-def slot_that_is_named(stage):
-    server, program = stage.both()
-    task = program.acquire("k", limit=3, slot=2).acquired()
-    assert task.slot == 2
-    again = program.acquire("k", limit=3, slot=2)
-    queued(server, "k", 1)
-    task.release()
-    assert again.acquired().slot == 2
-
-
-@scenario()
-def label_is_passed_on(stage):
-    server = stage.server()
-    stage.program(server).acquire("k", label="host 7").acquired()
+    assert [program.acquire("shared", shared=True).acquired().slot for _ in range(2)] == [None] * 2
+    second = program.acquire("k", limit=3, slot=2, label="host 7").acquired()
     assert "host 7" in repr(server("LOCK.INFO", "k", "FULL"))
+    assert [task.slot for task in (second, *(program.acquire("k", limit=3).acquired() for _ in range(2)))] == [2, 1, 3]
+    waiting = program.acquire("k", limit=3, slot=2)
+    queued(server, "k", 1)
+    second.release()
+    assert waiting.acquired().slot == 2
 
 
 def process(fields):
@@ -139,18 +108,6 @@ def owner_enters_again(stage):
     inner.release()
     assert server.lock("k")["owner"] == "alice"
     outer.release()
-    assert server.lock("k") is None
-
-
-@scenario()
-def owner_goes_on_in_another_process(stage):
-    server = stage.server()
-    first, second = stage.program(server), stage.program(server)
-    before = first.acquire("k", owner="alice").acquired()
-    first.kill()
-    after = second.acquire("k", owner="alice", wait=0).acquired()
-    assert after.fences == before.fences
-    after.release()
     assert server.lock("k") is None
 
 

@@ -39,43 +39,26 @@ def cut_commands_while_waiting(stage):
 
 
 @scenario()
-def cut_subscription_while_waiting(stage):
-    """The grant's message is lost with the subscription: the task asks again as soon as that is back."""
+def cut_subscription(stage):
+    """What nobody heard meanwhile is found out when the subscription is back, not at the next renewal or look."""
     server, proxy, program = stage.behind_proxy()
+    kept, broken = [program.acquire(key, lease=60_000).acquired() for key in ("kept", "broken")]
     task = waits(server, program, "k")
     watch = Watch()
-    proxy.cut("subscription")
-    free(server, "k")
-    task.acquired()
-    watch.within(0, 2500, "the lock")
-    heard_again(server, proxy)
-    told_at_once(server, task)
-
-
-@scenario()
-def cut_subscription_while_held(stage):
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k").acquired()
-    proxy.cut("subscription")
-    heard_again(server, proxy)
-    assert task.silent()
-    told_at_once(server, task)
-
-
-@scenario()
-def loss_while_the_subscription_was_away(stage):
-    """Nobody heard the message: found out when the subscription is back, not at the next renewal."""
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", lease=60_000).acquired()
-    watch = Watch()
     proxy.swallow("subscription")
-    server("LOCK.BREAK", "k")
+    server("LOCK.BREAK", "broken")
+    free(server, "k")
     proxy.refuses = True  # the answer to a new subscription is not to be swallowed
     proxy.cut("subscription")
     proxy.pass_on()
     proxy.refuses = False
-    task.next("lost")
-    watch.within(0, 2500, "the loss")
+    broken.next("lost")
+    task.acquired()
+    watch.within(0, 2500, "the loss, and the lock")
+    heard_again(server, proxy)
+    assert kept.silent()
+    told_at_once(server, kept, "kept")
+    told_at_once(server, task)
 
 
 @scenario(quick=False)
@@ -179,35 +162,6 @@ def answer_to_a_release_is_lost(stage):
 
 
 @scenario()
-def release_while_the_server_is_away(stage):
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", lease=60_000).acquired()
-    proxy.refuse()
-    program.tell(do="release", task=task.name)
-    proxy.refuse(False)
-    task.next("released")
-    until(lambda: server.lock("k") is None, "it is released when the server is back", seconds=10)
-
-
-@scenario()
-def restarted_with_its_data(stage):
-    server = stage.server("--appendonly", "yes", "--appendfsync", "always")
-    program = stage.program(server)
-    held = program.acquire("k", lease=20_000).acquired()
-    waiting = program.acquire("k")
-    queued(server, "k", 1)
-    server.kill()
-    server.start()
-    queued(server, "k", 1)
-    assert held.silent() and server.lock("k")["fence"] == held.fences[0]
-    until(lambda: server("PUBSUB", "CHANNELS"), "the subscription")
-    until(lambda: server.calls("lock.acquire") >= 2, "the holder has asked as well")
-    held.release()
-    waiting.acquired(seconds=10)
-    told_at_once(server, waiting)
-
-
-@scenario()
 def restarted_without_its_data(stage):
     server, program = stage.both()
     held = program.acquire("k", lease=60_000).acquired()
@@ -226,9 +180,7 @@ def _takes_over(sentinel):
             raise
 
 
-@scenario(quick=False)
-@leases(30_000, 60_000)
-def failed_over_by_sentinel(stage, lease):
+def fails_over(stage, lease, ends, acquires):
     first = stage.server()
     second, sentinel = stage.sentinels(first)
     program = stage.program(sentinel, kind="sentinel")
@@ -237,32 +189,25 @@ def failed_over_by_sentinel(stage, lease):
     waiting = program.acquire("k")
     queued(first, "k", 1)
     until(lambda: second.lock("k"), "the replica has the lock")
-    until(lambda: _takes_over(sentinel), "the sentinel has seen that the replica is in step")
+    ends(first, sentinel)
     until(lambda: second.connection.info("replication")["role"] == "master", "the failover")
     until(lambda: second.waiters("k") == 1, "the waiter asks the new primary", seconds=60)
-    until(lambda: second.calls("lock.acquire") >= 2, "the holder has asked as well", seconds=60)
+    until(lambda: second.calls("lock.acquire") >= acquires, "the holder has asked as well", seconds=60)
     assert held.silent() and second.lock("k")["fence"] == held.fences[0]
     held.release()
-    waiting.acquired()
-    told_at_once(second, waiting)
+    return second, waiting.acquired(seconds=15)
+
+
+@scenario(quick=False)
+@leases(30_000, 60_000)
+def failed_over_by_sentinel(stage, lease):
+    told_at_once(*fails_over(stage, lease, lambda _, sentinel: until(lambda: _takes_over(sentinel), "the replica is in step"), 2))
 
 
 @scenario(quick=False)
 @leases(30_000, 60_000)
 def primary_killed_and_failed_over_by_sentinel(stage, lease):
-    first = stage.server()
-    second, sentinel = stage.sentinels(first)
-    program = stage.program(sentinel, kind="sentinel")
-    held = program.acquire("k", lease=lease).acquired()
-    waiting = program.acquire("k")
-    queued(first, "k", 1)
-    until(lambda: second.lock("k"), "the replica has the lock")
-    first.kill()
-    until(lambda: second.connection.info("replication")["role"] == "master", "the failover", seconds=60)
-    until(lambda: second.waiters("k") == 1, "the waiter asks the new primary", seconds=60)
-    assert held.silent() and second.lock("k")["fence"] == held.fences[0]
-    held.release()
-    waiting.acquired(seconds=15).release()
+    fails_over(stage, lease, lambda first, _: first.kill(), 1)  # PHP's holder asks later
 
 
 @scenario()

@@ -70,22 +70,6 @@ def free_lock_costs_two_commands(stage):
 
 
 @scenario()
-def first_come_first_served_among_processes(stage):
-    server = stage.server()
-    programs = [stage.program(server) for _ in range(3)]
-    hold(server, "k")
-    tasks = []
-    for number in range(12):
-        tasks.append(programs[number % 3].acquire("k"))
-        queued(server, "k", number + 1)
-    free(server, "k")
-    for at, task in enumerate(tasks):
-        task.acquired()
-        assert all(other.silent() for other in tasks[at + 1:])
-        task.release()
-
-
-@scenario()
 def wait_0_asks_once(stage):
     server, program = stage.both()
     program.acquire("k").acquired().release()  # what it does at first takes longer
@@ -123,19 +107,6 @@ def waited_for_lock_costs_no_claim(stage):
     task.release()
     assert server.lock("k") is None
     assert (server.calls("lock.acquire") - before, server.calls("lock.leave")) == (0, 0)
-
-
-@scenario()
-def unclaimed_grant_outlives_the_connections(stage):
-    server, proxy, program = stage.behind_proxy()
-    task = waits(server, program, "k")
-    free(server, "k")
-    task.acquired()
-    proxy.cut()
-    until(lambda: task.events or (server.lock("k") or {}).get("lease-ms", 0) > 5000, "the claim, and so the whole lease")
-    assert task.silent() and server.lock("k")["fence"] == task.fences[0]
-    task.release()
-    assert server.lock("k") is None
 
 
 @scenario()

@@ -77,8 +77,8 @@ class Stage:
     def cluster(self, count=3):
         return servers.cluster(self.folder / "cluster", self.start, count)
 
-    def proxy(self, server, port=None):
-        self.proxies.append(Proxy(port or server.port))
+    def proxy(self, server):
+        self.proxies.append(Proxy(server.port))
         return self.proxies[-1]
 
     def program(self, server, kind="single", **more):
