@@ -10,26 +10,10 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"redislock.test/redislock"
 )
-
-type command struct {
-	Do, Task, Kind, Service string
-	URLs                    []string
-	Pool                    int
-	Keys                    []string
-	Wait, Lease             *int64
-	MaxHold                 *int64 `json:"max_hold"`
-	Shared, Detect, Session bool
-	Renew                   *bool
-	Observe                 bool
-	Limit, Slot             *int
-	Label, Owner            *string
-	Sync                    []int64
-}
 
 type fields map[string]any
 
@@ -50,55 +34,21 @@ func say(event, task string, more fields) {
 	}
 }
 
-var events = []struct {
-	err  error
-	name string
-}{
-	{redislock.ErrNotAcquired, "not_acquired"}, {redislock.ErrLost, "lost"}, {redislock.ErrNotConfirmed, "not_confirmed"},
-	{redislock.ErrNoModule, "no_module"}, {redislock.ErrTooOld, "too_old"}, {redislock.ErrInvalid, "refused"},
-	{redislock.ErrClosed, "cancelled"}, {context.Canceled, "cancelled"},
-}
-
 func tell(task string, err error) {
 	more := fields{"message": err.Error(), "reason": err.Error()}
 	if deadlock := (*redislock.DeadlockError)(nil); errors.As(err, &deadlock) {
 		more["cycle"] = deadlock.Cycle
-		say("deadlock", task, more)
-		return
 	}
-	for _, event := range events {
-		if errors.Is(err, event.err) {
-			say(event.name, task, more)
-			return
-		}
+	name := strings.ReplaceAll(outcome(err), " ", "_")
+	if errors.Is(err, redislock.ErrInvalid) {
+		name = "refused"
+	} else if name == "closed" {
+		name = "cancelled"
 	}
-	say("error", task, more)
+	say(name, task, more)
 }
 
-func ms(number int64) time.Duration { return time.Duration(number) * time.Millisecond }
-
-func options(c command) (all []redislock.Option) {
-	add := func(wanted bool, option func() redislock.Option) {
-		if wanted {
-			all = append(all, option())
-		}
-	}
-	add(c.Wait != nil, func() redislock.Option { return redislock.Wait(ms(*c.Wait)) })
-	add(c.Lease != nil, func() redislock.Option { return redislock.Lease(ms(*c.Lease)) })
-	add(c.MaxHold != nil, func() redislock.Option { return redislock.MaxHold(ms(*c.MaxHold)) })
-	add(c.Shared, redislock.Shared)
-	add(c.Detect, redislock.Detect)
-	add(c.Session, redislock.Session)
-	add(c.Renew != nil && !*c.Renew, redislock.NoRenewal)
-	add(c.Limit != nil, func() redislock.Option { return redislock.Limit(*c.Limit) })
-	add(c.Slot != nil, func() redislock.Option { return redislock.Slot(*c.Slot) })
-	add(c.Label != nil, func() redislock.Option { return redislock.Label(*c.Label) })
-	add(c.Owner != nil, func() redislock.Option { return redislock.Owner(*c.Owner) })
-	add(c.Sync != nil, func() redislock.Option { return redislock.Sync(int(c.Sync[0]), ms(c.Sync[1])) })
-	return all
-}
-
-func connect(c command) redis.UniversalClient {
+func connect(c message) redis.UniversalClient {
 	var addresses []string
 	for _, url := range c.URLs {
 		addresses = append(addresses, strings.TrimPrefix(url, "redis://"))
@@ -134,7 +84,7 @@ type task struct {
 	held    *redislock.Held
 }
 
-func (t *task) run(locks *redislock.Locks, c command) {
+func (t *task) run(locks *redislock.Locks, c message) {
 	held, err := locks.AcquireAll(t.ctx, c.Keys, options(c)...)
 	if err != nil {
 		tell(c.Task, err)
@@ -180,7 +130,7 @@ func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
-		var c command
+		var c message
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			log.Fatal(err)
 		}

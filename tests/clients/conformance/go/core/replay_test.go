@@ -26,23 +26,6 @@ type said string
 func (s said) Error() string { return string(s) }
 func (said) RedisError()     {}
 
-var outcomes = []struct {
-	err  error
-	name string
-}{
-	{ErrNotAcquired, "not acquired"}, {ErrClosed, "closed"}, {ErrLost, "lost"}, {context.Canceled, "cancelled"},
-	{ErrDeadlock, "deadlock"}, {ErrNotConfirmed, "not confirmed"}, {ErrNoModule, "no module"}, {ErrTooOld, "too old"},
-}
-
-func outcome(err error) string {
-	for _, each := range outcomes {
-		if errors.Is(err, each.err) {
-			return each.name
-		}
-	}
-	return "error"
-}
-
 func now() int64 { return time.Since(time.Begin).Milliseconds() }
 
 // server is what the core has of one: commands wait for the trace's answers, and a subscription for the trace's word.
@@ -163,51 +146,15 @@ func newBench() *bench {
 	return b
 }
 
-func (b *bench) acquire(o map[string]any) {
-	ms := func(name any) time.Duration { return time.Duration(plain(name).(int64)) * time.Millisecond }
-	a, number := &acquire{}, len(b.acquires)+1
+func (b *bench) acquire(wanted any) {
+	a, number, m := &acquire{}, len(b.acquires)+1, message{}
 	b.acquires = append(b.acquires, a)
-	options := []Option{func(r *request) { a.request = r }}
-	var keys []string
-	for name, value := range o {
-		var option Option
-		switch name {
-		case "fresh":
-			continue
-		case "keys":
-			for _, key := range value.([]any) {
-				keys = append(keys, key.(string))
-			}
-			continue
-		case "wait":
-			option = Wait(ms(value))
-		case "lease":
-			option = Lease(ms(value))
-		case "max_hold":
-			option = MaxHold(ms(value))
-		case "shared":
-			option = Shared()
-		case "session":
-			option = Session()
-		case "detect":
-			option = Detect()
-		case "renew":
-			option = NoRenewal()
-		case "limit":
-			option = Limit(int(plain(value).(int64)))
-		case "owner":
-			option = Owner(value.(string))
-		case "sync":
-			both := value.([]any)
-			option = Sync(int(plain(both[0]).(int64)), ms(both[1]))
-		default:
-			panic(name)
-		}
-		options = append(options, option)
+	if text, err := json.Marshal(wanted); err != nil || json.Unmarshal(text, &m) != nil {
+		panic(wanted)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.cancel = cancel
-	h, err := b.locks.AcquireAll(ctx, keys, options...)
+	h, err := b.locks.AcquireAll(ctx, m.Keys, append(options(m), func(r *request) { a.request = r })...)
 	if err != nil {
 		b.tell("refused", number, outcome(err))
 		return
@@ -250,11 +197,11 @@ func (b *bench) call(what string, given []any) {
 	case "answer":
 		b.sent[number-1] <- given[1]
 	case "acquire":
-		b.acquire(given[0].(map[string]any))
+		b.acquire(given[0])
 	case "extend":
 		lease := time.Duration(0)
 		if given[1] != nil {
-			lease = time.Duration(plain(given[1]).(int64)) * time.Millisecond
+			lease = ms(plain(given[1]).(int64))
 		}
 		left, err := a.held.Extend(context.Background(), lease)
 		asked("extended", "not extended", err, left.Milliseconds())
