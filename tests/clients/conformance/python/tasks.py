@@ -9,18 +9,7 @@ import redis.asyncio as redis
 from redis.asyncio.sentinel import Sentinel
 from redislock.asyncio import Locks
 
-from words import Tells, acquired, options, say, tell
-
-
-def connect(command):
-    more = {"max_connections": command["pool"]} if "pool" in command else {}
-    address = command["urls"][0].removeprefix("redis://").split(":")
-    if command["kind"] == "cluster":
-        return redis.RedisCluster.from_url(command["urls"][0], **more)
-    if command["kind"] == "sentinel":
-        return Sentinel([(address[0], int(address[1]))]).master_for(command["service"], **more)
-    pool = redis.BlockingConnectionPool if more else redis.ConnectionPool
-    return redis.Redis(connection_pool=pool(host=address[0], port=int(address[1]), **more))
+from words import Tells, acquired, connect, options, say, tell
 
 
 class Task:
@@ -64,7 +53,7 @@ async def main():
         command = json.loads(line)
         do = command["do"]
         if do == "open":
-            client = connect(command)
+            client = connect(command, redis, Sentinel)
             locks = Locks(client, observer=Tells() if command.get("observe") else None)
             say("opened")
         elif do == "acquire":

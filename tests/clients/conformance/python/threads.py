@@ -6,21 +6,10 @@ import threading
 import time
 
 import redis
-import redis.sentinel
 import redislock
+from redis.sentinel import Sentinel
 
-from words import Tells, acquired, options, say, tell
-
-
-def connect(command):
-    more = {"max_connections": command["pool"]} if "pool" in command else {}
-    address = command["urls"][0].removeprefix("redis://").split(":")
-    if command["kind"] == "cluster":
-        return redis.RedisCluster.from_url(command["urls"][0], **more)
-    if command["kind"] == "sentinel":
-        return redis.sentinel.Sentinel([(address[0], int(address[1]))]).master_for(command["service"], **more)
-    pool = redis.BlockingConnectionPool if more else redis.ConnectionPool
-    return redis.Redis(connection_pool=pool(host=address[0], port=int(address[1]), **more))
+from words import Tells, acquired, connect, options, say, tell
 
 
 class Task:
@@ -72,7 +61,7 @@ def main():
         command = json.loads(line)
         do = command["do"]
         if do == "open":
-            client = connect(command)
+            client = connect(command, redis, Sentinel)
             locks = redislock.Locks(client, observer=Tells() if command.get("observe") else None)
             say("opened")
         elif do == "acquire":

@@ -13,6 +13,18 @@ def say(event, **fields):
         print(json.dumps({"event": event, **fields}), flush=True)
 
 
+def connect(command, redis, sentinel):
+    """For threads or for tasks: there are two of these modules."""
+    more = {"max_connections": command["pool"]} if "pool" in command else {}
+    host, port = command["urls"][0].removeprefix("redis://").split(":")
+    if command["kind"] == "cluster":
+        return redis.RedisCluster.from_url(command["urls"][0], **more)
+    if command["kind"] == "sentinel":
+        return sentinel([(host, int(port))]).master_for(command["service"], **more)
+    pool = redis.BlockingConnectionPool if more else redis.ConnectionPool
+    return redis.Redis(connection_pool=pool(host=host, port=int(port), **more))
+
+
 def options(command):
     """Milliseconds become seconds."""
     found = {name: command[name] for name in ("shared", "limit", "slot", "label", "detect", "session", "owner", "renew") if name in command}

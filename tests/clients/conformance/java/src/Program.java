@@ -51,13 +51,8 @@ final class Program {
     private static final Gson GSON = new Gson();
 
     private final Map<String, Task> tasks = new ConcurrentHashMap<>();
-    private final boolean virtual;
     private AbstractRedisClient client;
     private Locks locks;
-
-    private Program(boolean virtual) {
-        this.virtual = virtual;
-    }
 
     private static void say(String event, String task, Map<String, Object> more) {
         var said = new LinkedHashMap<String, Object>(Map.of("event", event));
@@ -150,8 +145,7 @@ final class Program {
         }
     }
 
-    private Thread start(Runnable work) throws ReflectiveOperationException {
-        if (virtual) return (Thread) Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, work);
+    private Thread start(Runnable work) {
         var thread = new Thread(work);
         thread.start();
         return thread;
@@ -198,7 +192,7 @@ final class Program {
         }
     }
 
-    private void carryOut(String word, Line line) throws ReflectiveOperationException {
+    private void carryOut(String word, Line line) {
         switch (word) {
             case "open" -> open(line);
             case "close" -> {
@@ -218,7 +212,7 @@ final class Program {
     }
 
     public static void main(String[] args) throws Exception {
-        var program = new Program(args[0].equals("virtual"));
+        var program = new Program();
         var lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = lines.readLine()) != null;) {
             program.carryOut((String) GSON.fromJson(line, Map.class).get("do"), GSON.fromJson(line, Line.class));
