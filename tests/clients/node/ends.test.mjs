@@ -14,8 +14,10 @@ for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
     const taken = await keeper.acquire("taken");
     const waits = locks.acquire("taken");
     await waitFor(async () => (await info(plain, "taken")).waiters === 1, "it waits");
+    const begin = performance.now();
     await ("quit" in client && name.startsWith("ioredis") ? client.quit() : client.close());
     await assert.rejects(waits, ClosedError);
+    assert(performance.now() - begin < 3000, "not only when it asks again");
     await waitFor(() => held.lost, "the holder is told");
     assert.match(held.lost.message, /closed/);
     await assert.rejects(held.release(), LockLostError);
