@@ -127,13 +127,15 @@ def slot_moves_back_and_forth_under_waiter_and_holder(stage):
     held = program.acquire(key, lease=LONG).acquired()
     waiting = program.acquire(key, wait=LONG)
     queued(source, key, 1)
-    for here, there in [(source, target), (target, source), (source, target)]:
+    added = servers.join(nodes, stage.start, stage.folder / "added")
+    for here, there in [(source, target), (target, source), (source, added)]:
         servers.move_slot(key, here, there)
         queued(there, key, 1)
         assert held.silent() and there.lock(key)["fence"] == held.fences[0]
+    listens(added)
     held.release()
-    told_at_once(target, waiting.acquired(), key)
-    hears(target, program, key)
+    told_at_once(added, waiting.acquired(), key)
+    hears(added, program, key)
     near.release()
 
 
@@ -162,23 +164,6 @@ def slot_of_the_channel_moves(stage):
     hears(source, program, key)
     program.acquire("{%s}2" % other.strip("{}")).acquired().release()
     session.release()  # its connection has not been closed since
-
-
-@scenario()
-def shard_that_is_added(stage):
-    nodes = stage.cluster()
-    source, *_ = nodes
-    key, *_ = keys_of(nodes)
-    program = stage.program(nodes, kind="cluster")
-    hold(source, key)
-    waiting = program.acquire(key, wait=LONG)
-    queued(source, key, 1)
-    added = servers.join(nodes, stage.start, stage.folder / "added")
-    servers.move_slot(key, source, added)
-    queued(added, key, 1)
-    listens(added)
-    handed_over(added, waiting, key)
-    hears(added, program, key)
 
 
 @scenario()

@@ -149,12 +149,6 @@ def thousand_tasks_on_one_lock(stage):
     assert int(server.connection.info("stats")["total_connections_received"]) < 130
 
 
-@scenario(quick=False, alone=True)
-def hundred_tasks_over_twenty_locks(stage):
-    server = stage.server()
-    crowd([stage.program(server)], 100, [f"k{number}" for number in range(20)], 5, server.lock)
-
-
 @scenario()
 def processes_exclude_each_other(stage):
     server = stage.server()
