@@ -88,34 +88,22 @@ def cut_longer_than_the_lease(stage):
 
 
 @scenario(quick=False)
-def subscription_that_died_unnoticed_is_made_anew(stage):
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", lease=60_000).acquired()
-    dead = [pair for pair in proxy.pairs if pair.kind == "subscription"]
-    proxy.swallow("subscription")
-    proxy.refuses = True  # the answer to a new subscription would be swallowed as well
-    until(lambda: dead[0] not in proxy.pairs, "the program gives it up", seconds=40)
-    proxy.pass_on()
-    proxy.refuses = False
-    heard_again(server, proxy)
-    assert task.silent()
-    told_at_once(server, task)
-
-
-@scenario(quick=False)
 def forgotten_connections_are_made_anew(stage):
-    """Long before the lease is over, the holder renews over a new one, and the waiter asks again."""
+    """Long before the lease is over, the holder renews over a new one, and the waiter asks again. So is the subscription."""
     server, proxy, program = stage.behind_proxy()
     held = program.acquire("held", lease=30_000).acquired()
     hold(server, "k")
     waiting = program.acquire("k")
     queued(server, "k", 1)
+    [subscription] = [pair for pair in proxy.pairs if pair.kind == "subscription"]
     proxy.forget()
     free(server, "k")
     waiting.acquired(seconds=20).release()
     until(lambda: held.events or server.lock("held")["fence"] == held.fences[0] and server.calls("lock.extend"), "the renewal", seconds=25)
+    until(lambda: subscription not in proxy.pairs, "the program gives it up", seconds=40)
+    heard_again(server, proxy)
     assert held.silent()
-    held.release()
+    told_at_once(server, held, "held")
 
 
 @scenario()
