@@ -24,8 +24,8 @@ struct Last {
     /// The oldest of the grants. The rest are only counted, because many locks with many holders may lapse at once.
     oldest: Option<Grant>,
     at: Micros,
-    /// The iteration of the event loop in which the lock was unlinked; `None` if nobody is to be told of the end of a grant. A report in the same iteration belongs to this lock, even if the process had to wait for a processor for longer
-    /// than `REPORTED_WITHIN`.
+    /// The iteration of the event loop in which the lock was unlinked; `None` if nobody is to be told of the end of a grant. A report in the
+    /// same iteration belongs to this lock, even if the process had to wait for a processor for longer than `REPORTED_WITHIN`.
     iteration: Option<LoopIteration>,
 }
 
@@ -60,8 +60,8 @@ pub(crate) fn touched() {
     LAPSES.with(|lapses| lapses.last = None);
 }
 
-/// Logs, publishes and counts that `count` grants of one lock in the selected database have lapsed together. The log names only `oldest`, which is one of these
-/// grants.
+/// Logs, publishes and counts that `count` grants of one lock in the selected database have lapsed together. The log names only `oldest`,
+/// which is one of these grants.
 pub(crate) fn publish_lapse(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
@@ -80,8 +80,8 @@ pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usi
     ctx.log(level, &shown("lock lapsed: ", grant, 0, waiters, key.bytes()));
 }
 
-/// Handles the report that a key has been evicted. If the key was a lock, counts its grants, and warns an operator
-/// in the log (at most once in `WARNING_EVERY`), because the owners do not know that they have lost the lock.
+/// Handles the report that a key has been evicted. If the key was a lock, counts its grants, and warns an operator in the log (at most once
+/// in `WARNING_EVERY`), because the owners do not know that they have lost the lock.
 pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Some(last) = take(key) else { return };
     stats::EVICTIONS.add(last.count as u64);

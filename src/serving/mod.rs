@@ -8,7 +8,7 @@
 //! - `notices`: lines in the log about long waits and lapses.
 //! - `heartbeat`: the grace, and whether this server was frozen.
 //! - `listener`: the server's events about keys, connections and its own role.
-//! - `views`, `holders`: what commands and `INFO` show. `table`: the table of waiters, and the budget of work.
+//! - `views`, `holders`: what commands and `INFO` show. `table`: the table of the rules, and the clock.
 
 mod callers;
 mod companion;

@@ -95,7 +95,7 @@ pub(crate) fn acquire_all<'a>(
     finish(ctx, keys, outcome?, |until| Some((got, until)))
 }
 
-/// Whether the table has nothing about a lock.
+/// Whether the table knows nothing of a lock.
 #[inline(always)]
 fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
     is_empty() || !knows(LockRef { db: ctx.db(), key: key.bytes() })

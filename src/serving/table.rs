@@ -1,4 +1,4 @@
-//! The table of waiters, and the clock, for all files of this folder.
+//! The table (all that the rules know between steps), and the clock, for all files of this folder.
 
 use super::{listener, tick};
 use crate::server::{self, BlockedClient, Ctx, ServerCell};
@@ -25,7 +25,7 @@ pub(super) fn is_empty() -> bool {
     TABLE.with(|table| table.is_empty())
 }
 
-/// Whether the table has nothing about this lock. A function of its own, so that a step with an empty table pays for one comparison.
+/// Whether the table knows anything of this lock. A function of its own, so that a step with an empty table pays for one comparison.
 #[inline(never)]
 pub(super) fn knows(at: LockRef<'_>) -> bool {
     TABLE.with(|table| table.get(at).is_some())

@@ -8,7 +8,7 @@
 //! the client blocked until the event loop is about to sleep. Before then, a `CLIENT UNBLOCK` would make some servers send a second reply,
 //! and a timeout would make others drop the first reply. A timer of 0 ms fires after the commands that have already arrived and right
 //! before the server sends replies, or a millisecond later if another timer is due first. (If the server has I/O threads, commands that
-//! these threads have read run in between. `waiting::finished` handles this.)
+//! these threads have read run in between. `BlockedReplies::finished` handles this.)
 
 use std::ffi::CStr;
 

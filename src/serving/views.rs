@@ -9,7 +9,7 @@ use crate::server::{BlockedClient, Ctx};
 use rules::lock::{Held, Millis, Now};
 use rules::waiting::{self, Holder, LockId, LockRef, Table};
 
-/// Runs `body` on the table of waiters. `body` must change nothing on which a decision depends.
+/// Runs `body` on the table. `body` must change nothing on which a decision depends.
 pub(crate) fn view<R>(body: impl FnOnce(&mut Table<BlockedClient>) -> R) -> R {
     TABLE.with(body)
 }

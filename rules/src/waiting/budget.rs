@@ -11,7 +11,7 @@ const WORK: u32 = 2_000;
 /// The work of looking up a lock, a holder or a waiter.
 pub(crate) const LOOKUP: u32 = 1;
 
-/// The work of ending a grant that is only in the lock's key, and about which the table of waiters has nothing.
+/// The work of ending a grant that is only in the lock's key, and of which the table knows nothing.
 pub(crate) const END: u32 = 1;
 
 /// The work of making or changing a grant, or of answering a waiter. This includes writing the change to the replicas and the append-only

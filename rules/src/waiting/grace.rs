@@ -9,10 +9,10 @@
 //! not run while the process is stopped, or waits for a page or a disk. The module also checks for a freeze before each new grant, because
 //! after a freeze all timers are due at once, and the heartbeat does not always come first.
 //!
-//! A primary that was away (frozen or busy) for more than a second may have been replaced. At first, `min-replicas-to-write` does not stop
-//! its writes, because the server's count of good replicas is as old as the last run of its cron. The grace has to exceed the longest lease
-//! by the time in which a replaced primary learns of its replacement. So after it was away, a primary makes no lease longer for this time
-//! (the grace minus the longest lease). For the same time, it grants nothing new, even if it was only busy.
+//! A primary that was away (frozen or busy) for more than a second may have been replaced. It needs some time to learn this, and at first,
+//! not even `min-replicas-to-write` stops its writes, because the server counts good replicas only once a second. A grace has to be longer
+//! than the longest lease by this time. So for this time (the grace minus the longest lease), a primary that was away makes no lease longer
+//! and grants nothing new, even if it was only busy.
 
 use crate::lock::Millis;
 

@@ -47,7 +47,7 @@ pub enum Effect {
     Lapsed(Millis),
     Free,
     Event(LockEvent),
-    /// The lease of this grant, which was one of several, has ended while so many waited.
+    /// The lease of this grant, which was one of several, has ended. The number is that of the waiters.
     Lapse(Box<Grant>, usize),
 }
 

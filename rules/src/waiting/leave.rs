@@ -9,13 +9,11 @@ use crate::lock::{Grant, Owner};
 pub struct GivenUp {
     /// Whether the owner gave up a place or an unclaimed grant.
     pub any: bool,
-    /// The other locks of the request, if the owner gave up unclaimed grants of several locks. `leave_others` ends the grants of these
-    /// locks.
+    /// The other locks of the request, if the owner gave up unclaimed grants of several locks. The caller settles these locks, too.
     pub others: Vec<LockId>,
 }
 
-/// Gives up the owner's last place in the queue, or the place whose grant it has not claimed. The caller has to settle the other locks of
-/// which it was granted, too.
+/// Gives up the owner's last place in the queue, or the place whose grant it has not claimed.
 pub fn leave<C: Copy>(env: &mut Env<'_, C>, site: &mut Site<'_>, owner: &Owner<'_>) -> GivenUp {
     let owner = owner.borrowed().into_owned();
     let place = step(env, site, |env, site| {

@@ -28,13 +28,13 @@ pub struct LockState {
     is_told: bool,
     /// Whether something other than the module may have changed the key.
     pub(super) recheck: bool,
-    /// Whether a place waits until its owner has claimed others.
+    /// Whether a place can't re-enter before its owner has claimed others of its holds (see `may_hand`).
     pub(super) put_off: bool,
     /// When a timer has to look at the lock.
     pub(super) wake: Option<Millis>,
-    /// When it has to, for a session.
+    /// When a timer has to look at the lock for a session.
     pub(super) renew: Option<NonZero<Millis>>,
-    /// Only while somebody waits.
+    /// `None` while nobody waits.
     pub(super) held: HeldSince,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Session {
     pub(super) lease: Millis,
     /// When a third of the lease has passed.
     pub(super) renew_at: Millis,
-    /// When a timer renews the lease: earlier if somebody has shortened it; 0 once the connection has closed.
+    /// When a timer looks at the session: at `renew_at`; earlier if the lease has been shortened; at once (0) if the connection has closed.
     pub(super) look_at: Millis,
     /// Whether the connection has closed.
     pub(super) over: bool,
@@ -94,7 +94,7 @@ pub(super) struct Listener {
     pub(super) told: Told,
 }
 
-/// Whether a holder has been told that somebody waits, since nobody did.
+/// Whether a holder has been told that somebody waits, since the queue was last empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Told {
@@ -149,7 +149,7 @@ impl Record {
         }
     }
 
-    /// The owner knows of this grant, so no hold that its other clients share is taken back.
+    /// The owner knows of this grant. So if other clients that are to be told of its holds go away, these holds stay.
     pub(super) fn share(&mut self) {
         self.pending.iter_mut().filter(|hold| !hold.to_claim).for_each(|hold| hold.own = false);
     }

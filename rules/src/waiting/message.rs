@@ -9,7 +9,7 @@ use crate::lock::{Fence, Millis, Owner, Slot};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub struct Channel {
-    /// Bytes that only the host (the server behind `access::Host`) interprets.
+    /// Where messages go. Only `Host::publish` reads it.
     pub address: Arc<[u8]>,
     /// Whether the client, while it holds the lock, is also told that somebody waits.
     pub wanted: bool,

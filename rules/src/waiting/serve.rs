@@ -56,7 +56,7 @@ pub fn settle_together<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], re
     }
 }
 
-/// Grants a waiter all these locks, which are all its locks, or lets it wait, or has it told that it can never have them.
+/// Tries to grant a waiter its locks, which are those of all `sites`. If it can never have them, has it told so.
 fn serve_at<C: Copy>(
     env: &mut Env<'_, C>,
     sites: &mut [Site<'_>],

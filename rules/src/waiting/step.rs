@@ -41,7 +41,7 @@ pub struct Site<'a> {
     pub(super) reenters: bool,
     /// Whether there is more to do at once.
     pub(super) again: bool,
-    /// Whether a timer has to serve the queue, and not this step.
+    /// Whether `finish` leaves the queue alone: it has just been served, or a timer serves it (`again`).
     pub(super) is_served: bool,
 }
 

@@ -64,7 +64,7 @@ pub struct Table<C> {
     /// this became known.
     pub(super) wakes: BTreeSet<(Millis, LockId)>,
     pub(super) last_at_once: Millis,
-    /// When they do for sessions, which does not wait for other looks.
+    /// When timers look at locks for sessions. These looks do not wait for the others.
     pub(super) renewals: BTreeSet<(Millis, LockId)>,
     /// The locks with waiters, by `HeldSince`.
     pub(super) held: BTreeSet<(NonZero<Millis>, LockId)>,
@@ -173,7 +173,7 @@ impl<C: Copy> Table<C> {
             self.last_at_once += 1;
             lock.wake = known.wake.filter(|wake| *wake < 0).or(Some(self.last_at_once));
         }
-        // The server may have refused the last look, so that the next one is later.
+        // If the server has refused a look, `wake` says when to try again, after what was due.
         let renew = lock.wake.and_then(|wake| Some(lock.first_due()?.0.max(wake)));
         lock.renew = renew.filter(|time| *time > 0).and_then(NonZero::new);
         if known.renew != lock.renew {
@@ -199,7 +199,7 @@ impl<C: Copy> Table<C> {
         }
     }
 
-    /// Changes what is known of a lock between steps. With `look`, a timer then looks at it at once.
+    /// Changes what is known of a lock between steps. If there is a `look`, a timer looks at the lock then (0: at once).
     pub(super) fn change<R>(
         &mut self,
         at: LockRef<'_>,
@@ -301,8 +301,8 @@ impl<C: Copy> Table<C> {
         self.sent.iter().any(|sent| sent.0 == client)
     }
 
-    /// A connection has closed. `is_lost`: it was not sent what it was told in this turn. Timers end its sessions and places. Returns
-    /// whether anything is due.
+    /// A connection has closed. `is_lost`: the server has not sent the reply that the module gave it in this turn. Timers end its sessions
+    /// and places. Returns whether anything is due.
     pub fn closed(&mut self, client: u64, is_lost: bool) -> bool {
         let sent: Vec<_> = self.sent.extract_if(.., |sent| sent.0 == client).collect();
         for (_, request) in &sent {
@@ -366,10 +366,10 @@ impl<C: Copy> Table<C> {
     /// Does what a step has left to do at other locks.
     pub(super) fn end_step(&mut self) {
         while let Some((request, after)) = self.after.pop() {
+            // A claim is the command's own work, which is not counted.
             self.budget.spend(if after == After::Claimed { 0 } else { CHANGE });
             match after {
                 After::Untold => self.untell(request),
-                // The command's own work.
                 After::Claimed => {
                     for (id, fence) in self.granted(request) {
                         self.change(id.to_ref(), None, |_, lock| {

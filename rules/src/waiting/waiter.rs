@@ -150,7 +150,7 @@ pub(super) struct Waiter<C> {
     pub(super) since: Micros,
     /// How long it wants to wait, in ms; 0: without limit.
     pub(super) timeout: Millis,
-    /// When its time to wait, or to claim, is up.
+    /// When its time to wait, to claim or to confirm is up.
     pub(super) ends: Option<NonZero<Millis>>,
     pub(super) phase: Phase,
     /// Whether the module unblocked the client, and not an operator.

@@ -45,7 +45,7 @@ impl<C: Copy> Table<C> {
         Some(waiter)
     }
 
-    /// Sets when the time to wait, or to claim, is over.
+    /// Sets when the time to wait, to claim or to confirm is over.
     pub(super) fn end_by(&mut self, request: RequestId, ends: Option<Millis>) {
         let Some(waiter) = self.waiters.get_mut(&request) else { return };
         waiter.ends.map(|ends| self.timeouts.remove(&(ends.get(), request)));
@@ -181,7 +181,8 @@ impl<C: Copy> Table<C> {
         }
     }
 
-    /// Gives up a place, and takes back what it was granted. If a grant goes on with other holds, its owner knows of it.
+    /// Gives up a place, and has what it was granted taken back. If a grant goes on with other holds, its owner counts as knowing of it, and
+    /// gets messages about it.
     pub(super) fn give_up(&mut self, request: RequestId) {
         self.depart(request);
         for (id, fence) in self.granted(request) {
@@ -207,7 +208,8 @@ impl<C: Copy> Table<C> {
         true
     }
 
-    /// Ends the wait, or the time to claim or to confirm, that is over first.
+    /// Ends what should have ended first: a wait, a place that has not been claimed, or an answer that has not been confirmed. Returns
+    /// whether it was a wait.
     pub(super) fn time_out(&mut self, now: Millis) -> bool {
         let Some(&(_, request)) = self.timeouts.first().filter(|(ends, _)| *ends <= now) else {
             return false;

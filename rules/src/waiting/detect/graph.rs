@@ -29,10 +29,9 @@ pub(super) struct Need {
     /// The waiting owner's own grant of the lock, if it has one.
     pub(super) own: Option<Holder>,
     pub(super) others: Vec<Other>,
-    /// The waits ahead of this wait that wait for more than room for one more holder: for other locks, too, or for a certain slot (a permit
-    /// with a certain number).
+    /// The waits ahead of this wait that need more than room for one more holder: other locks, too, or a certain slot.
     pub(super) ahead: Vec<Number>,
-    /// The least room for which the other waits ahead of this wait ask. The room of a request is the number of holders that it allows.
+    /// The least room of all other requests ahead of this wait.
     pub(super) room: Room,
 }
 

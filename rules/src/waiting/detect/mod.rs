@@ -191,8 +191,7 @@ impl<H: Host> Search<'_, H> {
             let left = MOST.saturating_sub(self.visited);
             let ahead: Vec<Ahead> = {
                 let table = self.host.table();
-                // An exclusive request fits only when no holder is left. If every waiter waits for one lock, those between such a request
-                // and this wait change nothing.
+                // No request has less room than an exclusive one. If every waiter waits for one lock only, those behind it add nothing.
                 let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && table.queued.several == 0;
                 let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()

@@ -1,7 +1,7 @@
 //! A small server around the rules of `waiting`: it has a few keys and connections, and makes the calls that servers make to a module. It
 //! decides nothing. The time is passed in, and nothing is random.
 //!
-//! - `turn`: implements `Environment`, `LockAccess`, `Host` and `Caller`, as `serving` does for the real server.
+//! - `turn`: steps on keys, and `Host`, as in `serving` for the real server.
 //! - `commands`: the commands that clients send.
 //! - `clients`: blocked clients and connections, until the server has freed them.
 //! - `keyspace`: the keys, and what replicas do with effects.
