@@ -48,8 +48,8 @@ impl<C: Copy> Table<C> {
         matches!(self.phase(request), Some(Phase::Answered(_) | Phase::Unconfirmed(_)))
     }
 
-    /// Something other than the module removes the value of a lock, perhaps to move it to another key. Then nobody hears of the holds of
-    /// which no client has been told.
+    /// Something other than the module removes the value of a lock, perhaps to move it to another key. Wherever it turns up (`touched`), the
+    /// holds of which no client has been told are taken back.
     pub fn unlinked(&mut self, at: LockRef<'_>) -> bool {
         let untold = |record: &Record| {
             let own = record.pending.iter().filter(|hold| hold.own && self.is_untold(hold.request));

@@ -24,8 +24,8 @@ pub enum LockEvent {
     TakenBack,
     /// A grant has ended because the connection of its session closed.
     SessionEnded,
-    /// A grant has lapsed that was one of several grants of its lock, or had a session. (The server itself reports other lapses, as expired
-    /// keys.)
+    /// A grant has lapsed that was one of several grants of its lock, or whose last renewal replicas have not confirmed. (The server itself
+    /// reports other lapses, as expired keys.)
     Lapsed,
     /// The module refused or ended a wait that would never have led to a grant.
     Deadlocked,

@@ -17,7 +17,8 @@ use crate::lock::{AcquireRequest, Deadline, Fence, Now, Owner, Value};
 /// Those behind them wait until one of them is served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
-/// The most locks that an owner may have to claim with one grant. Otherwise one claim could be that of any number of places.
+/// While an owner's places have this many locks to claim with one grant, no further place gets a hold of it. Otherwise one claim could be any
+/// amount of work.
 const MOST_UNCLAIMED: usize = 32;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,7 @@ pub struct Told {
 
 /// The answer for a waiter that the server has unblocked: what it was granted, with what is left of the lease.
 pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
-    // An operator has sent the client away, if it is in its queues.
+    // If the client is still in its queues, an operator has unblocked it.
     if !host.table().leave(request, Phase::Answered(Answer::TimedOut)) {
         host.table().end_unconfirmed(request);
     }
