@@ -1,5 +1,9 @@
 //! What is over when a step begins: leases that have ended, grants that something else has removed, holds of clients that went away before
 //! they were told, and sessions whose connections have closed.
+//!
+//! A lapse is noticed here if the lock has several grants. The key of a single grant expires: the server deletes it, and reports this
+//! (`keyspace::lapses`). For both, `Site::finish` sets the lock's timer. `session` ends a grant whose last renewal replicas have not confirmed
+//! in time, if its earlier lease is over.
 
 use super::budget::{CHANGE, END, scan};
 use super::held::{Effect, LockEvent};

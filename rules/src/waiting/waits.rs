@@ -1,4 +1,14 @@
 //! What happens to a waiter, from its arrival in its queues until the server is done with it.
+//!
+//! `add` puts it into the table, and `go_on` moves it from phase to phase. It ends in one of these ways:
+//!
+//! - `serve` grants it its locks, `tell` makes its answer, and then it knows of them (`known`);
+//! - its time is up (`time_out`), or it can never have its locks: it leaves its queues (`leave`) with another answer;
+//! - it can't be told any more (`depart`), or its place is given up (`give_up`): it leaves its queues, or what it was granted is taken back
+//!   (`lose`);
+//! - one of its grants ends before it was told (`untell`), and the others are taken back.
+//!
+//! When the server is done with a blocked client (`freed`; if it was told of a grant, `turn_sent` or `closed`), `forget` removes the waiter.
 
 use std::num::NonZero;
 
