@@ -4,7 +4,6 @@ import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
-import com.google.gson.JsonObject;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandTimeoutException;
@@ -59,44 +58,8 @@ final class Replay {
         lines.add(line);
     }
 
-    private static String outcome(Throwable error) {
-        return error instanceof LockException.NotAcquired ? "not acquired"
-            : error instanceof LockException.Lost ? "lost"
-            : error instanceof LockException.Closed ? "closed"
-            : error instanceof LockException.Deadlock ? "deadlock"
-            : error instanceof LockException.NotConfirmed ? "not confirmed"
-            : error instanceof LockException.NoModule ? "no module"
-            : error instanceof LockException.TooOld ? "too old"
-            : error instanceof InterruptedException ? "cancelled"
-            : "error";
-    }
-
-    private static Duration ms(JsonElement number) {
-        return Duration.ofMillis(number.getAsLong());
-    }
-
-    private static void options(JsonObject wanted, Options options) {
-        wanted.asMap().forEach((name, value) -> {
-            switch (name) {
-                case "wait" -> options.wait(ms(value));
-                case "lease" -> options.lease(ms(value));
-                case "max_hold" -> options.maxHold(ms(value));
-                case "shared" -> options.shared();
-                case "session" -> options.session();
-                case "detect" -> options.detect();
-                case "renew" -> options.renew(value.getAsBoolean());
-                case "limit" -> options.limit(value.getAsInt());
-                case "owner" -> options.owner(value.getAsString());
-                case "sync" -> options.sync(value.getAsJsonArray().get(0).getAsInt(), ms(value.getAsJsonArray().get(1)));
-                case "keys", "fresh" -> { }
-                default -> throw new IllegalArgumentException(name);
-            }
-        });
-    }
-
-    private void acquire(JsonObject wanted) {
-        List<String> keys = wanted.getAsJsonArray("keys").asList().stream().map(JsonElement::getAsString).toList();
-        var acquire = new Acquire(new Request(keys, options -> options(wanted, options)));
+    private void acquire(Words wanted) {
+        var acquire = new Acquire(new Request(wanted.keys, wanted::options));
         acquires.add(acquire);
         int number = acquires.size();
         tell("owner", number, acquire.request.owner);
@@ -104,11 +67,11 @@ final class Replay {
             Held held = acquire.held = core.acquire(acquire.request, true);
             tell("acquired", number, held.fences(), held.slot().isPresent() ? held.slot().getAsInt() : null);
             held.lost().thenAccept(why -> {
-                tell("lost", number, outcome(why));
+                tell("lost", number, Words.outcome(why));
                 release(acquire);
             });
         } catch (InterruptedException | RuntimeException why) {
-            tell("refused", number, outcome(why));
+            tell("refused", number, Words.outcome(why));
         }
     }
 
@@ -126,7 +89,7 @@ final class Replay {
             said.addAll(work.apply(of(line).held));
             tell(said.toArray());
         } catch (RuntimeException why) {
-            tell("not " + done, number, outcome(why));
+            tell("not " + done, number, Words.outcome(why));
         }
     }
 
@@ -139,10 +102,10 @@ final class Replay {
             case "subscribed" -> core.connections.subscribed();
             case "heard" -> core.connections.hear.accept(line.get(2).getAsString());
             case "answer" -> core.connections.answer(line.get(2).getAsInt(), line.get(3));
-            case "acquire" -> acquire(line.get(2).getAsJsonObject());
+            case "acquire" -> acquire(GSON.fromJson(line.get(2), Words.class));
             case "extend" -> asked(line, "extended", held -> {
                 boolean same = line.get(3).isJsonNull();
-                return List.of((same ? held.extend() : held.extend(ms(line.get(3)))).toMillis());
+                return List.of((same ? held.extend() : held.extend(Duration.ofMillis(line.get(3).getAsLong()))).toMillis());
             });
             case "check" -> of(line).held.isHeld();
             case "release" -> asked(line, "released", held -> {

@@ -18,36 +18,9 @@ import redislock.Held;
 import redislock.LockException;
 import redislock.LockObserver;
 import redislock.Locks;
-import redislock.Options;
 
 /** The program of the conformance scenarios. */
 final class Program {
-    /** A command, as it stands in a line. */
-    private static final class Line {
-        String task, kind, service, label, owner;
-        List<String> urls, keys;
-        Long wait, lease, max_hold;
-        boolean shared, detect, session, observe;
-        Boolean renew;
-        Integer limit, slot;
-        List<Long> sync;
-
-        void options(Options options) {
-            if (wait != null) options.wait(Duration.ofMillis(wait));
-            if (lease != null) options.lease(Duration.ofMillis(lease));
-            if (max_hold != null) options.maxHold(Duration.ofMillis(max_hold));
-            if (shared) options.shared();
-            if (detect) options.detect();
-            if (session) options.session();
-            if (renew != null) options.renew(renew);
-            if (limit != null) options.limit(limit);
-            if (slot != null) options.slot(slot);
-            if (label != null) options.label(label);
-            if (owner != null) options.owner(owner);
-            if (sync != null) options.sync(sync.get(0).intValue(), Duration.ofMillis(sync.get(1)));
-        }
-    }
-
     private static final Gson GSON = new Gson();
 
     private final Map<String, Task> tasks = new ConcurrentHashMap<>();
@@ -62,15 +35,8 @@ final class Program {
     }
 
     private static void tell(String task, Throwable error) {
-        String event = error instanceof LockException.NotAcquired ? "not_acquired"
-            : error instanceof LockException.Lost ? "lost"
-            : error instanceof LockException.Deadlock ? "deadlock"
-            : error instanceof LockException.NotConfirmed ? "not_confirmed"
-            : error instanceof LockException.NoModule ? "no_module"
-            : error instanceof LockException.TooOld ? "too_old"
-            : error instanceof IllegalArgumentException ? "refused"
-            : error instanceof LockException.Closed || error instanceof InterruptedException ? "cancelled"
-            : "error";
+        String outcome = Words.outcome(error);
+        String event = error instanceof IllegalArgumentException ? "refused" : outcome.equals("closed") ? "cancelled" : outcome.replace(' ', '_');
         var more = new HashMap<String, Object>(Map.of("message", error.toString(), "reason", error.toString()));
         if (error instanceof LockException.Deadlock deadlock) more.put("cycle", deadlock.cycle());
         if (event.equals("error")) error.printStackTrace();
@@ -111,12 +77,12 @@ final class Program {
 
     /** A thread that holds a lock until it is told otherwise, by whatever comes first. */
     private final class Task implements Runnable {
-        final Line line;
+        final Words line;
         final CompletableFuture<String> over = new CompletableFuture<>();
         final CompletableFuture<Held> held = new CompletableFuture<>();
         Thread thread;
 
-        Task(Line line) {
+        Task(Words line) {
             this.line = line;
         }
 
@@ -151,7 +117,7 @@ final class Program {
         return thread;
     }
 
-    private void open(Line line) {
+    private void open(Words line) {
         try {
             connect(line);
             locks = line.observe ? new Locks(client, new Tells()) : new Locks(client);
@@ -161,7 +127,7 @@ final class Program {
         }
     }
 
-    private void connect(Line line) {
+    private void connect(Words line) {
         var urls = line.urls.stream().map(RedisURI::create).toList();
         if (line.kind.equals("cluster")) {
             client = RedisClusterClient.create(urls);
@@ -183,7 +149,7 @@ final class Program {
         locks = null;
     }
 
-    private void extend(Line line) {
+    private void extend(Words line) {
         try {
             Duration given = tasks.get(line.task).held.get().extend(Duration.ofMillis(line.lease));
             say("extended", line.task, Map.of("lease", given.toMillis()));
@@ -192,7 +158,7 @@ final class Program {
         }
     }
 
-    private void carryOut(String word, Line line) {
+    private void carryOut(String word, Words line) {
         switch (word) {
             case "open" -> open(line);
             case "close" -> {
@@ -215,7 +181,7 @@ final class Program {
         var program = new Program();
         var lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = lines.readLine()) != null;) {
-            program.carryOut((String) GSON.fromJson(line, Map.class).get("do"), GSON.fromJson(line, Line.class));
+            program.carryOut((String) GSON.fromJson(line, Map.class).get("do"), GSON.fromJson(line, Words.class));
         }
         program.close();
         System.exit(0);
