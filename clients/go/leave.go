@@ -42,7 +42,7 @@ func (l *Locks) giveBack(r *request, fences []int64) {
 		return
 	}
 	if heir := l.partner(other, waiting, held); heir != nil {
-		heir.inherit(fences)
+		heir.inherit(fences, false)
 		return
 	}
 	other.until = time.Now().Add(noLease)
@@ -50,8 +50,9 @@ func (l *Locks) giveBack(r *request, fences []int64) {
 	go func() { _ = l.part(other, nil) }()
 }
 
-// inherit has it give back the grant of another one, if it gets none of its own. To be called with the mutex.
-func (h *Held) inherit(fences []int64) {
+// inherit has it give up the grant or the place of another one, if it gets no grant of its own. To be called with the mutex.
+func (h *Held) inherit(fences []int64, place bool) {
+	h.place = h.place || place
 	if h.fences == nil && fences != nil {
 		h.left = fences
 	}
@@ -59,14 +60,14 @@ func (h *Held) inherit(fences []int64) {
 
 // leave decides once who gives up the grant of several: the last one. To be called with the mutex.
 func (l *Locks) leave(h *Held) {
-	other := l.partner(h, waiting, held)
+	other, place := l.partner(h, waiting, held), h.state == waiting && (h.place || h.unsure)
 	h.used, h.state = other != nil, leaving
 	left := h.left
 	if h.fences != nil {
 		left = h.fences
 	}
-	if other != nil && left != nil {
-		other.left = left
+	if other != nil {
+		other.inherit(left, place)
 	}
 }
 
@@ -94,7 +95,7 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 			return other != h && !other.used && other.state == leaving && slices.Equal(other.fences, h.fences)
 		}
 		if heir := l.partner(h, waiting, held); heir != nil && h.used {
-			heir.inherit(h.fences)
+			heir.inherit(h.fences, h.place || h.unsure)
 		} else {
 			h.used = h.used && h.fences != nil && slices.ContainsFunc(l.entries[r.owner], knows)
 		}

@@ -137,7 +137,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 func (h *Held) note(answered answer) {
 	h.unsure = h.unsure && answered.err != nil || passes(answered.err)
 	if errors.Is(answered.err, redis.Nil) {
-		h.place, h.unsure = false, false
+		h.unsure = false
 	} else if grant, ok := answered.reply.([]any); ok {
 		h.fences = numbers(grant[1])
 		if left, _ := grant[3].(int64); left > 0 {

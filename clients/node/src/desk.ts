@@ -35,6 +35,8 @@ export interface Entry {
   readonly parting: boolean;
   /** The grant of another one that has left it to this one. */
   left: readonly number[];
+  /** It may have a place, or that of another one. */
+  place: boolean;
   /** When there is something to do: `tick` does it. */
   readonly due: number;
   tick(): void;
@@ -138,11 +140,12 @@ export class Desk {
     drop(this.#flights, flight.of.request.owner, flight);
   }
 
-  /** Leaves that grant to such a one, if there is one. Only the last one gives it back, even if it never heard of the grant. */
-  leaveTo(entry: Entry, fences: readonly number[]) {
+  /** Leaves that grant or place to such a one, if there is one. Only the last one gives it up, even if it never heard of it. */
+  leaveTo(entry: Entry, fences: readonly number[], place = false) {
     const partner = this.#partner(entry);
     if (!partner) return false;
     if (fences.length) partner.left = fences;
+    partner.place ||= place;
     this.wake(entry.request.owner);
     return true;
   }

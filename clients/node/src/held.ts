@@ -23,6 +23,8 @@ export class Held {
   parting = false;
   /** @internal */
   left: readonly number[] = []; // has the grant by itself
+  /** @internal */
+  place = false;
   private loss: LockLostError | undefined;
   private aborter: AbortController | undefined; // most holders never ask for a signal, and it is not cheap
   private lease: number | undefined;

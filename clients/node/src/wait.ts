@@ -17,6 +17,7 @@ const NO_ANSWER = new Error("no answer from the server");
 export class Wait implements Entry {
   readonly parting = false;
   left: readonly number[] = [];
+  place = false;
   due: number;
   readonly #end: number;
   readonly #began = now();
@@ -26,7 +27,6 @@ export class Wait implements Entry {
   #busy = false;
   #again = false;
   #over = false;
-  #place = false;
   #asks = 0; // the number of the acquire that was sent last
   #asked = 0; // when that was
   #told: readonly number[] | undefined; // a message that answers an acquire whose reply has not come yet
@@ -99,7 +99,7 @@ export class Wait implements Entry {
       const reply = await this.#asking;
       this.#asking = this.#trouble = undefined;
       this.#unsure = false;
-      this.#place ||= reply !== null;
+      this.place ||= reply !== null;
       if (this.#over) return; // #part sees the reply
       if (Array.isArray(reply)) this.#hold(reply[1], reply[4], Number(reply[3]), began, flight);
       else if (reply === null) void this.end(this.#notAcquired());
@@ -113,7 +113,7 @@ export class Wait implements Entry {
     } catch (error) {
       const passes = this.desk.passes(error), sent = this.#asking !== undefined;
       this.#unsure ||= passes && sent; // a refusal says nothing of an earlier one that got no answer
-      this.#place ||= code(error) === "NOREPLICAS"; // it may be there still, and unclaimed
+      this.place ||= code(error) === "NOREPLICAS"; // it may be there still, and unclaimed
       if (this.#over) return;
       const hasAnotherTry = sent && this.#asks < 2 && now() < this.#asked + SILENCE; // one at a silent server would take as long again
       this.#asking = this.#told = undefined;
@@ -193,11 +193,11 @@ export class Wait implements Entry {
     const until = now() + (request.options.lease ?? 30_000);
     const reply = await this.#asking?.catch(() => {}); // #ask has seen it before
     const granted = Array.isArray(reply), fences = granted ? [reply[1]].flat().map(Number) : this.left;
-    if (desk.leaveTo(this, fences)) return;
+    if (desk.leaveTo(this, fences, !granted && (this.place || this.#unsure))) return;
     const released = fences.length ? desk.deliver(request, request.release(fences), until) : undefined;
     if (granted) return released;
     await released?.catch(() => {}); // the one that left it may have held it no longer
-    if (!this.#place && !this.#unsure) return desk.wake(request.owner);
+    if (!this.place && !this.#unsure) return desk.wake(request.owner);
     const left = await desk.deliver(request, request.leave(), until);
     // The message of a grant may be on its way. An owner that the caller named may hold the lock in another process.
     const perhaps = this.#unsure || request.starts;

@@ -313,7 +313,7 @@ class Core:
             if isinstance(reply, list):
                 handle._fences = reply[1] if isinstance(reply[1], list) else [reply[1]]
             else:
-                handle._place = reply is not None
+                handle._place |= reply is not None  # it may be that of another task
             handle._unsure = False
             return reply
         except PASSING:
@@ -628,6 +628,8 @@ class Core:
                          and set(other.keys) == set(handle.keys) and (not fences or other._fences in ([], fences))), None)
             if heir is not None and fences:
                 heir._left = fences
+            elif heir is not None:
+                heir._place |= handle._place or handle._unsure
             handle._due = math.inf
             if handle._state != "parting":
                 self._begin_to_part(handle)

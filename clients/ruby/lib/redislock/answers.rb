@@ -31,7 +31,7 @@ module Redislock
     def asked(entry, reply, error, began)
       passes = error && Refusal.passes?(error)
       entry.unsure = error ? entry.unsure || passes : false
-      entry.place = error ? entry.place || Refusal.code(error) == "NOREPLICAS" : reply.is_a?(String) # it may be there, unclaimed
+      entry.place ||= error ? Refusal.code(error) == "NOREPLICAS" : reply.is_a?(String) # it may be there, unclaimed
       fences = granted(reply)
       case entry.state
       when :waiting
@@ -51,7 +51,7 @@ module Redislock
         entry.fences = fences if fences
         # Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
         heir = partner(entry, :waiting, :held)
-        inherit(heir, fences) if entry.used && heir && fences
+        inherit(heir, fences, place: entry.place || entry.unsure) if entry.used && heir
         entry.used &&= heir || (fences && partner(entry, :leaving, fences: fences))
       else
         give_back(entry.request, fences) if fences

@@ -375,7 +375,7 @@ module Redislock
       was_held = entry.state == :held
       other = partner(entry, :waiting, :held)
       left = was_held ? entry.fences : entry.left
-      other.left = left if other && left
+      inherit(other, left, place: !was_held && (entry.place || entry.unsure)) if other
       entry.used, entry.state, entry.due = !other.nil?, :leaving, 0
       entry.until = entry.flight ? NEVER : now + entry.lease if entry.flight || !was_held # what is on its way is answered first
       unless was_held
@@ -410,9 +410,10 @@ module Redislock
       told
     end
 
-    # Without a grant of its own, it gives back this one.
-    def inherit(heir, fences)
-      heir.left = fences if heir.fences.empty?
+    # If it gets no grant of its own, it gives up this one, or this place.
+    def inherit(heir, fences, place: false)
+      heir.place ||= place
+      heir.left = fences if fences && heir.fences.empty?
     end
 
     # Releases a grant that nobody wants.

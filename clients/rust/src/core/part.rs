@@ -49,11 +49,10 @@ impl Core {
         // A command that can't be sent is sent again until the lease would be over anyway.
         entry.give_up = now.checked_add(entry.lease).into_iter().chain(entry.until.filter(|_| held)).min();
         let left = if entry.fences.is_empty() { entry.left.clone() } else { entry.fences.clone() };
+        let place = !held && (entry.place || entry.unsure);
         let extensions = std::mem::take(&mut entry.extensions);
-        if let Some(other) = other.and_then(|other| self.entries.get_mut(&other))
-            && !left.is_empty()
-        {
-            other.left = left;
+        if let Some(other) = other {
+            self.bequeath(other, left, place);
         }
         for (_, promise) in extensions {
             self.tell(&promise, Err(Error::Closed));
@@ -61,9 +60,11 @@ impl Core {
         self.leaving += 1;
     }
 
-    /// Leaves a grant to another acquire of the owner: if that gets none, it gives back this one.
-    pub(super) fn bequeath(&mut self, heir: Id, fences: Vec<u64>) {
-        if let Some(heir) = self.entries.get_mut(&heir).filter(|heir| heir.fences.is_empty()) {
+    /// Leaves a grant or a place to another acquire of the owner: if that gets no grant, it gives up this one.
+    pub(super) fn bequeath(&mut self, heir: Id, fences: Vec<u64>, place: bool) {
+        let Some(heir) = self.entries.get_mut(&heir) else { return };
+        heir.place |= place;
+        if heir.fences.is_empty() && !fences.is_empty() {
             heir.left = fences;
         }
     }
@@ -79,7 +80,7 @@ impl Core {
         if let Some(other) = self.partner(id, &[State::Waiting, State::Held]) {
             self.forget(id);
             let left = self.entries.remove(&id).map(|entry| entry.fences).unwrap_or_default();
-            return self.bequeath(other, left);
+            return self.bequeath(other, left, false);
         }
         self.leave(id, now);
         self.go_on(id, now);

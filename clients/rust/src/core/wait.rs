@@ -62,7 +62,7 @@ impl Core {
         if entry.state != State::Waiting {
             // Others may have left meanwhile, without this grant: an acquire that leaves knows its own, or gives up no more than a place.
             if entry.used {
-                let fences = entry.fences.clone();
+                let (fences, place) = (entry.fences.clone(), entry.place || entry.unsure);
                 let heir = self.partner(id, &[State::Waiting, State::Held]);
                 let knows = |other| self.entries.get(&other).is_some_and(|other| !other.fences.is_empty());
                 let used = heir.is_some()
@@ -70,8 +70,8 @@ impl Core {
                 if let Some(entry) = self.entries.get_mut(&id) {
                     entry.used = used;
                 }
-                if let Some(heir) = heir.filter(|_| !fences.is_empty()) {
-                    self.bequeath(heir, fences);
+                if let Some(heir) = heir {
+                    self.bequeath(heir, fences, place);
                 }
             }
             return;

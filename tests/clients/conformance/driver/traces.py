@@ -50,7 +50,7 @@ This file sets the clock, gives each command the trace's answer, and compares. W
 - To ask again only after TRY_AGAIN where the trace does at once, since the subscription was made anew before there was no answer (in part).
 - To give up what a doubt without an answer may have been granted (in part).
 - To send again what gives up a lock or a place, when there was no answer, for longer than the trace does; and to leave that out when the
-  server has said that there is nothing.
+  server has said that there is nothing, and to no other one of this name that there is a place.
 There are no traces of what each package decides: a first subscription that fails, and silence for an acquire that does not wait.
 """
 
@@ -286,8 +286,10 @@ class Replay:
     def is_known(self, wanted):
         """Whether this gives up what is not there, as the server has said."""
         if wanted[1] == "send" and wanted[3].startswith("LOCK.LEAVE"):
-            nothing = {line[2] for line in self.lines if line[1] == "answer" and line[3] is None and line[0] <= wanted[0]}
-            return any(line[2] in nothing and parts(line[3])[2] == parts(wanted[3])[2] for line in self.lines if line[1] == "send")
+            its = {line[2] for line in self.lines if line[1] == "send" and parts(line[3])[2] == parts(wanted[3])[2]}
+            said = [line[3] for line in self.lines if line[1] == "answer" and line[2] in its and line[0] <= wanted[0]]
+            # Where a name is for several, the place may be that of another one.
+            return None in said and ("QUEUED" not in said or parts(wanted[3])[2] in self.fresh.values())
         if wanted[1] == "send" and "RELEASE" in wanted[3] and self.is_lost(wanted):
             command = parts(wanted[3])
             if command in self.released or self.is_said_again(command):

@@ -52,7 +52,7 @@ final class Leaving {
                     // Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
                     Held leaver = held.fences.isEmpty() ? null : core.partner(held, Held.State.LEAVING);
                     Held heir = held.used ? core.partner(held, Held.State.WAITING, Held.State.HELD) : null;
-                    if (heir != null) inherit(heir, held.fences);
+                    if (heir != null) inherit(heir, held.fences, held.place || held.unsure);
                     else held.used = held.used && leaver != null && leaver.fences.equals(held.fences);
                     return null;
                 });
@@ -65,15 +65,17 @@ final class Leaving {
     /** With the mutex. Decides once who gives up the grant of several: the last one. */
     private void leave(Held held) {
         Held other = core.partner(held, Held.State.WAITING, Held.State.HELD);
+        boolean place = held.state == Held.State.WAITING && (held.place || held.unsure);
         held.used = other != null;
         held.state = Held.State.LEAVING;
         limit(held);
         List<Long> left = held.fences.isEmpty() ? held.left : held.fences;
-        if (other != null && !left.isEmpty()) other.left = left;
+        if (other != null) inherit(other, left, place);
     }
 
-    /** With the mutex. Without a grant of its own, it gives back this one. */
-    private static void inherit(Held heir, List<Long> fences) {
+    /** With the mutex. If it gets no grant of its own, it gives up this one, or this place. */
+    private static void inherit(Held heir, List<Long> fences, boolean place) {
+        heir.place |= place;
         if (heir.fences.isEmpty() && !fences.isEmpty()) heir.left = fences;
     }
 
@@ -91,7 +93,7 @@ final class Leaving {
         if (fences.isEmpty()) return;
         Held heir = core.partner(other, Held.State.WAITING, Held.State.HELD);
         if (heir != null) {
-            inherit(heir, fences);
+            inherit(heir, fences, false);
             return;
         }
         limit(other);
