@@ -173,5 +173,5 @@ fn end_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<bool>
         try_one(host, deferral, request, now);
     }
     host.table().budget.spend(CHANGE);
-    Some(host.table().time_out(now.millis()))
+    Some(host.table().time_out(request, now.millis()))
 }

@@ -218,12 +218,13 @@ impl<C: Copy> Table<C> {
         true
     }
 
-    /// Ends what should have ended first: a wait, a place that has not been claimed, or an answer that has not been confirmed. Returns
+    /// Ends what should have ended by now: a wait, a place that has not been claimed, or an answer that has not been confirmed. Returns
     /// whether it was a wait.
-    pub(super) fn time_out(&mut self, now: Millis) -> bool {
-        let Some(&(_, request)) = self.timeouts.first().filter(|(ends, _)| *ends <= now) else {
+    pub(super) fn time_out(&mut self, request: RequestId, now: Millis) -> bool {
+        let ends = self.waiters.get(&request).and_then(|waiter| waiter.ends);
+        if ends.is_none_or(|ends| ends.get() > now) {
             return false;
-        };
+        }
         let waited = self.leave(request, Phase::Answered(Answer::TimedOut));
         if !waited && !self.end_unconfirmed(request) {
             self.give_up(request);
