@@ -11,7 +11,7 @@ use super::message::Channel;
 use super::queue::{Queue, RequestId};
 use super::replication::Confirm;
 use super::step::{Env, Site, step_on_all};
-use super::table::Table;
+use super::table::{After, Table};
 use super::verdict::{Decision, Kind, Verdict};
 use super::waiter::{Answer, Caller, Phase, RequestedLocks, Waiter};
 use crate::lock::{
@@ -196,7 +196,8 @@ fn join<C: Copy>(
         (ask.lease, ask.session) = (ask.lease.min(caller.claim), false);
         if let Some(site) = sites.first().filter(|_| ask.once) {
             let all: Vec<LockRef<'_>> = sites.iter().map(|site| site.at).collect();
-            known = env.table.place_of(&site.lock.queue, &all, several, &ask.owner);
+            let place = env.table.place_of(&site.lock.queue, &all, several, &ask.owner);
+            known = place.filter(|(request, _)| !env.table.after.contains(&(*request, After::GivenUp)));
         }
         if known.is_none_or(|(_, client)| client != caller.id) {
             check_places(env, caller, sites.iter().map(|site| site.at.weight()).sum())?;
