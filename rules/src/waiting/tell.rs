@@ -77,9 +77,7 @@ pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told>
     {
         table.end_by(request, ends);
         for (id, fence, session, end) in sessions {
-            // A longer lease counts as a renewal that replicas have to confirm.
-            let renewal = (until < end).then_some(Moved { from: until, to: end });
-            table.begin_session(request, id, fence, session, renewal, now.millis());
+            table.begin_session(request, id, fence, session, Moved { from: until, to: end }, now.millis());
         }
     }
     drop(table);
@@ -134,14 +132,14 @@ impl<C: Copy> Table<C> {
         record.is_none_or(|record| record.session.is_some_and(|its| self.is_over(its)))
     }
 
-    /// A waiter is told, so its connection keeps its grant alive.
+    /// A waiter is told, so its connection keeps its grant alive. `told` is the end of the lease of which it is told, and that of the grant.
     fn begin_session(
         &mut self,
         request: RequestId,
         id: &LockId,
         fence: Fence,
         session: Session,
-        renewal: Option<Moved>,
+        told: Moved,
         now: Millis,
     ) {
         self.change(id.to_ref(), None, |table, lock| {
@@ -157,10 +155,14 @@ impl<C: Copy> Table<C> {
                 Some(binds)
             };
             if lock.change(fence, binds).flatten() == Some(true) {
+                // If replicas confirmed the leases of an earlier session, only its last renewal may not be confirmed yet.
+                let earlier = lock.record(fence).filter(|_| lock.is_synced(fence));
+                let sure = earlier.map(|record| record.renewal.as_ref().map_or(told.to, |last| last.0.from));
+                let from = sure.map_or(told.from, |sure| sure.max(told.from));
                 table.set_session(id.to_ref(), lock, fence, Some(session));
-                let renewal = renewal
-                    .zip(session.confirm)
-                    .map(|(moved, confirm)| (moved, confirm.ends(moved.from, now)));
+                // A longer lease counts as a renewal that replicas have to confirm.
+                let confirm = session.confirm.filter(|_| from < told.to);
+                let renewal = confirm.map(|confirm| (Moved { from, to: told.to }, confirm.ends(from, now)));
                 table.set_renewal(id, lock, fence, Some(session), renewal);
                 let due = lock.first_due().map(|(time, _)| time);
                 lock.wake = lock.wake.into_iter().chain(due).min();
