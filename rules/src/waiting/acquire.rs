@@ -122,7 +122,10 @@ fn acquire_any<C: Copy>(
     let mut stuck = None;
     for (number, site) in sites.iter_mut().enumerate() {
         site.settle_own(env, &ask.owner);
-        site.serve(env);
+        // Otherwise, the last step has served the queue.
+        if site.has_changed() || site.grants.value.is_none() {
+            site.serve(env);
+        }
         site.verdict = site.judge(env, ask, None)?;
         if let Verdict::Taken { .. } = site.verdict {
             stuck = stuck.or(Some(number));
@@ -228,7 +231,7 @@ fn join<C: Copy>(
     let request = env.table.next_request();
     for site in sites.iter_mut() {
         site.lock.queue.join(request, ask.owner.clone());
-        // The queue was served before the request was judged.
+        // Its waiters were served before the request was judged.
         site.is_served = true;
     }
     go_ahead(sites, request);

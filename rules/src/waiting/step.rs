@@ -156,6 +156,8 @@ impl<'a> Site<'a> {
 
     /// Ends a grant. The queue is served when the step ends.
     pub(super) fn end<C: Copy>(&mut self, env: &mut Env<'_, C>, fence: Fence, why: LockEvent) {
+        // As many as a handover has.
+        self.effects.reserve(6);
         self.effects.extend(self.grants.end(fence));
         self.note(why);
         let lost = !matches!(why, LockEvent::Released | LockEvent::TakenBack);

@@ -157,10 +157,12 @@ impl<C: Copy> Table<C> {
     /// Puts the state of a lock back. Has holders told that somebody waits.
     pub(super) fn put(&mut self, at: LockRef<'_>, mut lock: LockState) {
         let locks = self.locks.get_or_insert_default();
-        if !lock.is_empty() && !locks.contains_key(&at) {
-            locks.insert(at.to_id(), Box::new(LockState::new()));
-        }
-        let Some((index, id, known)) = locks.get_full_mut(&at) else { return };
+        let index = match locks.get_index_of(&at) {
+            Some(index) => index,
+            None if lock.is_empty() => return,
+            None => locks.insert_full(at.to_id(), Box::new(LockState::new())).0,
+        };
+        let Some((id, known)) = locks.get_index_mut(index) else { return };
         lock.wake = lock.wake.filter(|_| !lock.is_empty());
         // What is to be looked at once may yet change who is to be told.
         let is_quiet = lock.queue.is_empty() || lock.wake.is_none_or(|wake| wake > 0);

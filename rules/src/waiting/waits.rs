@@ -306,8 +306,9 @@ impl<C: Copy> Table<C> {
 
     /// A waiter knows what it was granted. Of a hold that it shares with other clients of its owner, they need not be told.
     pub(super) fn known(&mut self, request: RequestId) {
-        let confirmed = self.waiters.get(&request).is_some_and(|waiter| waiter.confirm.is_some());
-        for (id, fence) in self.granted(request) {
+        let Some(waiter) = self.waiters.get(&request) else { return };
+        let (locks, confirmed) = (waiter.locks.clone(), waiter.confirm.is_some());
+        for (id, fence) in locks.all().iter().filter_map(|lock| Some((&lock.id, lock.fence()?))) {
             self.change(id.to_ref(), None, |table, lock| {
                 let shares = |record: &mut Record| record.remove(request).is_some_and(|hold| !hold.own);
                 if lock.change(fence, shares) == Some(true) {
