@@ -120,6 +120,7 @@ pub(crate) enum Queued {
 
 /// A waiter in a queue, and its request.
 pub(crate) struct QueuedRequest {
+    pub(crate) request: RequestId,
     pub(crate) by: Queued,
     pub(crate) owner: Owner<'static>,
     pub(crate) room: Room,

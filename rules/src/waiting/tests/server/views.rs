@@ -115,7 +115,7 @@ impl Server {
         let queue = self.table.requests_of(at(lock)).into_iter();
         let asked = |(request, ask): (RequestId, AcquireRequest<'static>)| {
             let AcquireRequest { owner, room, slot, .. } = ask;
-            QueuedRequest { by: self.queued_by(request, &owner), owner, room, slot }
+            QueuedRequest { request, by: self.queued_by(request, &owner), owner, room, slot }
         };
         queue.map(asked).collect()
     }

@@ -37,6 +37,8 @@ pub(super) enum Fault {
     Untold(u64),
     /// A process has heard of a loss, and still believes that it holds the lock.
     IgnoresLoss(u64),
+    /// A process is done with an owner that may have a grant, and has not given that back.
+    Forgets(u64),
     /// When nothing is disturbed any more, something is left.
     NeverEnds,
 }
@@ -59,11 +61,13 @@ pub(super) struct Known {
     /// When it was made, by the server's clock, and whether its owner has asked for it or extended it since.
     pub(super) since: Millis,
     pub(super) claimed: bool,
+    /// Whether a message has told somebody of it.
+    pub(super) told: bool,
     pub(super) until: Deadline,
     pub(super) session: bool,
     /// Whether another server has taken over since it was made: its holder may know of a longer lease than that server.
     pub(super) failed_over: bool,
-    /// Whether another server has brought it back after a break, a deletion or the end of its session.
+    /// Whether another server has brought it back after its end: its owner may hold it beside those who have got the lock since then.
     pub(super) back: bool,
     /// Whether its session's connection has closed: the server may have seen that first.
     pub(super) closed: bool,
@@ -156,9 +160,7 @@ impl World {
                         known.shorter |= self.set_back > 0 && why == Why::Command && *until < known.until;
                         (known.until, known.session) = (*until, known.session || session);
                         if why == Why::Failover {
-                            let untold = [Why::Break, Why::Operator, Why::Closed];
-                            let ended = known.ended.take();
-                            known.back |= ended.is_some_and(|why| known.closed || untold.contains(&why));
+                            known.back |= known.ended.take().is_some();
                             known.failed_over = true;
                         }
                     }
@@ -176,6 +178,7 @@ impl World {
                             Known {
                                 since: now,
                                 claimed: false,
+                                told: false,
                                 until: *until,
                                 session,
                                 failed_over: why == Why::Failover || is_again,
@@ -228,7 +231,8 @@ impl World {
                 .map_or(Room::ONE, |grant| grant.room());
             ahead.iter().all(|other| {
                 // Who has got it, too, may have asked for more in the same step.
-                let still = queue.iter().any(|asked| asked.by == other.by) && !new.contains(&other.owner);
+                let still =
+                    queue.iter().any(|asked| asked.request == other.request) && !new.contains(&other.owner);
                 !still || other.room < room || other.slot.is_some() || self.is_several(lock, other)
             })
         })
@@ -236,8 +240,9 @@ impl World {
 
     /// Whether this waiter waits for other locks, too.
     fn is_several(&self, lock: Lock, asked: &QueuedRequest) -> bool {
-        (0..KEYS.len())
-            .any(|other| other != lock && self.server.asks_of(other).iter().any(|it| it.by == asked.by))
+        (0..KEYS.len()).any(|other| {
+            other != lock && self.server.asks_of(other).iter().any(|it| it.request == asked.request)
+        })
     }
 
     /// Checks that nobody waits for a lock that is free, when the server has nothing to do.
@@ -304,6 +309,9 @@ impl World {
                 let process = self.processes.iter().position(its).unwrap();
                 let locks = (0..KEYS.len()).map(|lock| (process, lock, fence));
                 self.untold.extend(locks);
+            } else {
+                let its = self.grants.iter_mut().filter(|((_, its), _)| *its == fence);
+                its.for_each(|(_, known)| known.told = true);
             }
         }
     }
@@ -311,8 +319,8 @@ impl World {
     /// Checks that nobody has a lock who could not be told, when the server has nothing to do.
     pub(super) fn check_told(&mut self) {
         for (_, lock, fence) in std::mem::take(&mut self.untold) {
-            // Another acquire of its owner may have got it, or its own may wait for replicas meanwhile.
-            let is_claimed = self.grants.get(&(lock, fence)).is_some_and(|known| known.claimed);
+            // Another acquire of its owner may have got it, or been told of it, or its own may wait for replicas meanwhile.
+            let is_claimed = self.grants.get(&(lock, fence)).is_some_and(|known| known.claimed || known.told);
             let held = self.server.all_held_of(lock).into_iter().find(|held| held.grant.fence() == fence);
             if held.is_some_and(|held| !is_claimed && !self.is_blocked(&held.grant.owner())) {
                 self.fault = Some(Fault::Untold(fence.get()));
@@ -333,6 +341,29 @@ impl World {
             });
             if believes {
                 self.fault = Some(Fault::IgnoresLoss(fence.parse().unwrap()));
+            }
+        }
+    }
+
+    /// Checks that a process that is done with an owner has given back what the owner has.
+    pub(super) fn check_ends(&mut self, p: usize) {
+        let core = &self.processes[p].core;
+        let mut ended = Vec::new();
+        self.asked.retain(|owner, asked| {
+            let is_over = asked.process == p && core.stage(asked.id) == "over";
+            ended.extend(is_over.then(|| (owner.clone(), asked.highest)));
+            !is_over
+        });
+        for (owner, highest) in ended {
+            for lock in 0..KEYS.len() {
+                let held = self.server.holders_of(lock, self.clock()).into_iter();
+                for held in held.filter(|held| held.grant.owner().text().as_ref() == owner.as_slice()) {
+                    let fence = held.grant.fence();
+                    let is_new = highest.is_none_or(|highest| fence > highest);
+                    if is_new && self.grants.get(&(lock, fence)).is_some_and(|known| !known.failed_over) {
+                        self.fault = Some(Fault::Forgets(fence.get()));
+                    }
+                }
             }
         }
     }

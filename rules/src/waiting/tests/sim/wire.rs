@@ -65,10 +65,10 @@ pub(super) fn is_given(reply: &RedisResult<Value>) -> bool {
     matches!(reply, Ok(Value::Array(_) | Value::Int(_)))
 }
 
-/// The owner for whom this acquire, or this extension of one lock, was sent.
+/// The owner for whom this command was sent.
 pub(super) fn owner_of(words: &[Vec<u8>]) -> Vec<u8> {
-    let second = || words.get(2).map(Vec::as_slice);
-    Options(words).value("OWNER").or_else(second).unwrap_or_default().to_vec()
+    let keys = if words[0].starts_with(b"LOCK.M") { 1 + number(&words[1]) as usize } else { 1 };
+    Options(words).value("OWNER").unwrap_or_else(|| &words[1 + keys]).to_vec()
 }
 
 fn number(word: &[u8]) -> u64 {

@@ -63,11 +63,21 @@ pub(super) struct World {
     pub(super) untold: Vec<(usize, Lock, Fence)>,
     /// The leases that owners have asked for, who neither extend them nor share them.
     pub(super) leases: HashMap<Owner<'static>, Millis>,
+    /// The owners of one task whose last command is an acquire of one lock: of several, some may be held though the answer is null.
+    pub(super) asked: BTreeMap<Vec<u8>, Asked>,
     /// How long things are under way.
     delays: &'static [Millis],
     /// Of how many locks this world has, and the kinds of steps that it leaves out: with less of all, what is left meets more often.
     keys: u64,
     without: u64,
+}
+
+/// What a process has asked for, and not given up yet.
+pub(super) struct Asked {
+    pub(super) process: usize,
+    pub(super) id: Id,
+    /// The last fence of all, before the first of these acquires was sent.
+    pub(super) highest: Option<Fence>,
 }
 
 enum Event {
@@ -196,6 +206,7 @@ impl World {
             lost_changes: false,
             untold: Vec::new(),
             leases: HashMap::new(),
+            asked: BTreeMap::new(),
             delays: &[0, 0, 0, 1, 1, 1, 2, 5, 30, 300],
             keys: KEYS.len() as u64,
             without: 0,
@@ -691,6 +702,7 @@ impl World {
                 self.say(|| format!("p{p}/{line}"));
             }
             if ended.is_empty() {
+                self.check_ends(p);
                 if out.sooner {
                     self.look(p);
                 }
@@ -719,6 +731,13 @@ impl World {
             line
         });
         let words = wire::words(&words);
+        let owner = wire::owner_of(&words);
+        if words[0] == b"LOCK.ACQUIRE" && owner != format!("p{p}").as_bytes() {
+            let first = Asked { process: p, id, highest: self.highest };
+            self.asked.entry(owner).or_insert(first).id = id;
+        } else {
+            self.asked.remove(&owner);
+        }
         self.serial += 1;
         let serial = self.serial;
         self.say(|| format!("p{p}/{id} sends {}", wire::shown(&words)));
@@ -954,6 +973,7 @@ impl World {
             self.streamed = self.streamed.max(self.now + self.delay());
             self.at(self.streamed, Event::Replica(self.primaries));
         }
+        self.watch(why);
         let messages = std::mem::take(&mut self.server.messages);
         self.check_messages(&messages);
         for message in messages {
@@ -966,7 +986,6 @@ impl World {
                 }
             }
         }
-        self.watch(why);
     }
 
     fn serve(&mut self, what: Arrived) {
