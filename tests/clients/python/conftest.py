@@ -19,23 +19,22 @@ def pytest_configure(config):
 def pytest_runtest_makereport(item, call):
     report = yield
     server = item.stash.get(SERVER, None)
-    if report.failed and server and server.log.exists():
-        report.sections.append((f"server log, {report.when}", server.log.read_text(errors="replace")))
+    if report.failed and server:
+        report.sections.append((f"server log, {report.when}", server.log()))
     return report
 
 
 @pytest.fixture
 def server(tmp_path, request):
-    server = request.node.stash[SERVER] = Server(tmp_path)
+    server = request.node.stash[SERVER] = Server(tmp_path.with_name(f"{tmp_path.name}-server"))
     # A lock that is never granted must not keep the test waiting for ever.
     signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"not within {2 * LIMIT_S} s"))
     signal.alarm(2 * LIMIT_S)
     try:
-        server.start()
         yield server
     finally:
         signal.alarm(0)
-        server.end()
+        server.kill()
 
 
 @pytest.fixture

@@ -2,16 +2,15 @@
 
 import asyncio
 import multiprocessing
-import os
-import socket
-import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from redis import Redis
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-from redis.retry import Retry
+
+sys.path.append(str(Path(__file__).parent.parent / "conformance/driver"))
+import servers  # noqa: E402
 
 fork = multiprocessing.get_context("fork")
 LIMIT_S = 60
@@ -55,46 +54,9 @@ def info(client, key):
     return pairs(client.execute_command("LOCK.INFO", key))
 
 
-class Server:
-    """A server of its own, with the module. Its port of the loopback stays its own after its end too: a socket is bound to it that never
-    listens. Of sockets with SO_REUSEADDR, Linux lets several have one port while no more than one of them listens."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.log = folder / "server.log"
-        self.process = None
-        self.held = socket.socket()
-        self.held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.held.bind(("127.0.0.1", 0))
-        self.port = self.held.getsockname()[1]
-
-    @property
-    def url(self):
-        return f"redis://127.0.0.1:{self.port}"
-
-    def start(self):
-        """Waits until it answers."""
-        command = [os.environ.get("REDISLOCK_SERVER", "redis-server"), "--port", str(self.port)]
-        command += ["--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", "--logfile", str(self.log)]
-        command += ["--loadmodule", os.environ["REDISLOCK_SO"]]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        wait_for(lambda: self.process.poll() is not None or self.answers(), "PONG")
-        assert self.process.poll() is None, "the server ended at once"
-
-    def answers(self):
-        try:
-            with connect(self.port, socket_timeout=1, retry=Retry(NoBackoff(), 0)) as client:
-                return client.ping()
-        except RedisError:
-            return False
-
+class Server(servers.Server):
     def connect(self, **options):
         return connect(self.port, **options)
-
-    def end(self):
-        if self.process:
-            self.process.kill()
-            self.process.wait()
 
 
 class Workers(list):

@@ -16,13 +16,11 @@ def servers(tmp_path, server):
     servers = [server]
     try:
         for name in "bcde":
-            (tmp_path / name).mkdir()
             servers.append(Server(tmp_path / name))
-            servers[-1].start()
         yield servers
     finally:
         for each in servers:
-            each.end()
+            each.kill()
 
 
 def lock(ports, wait_s=100):
@@ -53,7 +51,7 @@ def test_it_outlives_two_of_five_servers_and_tells_when_three_are_gone(servers, 
         workers.start(work, ports, tmp_path)
     wait_for(lambda: len(done.read_text().splitlines()) >= 4, "some jobs are done", 100)
     for server in servers[:2]:
-        server.end()
+        server.kill()
     (tmp_path / "killed").touch()
     workers.join()
 
@@ -65,7 +63,7 @@ def test_it_outlives_two_of_five_servers_and_tells_when_three_are_gone(servers, 
         shared = earlier.keys() & later.keys()
         assert shared and all(earlier[at] < later[at] for at in shared)
 
-    servers[2].end()
+    servers[2].kill()
     for _ in range(3):
         with pytest.raises(NotLocked, match="2 of 5 servers|1 of 5 servers"), lock(ports, wait_s=0.3):
             pytest.fail("two servers are no majority")
