@@ -1,7 +1,4 @@
-// Replays traces with the core of the package: no server, and a clock that `../driver/traces.py` sets.
-//
-// In: lines as in a trace, and `[ms, "time"]`; `["new"]` forgets all. Out: lines as in a trace, then `["next", ms]`: when the clock has
-// work.
+// Replays traces with the core of the package: no server, and a clock that `../driver/traces.py` sets. That file tells the lines.
 import { createInterface } from "node:readline";
 import {
   ClosedError, DeadlockError, LockLostError, Locks, NoModuleError, NotAcquiredError, NotConfirmedError, TooOldError,

@@ -1,7 +1,4 @@
-"""Replays traces with the core of the package: no server, no thread, and a clock that `../driver/traces.py` sets.
-
-In: lines as in a trace, and `[ms, "time"]`; `["new"]` forgets all. Out: lines as in a trace, then `["next", ms]`: when the clock has work.
-"""
+"""Replays traces with the core of the package: no server, no thread, and a clock that `../driver/traces.py` sets. That file tells the lines."""
 
 import asyncio
 import json
@@ -15,6 +12,8 @@ from redis._parsers.base import BaseParser
 import redislock.asyncio
 from redislock import _core, _subscription
 from redislock._request import Cancelled, Closed, Deadlock, LockLost, NoModule, NotAcquired, NotConfirmed, Passing, Request, TooOld
+
+from words import options
 
 OUTCOMES = [(NotAcquired, "not acquired"), (LockLost, "lost"), (Cancelled, "cancelled"), (asyncio.CancelledError, "cancelled"),
             (Closed, "closed"), (Deadlock, "deadlock"), (NotConfirmed, "not confirmed"), (NoModule, "no module"), (TooOld, "too old")]
@@ -90,12 +89,6 @@ class IO(redislock.asyncio._Tasks):
             self.subscription.opened = self.subscription.alive = True
             self.core.subscribed(self.subscription)
 
-    def unreachable(self):
-        subscription = self.subscription
-        if subscription is not None and not subscription.opened:
-            subscription.error = exceptions.ConnectionError("no server")
-            self.core.unsubscribed(subscription)
-
 
 class Bench:
     def __init__(self, shields):
@@ -104,11 +97,8 @@ class Bench:
         self.io = IO(self.loop, shields)
         self.locks, self.waits, self.believed = [], [], {}
 
-    def acquire(self, options):
-        options = {name: value / 1000 if name in ("wait", "lease", "max_hold") else value for name, value in options.items() if name != "fresh"}
-        if "sync" in options:
-            options["sync"] = (options["sync"][0], options["sync"][1] / 1000)
-        lock = redislock.asyncio.Lock(self.io.core, Request.of(tuple(options.pop("keys")), options))
+    def acquire(self, wanted):
+        lock = redislock.asyncio.Lock(self.io.core, Request.of(tuple(wanted["keys"]), options(wanted)))
         self.locks.append(lock)
         number = len(self.locks)
         tell("owner", number, lock.owner.decode())
@@ -147,8 +137,6 @@ class Bench:
         lock = self.locks[number - 1] if what in ("extend", "check", "release", "cancel") else None
         if what == "subscribed":
             self.io.opened()
-        elif what == "unreachable":
-            self.io.unreachable()
         elif what == "heard":
             core.heard(given[0].encode())
         elif what == "answer":
