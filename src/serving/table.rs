@@ -10,7 +10,7 @@ pub(super) static TABLE: ServerCell<Table<BlockedClient>> = ServerCell::new(Tabl
 /// Begins a turn of the event loop, or a command, with a whole budget.
 #[inline(always)]
 pub(super) fn begin_turn() {
-    TABLE.with(|table| table.budget.begin_turn());
+    TABLE.with(|table| table.begin_turn());
 }
 
 /// Returns the time, for a step that begins now.

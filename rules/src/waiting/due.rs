@@ -18,9 +18,7 @@ const KINDS: u8 = 6;
 /// Does the work that is due, as far as one turn allows. Returns how many waits have timed out.
 pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let deferral = host.deferral(now);
-    if let Deferral::Until(then) = deferral {
-        host.table().paused_until = then;
-    }
+    host.table().paused_until = if let Deferral::Until(then) = deferral { then } else { 0 };
     loop {
         let cleared = host.table().clear_up();
         if !cleared || host.used() >= TURN / 2 || host.table().budget.is_turn_over() {

@@ -119,6 +119,16 @@ impl<C: Copy> Table<C> {
         }
     }
 
+    /// A command begins, or a turn of timers.
+    #[inline(always)]
+    pub fn begin_turn(&mut self) {
+        self.budget.begin_turn();
+        if self.strays.is_some() {
+            // Only the command that removed the value moves it to another key.
+            self.strays = None;
+        }
+    }
+
     /// Whether nothing is known of any lock.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {

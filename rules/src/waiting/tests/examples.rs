@@ -186,3 +186,16 @@ fn a_refused_release_loses_no_look() {
     server.run_all_due(rules, NOW);
     assert!(server.asks().is_empty());
 }
+
+/// The clock may be set back to before the end of a pause, which says nothing of what becomes due then.
+#[test]
+fn a_pause_that_is_over_delays_nothing() {
+    let (rules, mut server) = (Rules::PLAIN, Server::new(2));
+    server.run_due(rules, NOW, Writes::Paused);
+    server.run_due(rules, NOW + 1, Writes::Taken);
+    let now = NOW - 1_000;
+    server.acquire_on(rules, now, 0, 0, &ask("a", 1_000, false), &WaitOptions::default());
+    server.acquire_on(rules, now, 1, 0, &ask("b", 1_000, false), &BLOCKED);
+    server.delete(0);
+    assert!(server.next_due().is_some_and(|due| due <= now));
+}

@@ -112,6 +112,7 @@ impl Server {
     }
 
     pub(crate) fn delete(&mut self, lock: Lock) {
+        self.table.unlinked(at(lock));
         self.locks[lock] = None;
         self.touch(lock);
     }

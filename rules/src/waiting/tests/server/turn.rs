@@ -23,6 +23,7 @@ pub(super) struct Turn<'a> {
 
 impl Server {
     pub(super) fn turn(&mut self, rules: Rules, now: Millis) -> Turn<'_> {
+        self.table.begin_turn();
         self.table.budget = if rules.slow { Budget::least() } else { Budget::new() };
         Turn { server: self, rules, now, writes: Writes::Taken, used: 0 }
     }
