@@ -8,7 +8,7 @@ use super::held::LockEvent;
 use super::lock_id::{LockId, LockRef};
 use super::lock_state::{Listener, Record, Session, Told};
 use super::message::Channel;
-use super::queue::{Queue, RequestId};
+use super::queue::RequestId;
 use super::replication::Confirm;
 use super::step::{Env, Site, step_on_all};
 use super::table::{After, Table};
@@ -197,9 +197,9 @@ fn join<C: Copy>(
     if is_place {
         // Only the claim makes the lease as long as the owner asked for, and begins a session.
         (ask.lease, ask.session) = (ask.lease.min(caller.claim), false);
-        if let Some(site) = sites.first().filter(|_| ask.once) {
+        if ask.once {
             let all: Vec<LockRef<'_>> = sites.iter().map(|site| site.at).collect();
-            let place = env.table.place_of(&site.lock.queue, &all, several, &ask.owner);
+            let place = env.table.place_of(&all, several, &ask.owner);
             known = place.filter(|(request, _)| !env.table.after.contains(&(*request, After::GivenUp)));
         }
         if known.is_none_or(|(_, client)| client != caller.id) {
@@ -263,10 +263,9 @@ fn go_ahead(sites: &mut [Site<'_>], request: RequestId) {
 }
 
 impl<C: Copy> Table<C> {
-    /// The owner's last place for exactly these locks, and the connection on which it asked. `queue` is that of the first of them.
+    /// The owner's last place for exactly these locks, and the connection on which it asked.
     pub(super) fn place_of(
         &self,
-        queue: &Queue,
         all: &[LockRef<'_>],
         several: bool,
         owner: &Owner<'static>,
@@ -276,9 +275,10 @@ impl<C: Copy> Table<C> {
             let waiter = self.waiters.get(&request).filter(|waiter| waiter.channel.is_some())?;
             let locks = &waiter.locks;
             let same = locks.are_several() == several && locks.all().len() == all.len();
+            let same = same && waiter.ask.owner == *owner && !self.queued.is_earlier(request);
             (same && locks.names().all(is_named)).then_some((request, waiter.client_id))
         };
-        queue.all_of(owner).rev().find_map(find)
+        self.queued.perhaps_for(owner, all.iter().copied()).rev().find_map(find)
     }
 }
 

@@ -165,11 +165,20 @@ impl<C> Waiter<C> {
     }
 }
 
+/// The part of a hash that is the owner's.
+const OWNERS: u64 = !0 << 32;
+
+/// The hash for places, in whatever order their locks were named.
+fn hash_for<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = LockRef<'a>>) -> u64 {
+    let locks = locks.map(|at| HASHES.hash_one(at)).fold(0, u64::wrapping_add);
+    HASHES.hash_one(owner) & OWNERS | locks >> 32
+}
+
 /// The waiters in queues.
 #[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Clone, Hash))]
 pub(super) struct Queued {
-    /// By a hash of their owners, as names take longer to compare.
+    /// By a hash of their owners, as names take longer to compare; places also by a hash of their locks.
     by_owner: BTreeSet<(u64, RequestId)>,
     /// How many wait for several locks.
     pub(super) several: usize,
@@ -197,12 +206,12 @@ impl Queued {
     }
 
     pub(super) fn add<C>(&mut self, request: RequestId, waiter: &Waiter<C>) {
-        self.by_owner.insert((HASHES.hash_one(&waiter.ask.owner), request));
+        self.by_owner.insert(Self::row(request, waiter));
         self.several += usize::from(waiter.locks.are_several());
     }
 
     pub(super) fn remove<C>(&mut self, request: RequestId, waiter: &Waiter<C>) {
-        self.by_owner.remove(&(HASHES.hash_one(&waiter.ask.owner), request));
+        self.by_owner.remove(&Self::row(request, waiter));
         self.earlier -= usize::from(self.is_earlier(request));
         self.several -= usize::from(waiter.locks.are_several());
     }
@@ -214,8 +223,24 @@ impl Queued {
 
     /// The waits of this owner, and of any other with the same hash.
     pub(super) fn perhaps_of(&self, owner: &Owner<'_>) -> impl Iterator<Item = RequestId> {
-        let hash = HASHES.hash_one(owner);
+        let hash = HASHES.hash_one(owner) & OWNERS;
+        let rows = (hash, RequestId::MIN)..=(hash | !OWNERS, RequestId::MAX);
+        self.by_owner.range(rows).map(|(_, request)| *request)
+    }
+
+    /// The places of this owner for these locks, and of any others with the same hash.
+    pub(super) fn perhaps_for<'a>(
+        &self,
+        owner: &Owner<'_>,
+        locks: impl Iterator<Item = LockRef<'a>>,
+    ) -> impl DoubleEndedIterator<Item = RequestId> {
+        let hash = hash_for(owner, locks);
         self.by_owner.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).map(|(_, request)| *request)
+    }
+
+    fn row<C>(request: RequestId, waiter: &Waiter<C>) -> (u64, RequestId) {
+        let locks = waiter.locks.names().filter(|_| waiter.channel.is_some());
+        (hash_for(&waiter.ask.owner, locks), request)
     }
 }
 

@@ -66,15 +66,9 @@ pub fn cycle<H: Host>(
     now: Now,
 ) -> Option<Cycle> {
     let ask = ask.to_owned();
-    let place = match (named.first(), is_place && ask.once) {
-        (Some(first), true) => {
-            let all: Vec<LockRef<'_>> = named.iter().map(LockId::to_ref).collect();
-            let table = host.table();
-            let queue = table.get(first.to_ref()).map(|lock| &lock.queue);
-            queue.and_then(|queue| table.place_of(queue, &all, several, &ask.owner)).map(|(place, _)| place)
-        }
-        _ => None,
-    };
+    let all: Vec<LockRef<'_>> = named.iter().map(LockId::to_ref).collect();
+    let known = (is_place && ask.once).then(|| host.table().place_of(&all, several, &ask.owner));
+    let place = known.flatten().map(|(place, _)| place);
     let limits = host.limits();
     let first = WaitNode { request: place, ask, needs: Vec::new() };
     let graph = Graph { waits: vec![first], limits, now: now.start };
@@ -156,7 +150,8 @@ impl<H: Host> Search<'_, H> {
             let is_its = |request: &RequestId| {
                 table.waiters.get(request).is_some_and(|waiter| waiter.ask.owner == owner)
             };
-            let waits: Vec<RequestId> = perhaps.by_ref().take(left).filter(is_its).collect();
+            let mut waits: Vec<RequestId> = perhaps.by_ref().take(left).filter(is_its).collect();
+            waits.sort_unstable();
             let all = perhaps.next().is_none();
             (waits, all)
         };
