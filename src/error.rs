@@ -219,7 +219,7 @@ fn cycle_text<'a>(ctx: &Ctx<'_>, cycle: &'a Cycle) -> String {
     for (number, this) in seen.iter().take(LINKS).enumerate() {
         // The links form a cycle, so the first link follows the last.
         let next = seen.get(number + 1).unwrap_or(first);
-        push_link(ctx, &mut text, &first.link.waits, [before, this, next]);
+        push_link(ctx, &mut text, &first.link.waiter, [before, this, next]);
         before = this;
     }
     if cycle.len() > LINKS {
@@ -237,8 +237,8 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this,
         true => shown(owner.text().as_ref()),
         false => "somebody".into(),
     };
-    let waits = name(&link.waits, this.writable || before.writable && before.link.other == link.waits);
-    let other = name(&link.other, this.writable || next.writable && next.link.waits == link.other);
+    let waits = name(&link.waiter, this.writable || before.writable && before.link.other == link.waiter);
+    let other = name(&link.other, this.writable || next.writable && next.link.waiter == link.other);
     let lock = match this.readable {
         true => format!("\"{}\"", shown(&link.id.key)),
         false => "a lock".into(),
@@ -250,10 +250,10 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this,
     let how = if link.behind { "behind" } else { "held by" };
     _ = write!(text, "{waits} waits for {lock}{elsewhere} {how} {other}");
     // Usually, `link.other` (the holder, or a waiter ahead) is the owner that waits in the next link. If not, `link.other` is a holder: a
-    // session keeps its grant alive, and another owner (`next.link.waits`) waits on the connection of this session. So the holder can't go
+    // session keeps its grant alive, and another owner (`next.link.waiter`) waits on the connection of this session. So the holder can't go
     // on, either.
-    if next.link.waits != link.other {
-        _ = write!(text, " on the connection of {}", name(&next.link.waits, next.writable));
+    if next.link.waiter != link.other {
+        _ = write!(text, " on the connection of {}", name(&next.link.waiter, next.writable));
     }
     text.push_str(", ");
 }

@@ -5,7 +5,7 @@ use std::str;
 
 use super::ask::AcquireArgs;
 use super::extend::ExtendRequest;
-use super::release::ReleaseRequest;
+use super::release::ReleaseArgs;
 use super::waits::COUNT;
 use super::{Acquire, Apply, Break, Extend, Leave, Macquire, Mextend, Mrelease, Release, Waits};
 use crate::config;
@@ -105,7 +105,7 @@ impl Input<'_> {
         );
     }
 
-    fn check_given(&self, given: &ReleaseRequest<'_>) {
+    fn check_given(&self, given: &ReleaseArgs<'_>) {
         self.check_owner(&given.owner);
         self.check_fence(given.fence);
     }

@@ -4,14 +4,14 @@
 //! that are left, or null if the owner does not hold the lock.
 
 use super::parse;
-use super::release::{self, ReleaseRequest};
+use super::release::{self, ReleaseArgs};
 use crate::error::Error;
 use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 
 pub(crate) struct Mrelease<'a> {
     pub(super) keys: Vec<Arg<'a>>,
-    pub(super) given: ReleaseRequest<'a>,
+    pub(super) given: ReleaseArgs<'a>,
 }
 
 impl Command for Mrelease<'_> {
@@ -36,7 +36,7 @@ impl Command for Mrelease<'_> {
 impl<'a> Mrelease<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (keys, words) = parse::keys(args)?;
-        Ok(Self { keys, given: ReleaseRequest::parse(words)? })
+        Ok(Self { keys, given: ReleaseArgs::parse(words)? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {

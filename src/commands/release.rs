@@ -15,11 +15,11 @@ pub(super) const ALL: Argument = Argument::flag(c"all", c"ALL");
 
 pub(crate) struct Release<'a> {
     key: Arg<'a>,
-    pub(super) given: ReleaseRequest<'a>,
+    pub(super) given: ReleaseArgs<'a>,
 }
 
 /// The arguments that `LOCK.RELEASE` and `LOCK.MRELEASE` share.
-pub(super) struct ReleaseRequest<'a> {
+pub(super) struct ReleaseArgs<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) all: bool,
     pub(super) fence: Option<u64>,
@@ -47,7 +47,7 @@ impl Command for Release<'_> {
 impl<'a> Release<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1, "key")?;
-        Ok(Self { key, given: ReleaseRequest::parse(Words::new(args, 2))? })
+        Ok(Self { key, given: ReleaseArgs::parse(Words::new(args, 2))? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
@@ -58,7 +58,7 @@ impl<'a> Release<'a> {
     }
 }
 
-impl<'a> ReleaseRequest<'a> {
+impl<'a> ReleaseArgs<'a> {
     /// Reads the arguments after the keys.
     #[inline(always)]
     pub(super) fn parse(mut words: Words<'a>) -> Result<Self, Error> {

@@ -7,7 +7,7 @@ use redis_module::raw;
 use super::guard::{self, guard};
 use super::log::log;
 use super::{Arg, Args, Ctx, LogLevel, Module, NumericConfig};
-use super::{audience, detached, info, kind, register, required};
+use super::{audience, detached, info_writer, kind, register, required};
 
 /// Defines the function `RedisModule_OnLoad`, which the server calls to load a module, for this `static` of type `Module`. This is a macro
 /// because the server finds the function by its name, and passes no pointer to the `static`.
@@ -92,7 +92,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
             return Err("a subscription to events was refused".into());
         }
     }
-    if !info::register(ctx, module.info) {
+    if !info_writer::register(ctx, module.info) {
         return Err("the sections of INFO were refused".into());
     }
     detached::open(ctx);

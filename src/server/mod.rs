@@ -34,7 +34,7 @@ mod faults;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod guard;
-mod info;
+mod info_writer;
 mod key;
 mod kind;
 mod load;
@@ -68,7 +68,7 @@ pub(crate) use definition::{Argument, Change, Definition, KeyUse, Keys};
 pub(crate) use events::{EventSpec, KeyspaceEvents, TurnEvents, listen_to_keys, listen_to_turns};
 #[cfg(debug_assertions)]
 pub(crate) use fault_command::Fault;
-pub(crate) use info::InfoWriter;
+pub(crate) use info_writer::InfoWriter;
 pub(crate) use key::{Key, WrongType};
 pub(crate) use load::{define_on_load, on_load};
 pub(crate) use log::LogLevel;

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::info::WriteInfo;
+use super::info_writer::WriteInfo;
 use super::{CommandSpec, EventSpec, NumericConfig, TypeSpec};
 
 /// Everything that a module adds to the server.

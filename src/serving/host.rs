@@ -24,7 +24,7 @@ pub(super) fn is_settling() -> bool {
 }
 
 /// Settles a lock, or all locks of a waiter, by a command.
-pub(super) fn settle(ctx: &Ctx<'_>, waiter: Option<RequestId>, ids: &[LockId]) -> Called {
+pub(super) fn call_settle(ctx: &Ctx<'_>, waiter: Option<RequestId>, ids: &[LockId]) -> Called {
     let mut digits = itoa::Buffer::new();
     let waiter = digits.format(waiter.map_or(0, |request| request.0.get())).as_bytes();
     let keys = ids.iter().map(|id| id.key.as_ref());
@@ -83,7 +83,7 @@ impl Host for Server<'_> {
         let Some(first) = ids.first().filter(|id| self.ctx.select_db(id.db)) else {
             return Settled::Refused;
         };
-        match settle(self.ctx, waiter, ids) {
+        match call_settle(self.ctx, waiter, ids) {
             Called::Done => Settled::Done,
             Called::Elsewhere if self.ctx.hash_slot_arrives(&first.key) => Settled::Arriving,
             Called::Elsewhere => Settled::Elsewhere,

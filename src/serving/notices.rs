@@ -11,19 +11,19 @@ use crate::server::{Ctx, LogLevel, ServerCell};
 use rules::lock::{Now, Owner};
 use rules::waiting::{LockId, LongWaits, RateLimit, WaiterInfo};
 
-static WAITS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
-static LAPSES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
-static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
+static WAIT_LINES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
+static LAPSE_LINES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
+static REFUSAL_LINES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
 /// Returns the log level for a lapse of a lock with so many waiters. If there are any, the lapse counts for the rate limit.
 pub(super) fn lapse_level(waiters: usize) -> LogLevel {
-    let may = waiters > 0 && LAPSES.with(|lapses| lapses.take(now().millis()));
+    let may = waiters > 0 && LAPSE_LINES.with(|lapses| lapses.take(now().millis()));
     if may { LogLevel::Notice } else { LogLevel::Verbose }
 }
 
 /// Returns the log level for the refused payload of a client, which counts for the rate limit.
 pub(super) fn refusal_level() -> LogLevel {
-    let may = REFUSALS.with(|refusals| refusals.take(now().millis()));
+    let may = REFUSAL_LINES.with(|refusals| refusals.take(now().millis()));
     if may { LogLevel::Warning } else { LogLevel::Verbose }
 }
 
@@ -35,9 +35,9 @@ pub(super) fn write_to_log(ctx: &Ctx<'_>) {
         long_waits(ctx, limit, now);
     }
     for (rate, what) in [
-        (&WAITS, "long waits"),
-        (&LAPSES, "lapses that somebody waited for"),
-        (&REFUSALS, "refused payloads"),
+        (&WAIT_LINES, "long waits"),
+        (&LAPSE_LINES, "lapses that somebody waited for"),
+        (&REFUSAL_LINES, "refused payloads"),
     ] {
         if let more @ 1.. = rate.with(|rate| rate.unreported(now.millis())) {
             ctx.log(LogLevel::Notice, &format!("{more} more {what} in the last seconds"));
@@ -46,14 +46,14 @@ pub(super) fn write_to_log(ctx: &Ctx<'_>) {
 }
 
 fn long_waits(ctx: &Ctx<'_>, limit: i64, now: Now) {
-    let most = WAITS.with(|rate| rate.left(now.millis()));
+    let most = WAIT_LINES.with(|rate| rate.left(now.millis()));
     let LongWaits { waits, others } = TABLE.with(|table| table.long_waits(limit, most, now));
     for wait in &waits {
         let Some(id) = wait.id() else { continue };
         let holders = holders_of(ctx, id, 1, now);
         ctx.log(LogLevel::Notice, &line(ctx, &wait.waiter, id, &holders, now));
     }
-    WAITS.with(|rate| {
+    WAIT_LINES.with(|rate| {
         waits.iter().for_each(|_| _ = rate.take(now.millis()));
         rate.leave_out(others);
     });

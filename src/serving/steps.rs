@@ -179,7 +179,7 @@ pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bo
     begin_turn();
     let left = step_on(ctx, key, now, |env, site| waiting::leave(env, site, owner))?;
     // If the server refuses this command, timers settle the other locks later.
-    left.others.iter().for_each(|id| _ = host::settle(ctx, None, std::slice::from_ref(id)));
+    left.others.iter().for_each(|id| _ = host::call_settle(ctx, None, std::slice::from_ref(id)));
     Ok(left.any)
 }
 
@@ -262,7 +262,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
         (None, [key]) => step_on(ctx, *key, now, waiting::settle),
         (None, _) => Err(Error::TooFewKeys),
         (Some(request), keys) => {
-            step(ctx, keys, now(), |env, sites| waiting::settle_together(env, sites, request))
+            step(ctx, keys, now(), |env, sites| waiting::try_waiter(env, sites, request))
         }
     };
     match settled {

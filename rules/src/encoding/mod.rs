@@ -37,7 +37,7 @@ pub fn save(value: &Value) -> impl Iterator<Item = Vec<u8>> {
 /// Reads a lock that `save` wrote. `next` returns the bytes of the next grant, and `now` is in ms since 1970. Returns an error that says
 /// what is wrong with the bytes.
 pub fn load(mut next: impl FnMut() -> Result<Vec<u8>, String>, now: Millis) -> Result<Value, String> {
-    let mut grants = Grants::default();
+    let mut grants = Loading::default();
     loop {
         let Unpacked { grant, deadline, endless, more } = unpack(&next()?, now)?;
         grants.add(grant, deadline)?;
@@ -49,14 +49,14 @@ pub fn load(mut next: impl FnMut() -> Result<Vec<u8>, String>, now: Millis) -> R
 
 /// The grants of a lock that have been read so far.
 #[derive(Default)]
-struct Grants {
+struct Loading {
     /// The grants, and the end of the lease that ends last.
     value: Option<(Value, Deadline)>,
     last: Option<Fence>,
     count: usize,
 }
 
-impl Grants {
+impl Loading {
     fn add(&mut self, grant: Grant, deadline: Deadline) -> Result<(), String> {
         self.count += 1;
         let fence = grant.fence();

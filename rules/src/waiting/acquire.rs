@@ -2,21 +2,22 @@
 
 use std::num::NonZero;
 
-use super::confirm::tell_when_confirmed;
 use super::detect::Cycle;
+use super::grant::grant_all;
 use super::held::LockEvent;
 use super::lock_id::{LockId, LockRef};
-use super::lock_state::{Listener, Record, Session, Told};
+use super::lock_state::{Listener, Record, Session, WaiterNews};
 use super::message::Channel;
 use super::queue::RequestId;
 use super::replication::Confirm;
 use super::step::{Env, Site, step_on_all};
+use super::sync::tell_when_confirmed;
 use super::table::{After, Table};
-use super::verdict::{Decision, Kind, Verdict};
+use super::verdict::Verdict;
 use super::waiter::{Answer, Caller, Phase, RequestedLocks, Waiter};
 use crate::lock::{
-    self, AcquireRequest, Acquired, Deadline, Fence, Got, Grant, GrantChange, Limits, Millis, NotHeld, Now,
-    Owner, ReentryError, SlotRequest,
+    AcquireRequest, Deadline, Fence, Got, Grant, Limits, Millis, NotHeld, Now, Owner, ReentryError,
+    SlotRequest,
 };
 
 /// How a client waits if it can't have the lock at once.
@@ -121,7 +122,7 @@ fn acquire_any<C: Copy>(
     }
     let mut stuck = None;
     for (number, site) in sites.iter_mut().enumerate() {
-        site.settle_own(env, &ask.owner);
+        site.end_own(env, &ask.owner);
         // Otherwise, the last step has served the queue.
         if site.has_changed() || site.grants.value.is_none() {
             site.serve(env);
@@ -282,108 +283,11 @@ impl<C: Copy> Table<C> {
     }
 }
 
-/// Grants all locks as decided. All new grants have the same fence. Returns the end of the lease that ends first; `None` if there are no
-/// more fences.
-pub(super) fn grant_all<C: Copy>(
-    env: &mut Env<'_, C>,
-    sites: &mut [Site<'_>],
-    ask: &AcquireRequest<'_>,
-    how: LockEvent,
-) -> Option<Deadline> {
-    let is_new = sites.iter().any(|site| site.verdict.is_new());
-    let new = if is_new { Some(env.fences.next(env.now.micros)?) } else { None };
-    let mut first = Deadline::Never;
-    for site in sites {
-        let Verdict::Fits(decision) = site.verdict else { continue };
-        let fence = match decision.kind {
-            Kind::New => new?,
-            Kind::Reentry(fence) | Kind::Upgrade(fence) => fence,
-        };
-        site.grant(env, ask, fence, decision, how);
-        first = first.min(decision.until);
-    }
-    Some(first)
-}
-
 impl Site<'_> {
-    /// Decides about a request. `waits` is its number, if it is in the queue.
-    #[inline(always)]
-    pub(super) fn judge<C: Copy>(
-        &self,
-        env: &Env<'_, C>,
-        ask: &AcquireRequest<'_>,
-        waits: Option<RequestId>,
-    ) -> Result<Verdict, ReentryError> {
-        let (held, others) = self.grants.seen_by(&ask.owner);
-        let its = held.map(|held| (held.grant.fence(), held.grant.room()));
-        let decided = lock::decide_acquire(held, others, ask, env.limits, env.now.start)?;
-        let is_next = self.lock.queue.is_empty() || waits.is_some() && self.lock.head() == waits;
-        let grace = env.grace.grants > 0;
-        let verdict = match (decided, its) {
-            (Acquired::Granted { .. }, _) if grace => Verdict::Taken { upgrade: None, grace },
-            // A failover may have lost grants for which the upgraded grant would have no room.
-            (Acquired::Upgraded { .. }, Some((fence, _))) if grace => {
-                Verdict::Taken { upgrade: Some(fence), grace }
-            }
-            (Acquired::Granted { slot, deadline: until }, _) if is_next => {
-                Verdict::Fits(Decision { kind: Kind::New, holds: 1, room: ask.room, slot, until })
-            }
-            (Acquired::Reentered { holds, slot, deadline }, Some((fence, room))) => {
-                let until = self.lease_of(fence, deadline);
-                Verdict::Fits(Decision { kind: Kind::Reentry(fence), holds, room, slot, until })
-            }
-            (Acquired::Upgraded { holds, slot, deadline }, Some((fence, room))) => {
-                let until = self.lease_of(fence, deadline);
-                let (kind, room) = (Kind::Upgrade(fence), room.min(ask.room));
-                Verdict::Fits(Decision { kind, holds, room, slot, until })
-            }
-            (Acquired::UpgradeRefused, its) => {
-                Verdict::Taken { upgrade: its.map(|(fence, _)| fence), grace: false }
-            }
-            _ => Verdict::TAKEN,
-        };
-        Ok(if self.is_settled { verdict } else { verdict.unsettled() })
-    }
-
-    /// The lease after a re-entry. Only a session may renew a lease whose renewals replicas have to confirm.
-    fn lease_of(&self, fence: Fence, asked: Deadline) -> Deadline {
-        let held = self.grants.with_fence(fence).filter(|_| self.lock.is_synced(fence));
-        held.map_or(asked, |held| held.deadline)
-    }
-
-    fn grant<C: Copy>(
-        &mut self,
-        env: &Env<'_, C>,
-        ask: &AcquireRequest<'_>,
-        fence: Fence,
-        decision: Decision,
-        how: LockEvent,
-    ) {
-        let Decision { kind, holds, room, slot, until } = decision;
-        self.got = Some(Got { fence, holds, slot });
-        if kind == Kind::New {
-            if !room.is_exclusive() {
-                self.note(LockEvent::Shared);
-            }
-            let effect = self.grants.put(ask.grant(fence, slot, env.now), until);
-            self.effects.push(effect);
-            return self.note(how);
-        }
-        // With its first slot, the owner can't get another slot any more, for which others of its clients may wait.
-        let held = self.grants.with_fence(fence);
-        self.again |= slot.is_some() && held.is_some_and(|held| held.grant.slot().is_none());
-        let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: ask.label() };
-        self.update(env.now, fence, change, until);
-        self.note(LockEvent::Reentered);
-        if kind != Kind::Reentry(fence) {
-            self.note(LockEvent::Upgraded);
-        }
-    }
-
     /// The connection that keeps the owner's grant alive.
     fn keeper(&self, owner: &Owner<'_>) -> Option<u64> {
         let session = self.lock.record(self.grants.grant_of(owner)?.fence())?.session?;
-        Some(session.client).filter(|_| !session.over)
+        Some(session.client).filter(|_| !session.closed)
     }
 
     /// The owner is told of its grant at once. Notes its channel, and its session.
@@ -415,10 +319,10 @@ impl Site<'_> {
         let channel = Channel { start: None, ..channel.clone() };
         self.lock.open(fence, |record| {
             let known = record.listener.as_deref();
-            let claimed = claimed || known.is_some_and(|known| known.claimed);
-            let is_soon = known.is_some_and(|known| known.told == Told::Soon);
-            let told = if is_soon { Told::Soon } else { Told::No };
-            record.listener = Some(Box::new(Listener { owner, channel, claimed, told }));
+            let claimed = claimed || known.is_some_and(|known| known.knows);
+            let is_soon = known.is_some_and(|known| known.told == WaiterNews::Soon);
+            let told = if is_soon { WaiterNews::Soon } else { WaiterNews::No };
+            record.listener = Some(Box::new(Listener { owner, channel, knows: claimed, told }));
         });
     }
 }

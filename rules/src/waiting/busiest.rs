@@ -9,6 +9,7 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::lock_id::LockId;
+use super::queue::RequestId;
 use crate::lock::Micros;
 
 /// The most locks in the table.
@@ -69,6 +70,42 @@ impl Busiest {
         self.0.iter().flatten()
     }
 }
+
+/// What is kept only to be shown.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct Observers {
+    /// No request with a lower number is in a queue.
+    pub(super) first: RequestId,
+    /// The last waiter that `long_waits` has looked at.
+    pub(super) long_waits: RequestId,
+    /// How many waits have ended without a grant.
+    pub(super) ungranted: u64,
+    pub(super) busiest: Busiest,
+}
+
+impl Observers {
+    pub(super) const fn new() -> Self {
+        Self { first: RequestId::MIN, long_waits: RequestId::MIN, ungranted: 0, busiest: Busiest::new() }
+    }
+
+    /// Of the waiters up to this request, nothing is shown any more.
+    pub(super) fn demoted(&mut self, last: RequestId, waited: usize) {
+        self.first = RequestId(last.0.saturating_add(1));
+        self.long_waits = last;
+        self.ungranted += waited as u64;
+    }
+}
+
+#[cfg(test)]
+impl PartialEq for Observers {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+impl Eq for Observers {}
 
 #[cfg(test)]
 mod tests {

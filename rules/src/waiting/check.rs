@@ -31,7 +31,7 @@ impl<C: Copy> Table<C> {
                 current.extend(record.pending.iter().map(|hold| hold.request));
                 let is_known = |request| self.waiters.contains_key(request);
                 assert!(record.pending.iter().all(|hold| is_known(&hold.request)), "{record:?}");
-                if let Some(session) = record.session.filter(|session| !session.over) {
+                if let Some(session) = record.session.filter(|session| !session.closed) {
                     let row = Dependent::Session(id.clone(), record.fence);
                     connections.add(session.client, row, id.to_ref().weight());
                 }

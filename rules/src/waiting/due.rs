@@ -7,8 +7,7 @@ use super::budget::CHANGE;
 use super::host::{Deferral, Host, Settled, TURN, WHILE_REFUSED};
 use super::lock_id::LockId;
 use super::queue::RequestId;
-use super::table::Outgoing;
-use super::tell::tell_place;
+use super::tell::{Outgoing, tell_place};
 use crate::lock::{Millis, Now};
 
 /// The most blocked clients that one turn answers.
@@ -46,7 +45,7 @@ pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
             kind = 0;
             break;
         }
-        if done && is_over(host) {
+        if done && is_turn_over(host) {
             break;
         }
     }
@@ -57,11 +56,11 @@ pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
 /// Sends answers only, as far as one turn allows. Reads the clock only if needed.
 pub fn send_due<H: Host>(host: &mut H, now: impl Fn() -> Now) {
     let mut answers = 0;
-    while answers < ANSWERS && send_next(host, &mut answers, &now) && !is_over(host) {}
+    while answers < ANSWERS && send_next(host, &mut answers, &now) && !is_turn_over(host) {}
 }
 
 /// Whether this turn has used up its time or its budget.
-fn is_over<H: Host>(host: &mut H) -> bool {
+fn is_turn_over<H: Host>(host: &mut H) -> bool {
     host.table().budget.is_turn_over() || host.used() >= TURN
 }
 
@@ -161,7 +160,7 @@ fn end_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<bool>
         let wake = host.table().get(lock.id.to_ref()).and_then(|lock| lock.wake);
         if wake.is_some_and(|wake| wake <= now.millis()) {
             look(host, deferral, &lock.id, now);
-            if is_over(host) {
+            if is_turn_over(host) {
                 return Some(false);
             }
         }

@@ -28,7 +28,7 @@ impl<C: Copy> Table<C> {
                 let untold = untold.into_iter().flat_map(|record| &record.pending).map(|hold| hold.request);
                 let untold: Vec<RequestId> = untold.filter(|request| self.is_untold(*request)).collect();
                 untold.into_iter().for_each(|request| self.untell(request));
-                let lost = |record: &mut Record| std::mem::take(&mut record.lost);
+                let lost = |record: &mut Record| std::mem::take(&mut record.to_take_back);
                 let known = self.change(from.to_ref(), None, |_, lock| lock.change(fence, lost));
                 self.take_back(at, fence, known.unwrap_or(holds));
             }
@@ -40,7 +40,7 @@ impl<C: Copy> Table<C> {
     /// Has holds of a grant taken back, if it is found at this key.
     fn take_back(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         if holds > 0 {
-            self.change(at, Some(0), |_, lock| lock.open(fence, |record| record.lost += holds));
+            self.change(at, Some(0), |_, lock| lock.open(fence, |record| record.to_take_back += holds));
         }
     }
 
@@ -53,7 +53,7 @@ impl<C: Copy> Table<C> {
     pub fn unlinked(&mut self, at: LockRef<'_>) -> bool {
         let untold = |record: &Record| {
             let own = record.pending.iter().filter(|hold| hold.own && self.is_untold(hold.request));
-            (record.fence, record.lost + own.count() as u32)
+            (record.fence, record.to_take_back + own.count() as u32)
         };
         let strays = self.get(at).into_iter().flat_map(|lock| lock.records()).map(untold);
         let strays: Vec<_> = strays.filter(|(_, holds)| *holds > 0).collect();
@@ -135,9 +135,10 @@ impl<C: Copy> Table<C> {
         for id in at_once {
             let to = LockId { db: if id.db == first { second } else { first }, ..id.clone() };
             self.change(id.to_ref(), None, |_, lock| {
-                let lost: Vec<Fence> = lock.records().filter(|it| it.lost > 0).map(|it| it.fence).collect();
+                let lost: Vec<Fence> =
+                    lock.records().filter(|it| it.to_take_back > 0).map(|it| it.fence).collect();
                 for fence in lost {
-                    let holds = lock.change(fence, |record| std::mem::take(&mut record.lost));
+                    let holds = lock.change(fence, |record| std::mem::take(&mut record.to_take_back));
                     strays.extend(holds.map(|holds| (to.clone(), fence, holds)));
                 }
             });

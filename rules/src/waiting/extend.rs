@@ -1,11 +1,11 @@
 //! Sets the ends of leases.
 
 use super::acquire::{Outcome, Refusal};
-use super::confirm::tell_when_confirmed;
 use super::held::LockEvent;
 use super::lock_state::Record;
 use super::replication::Confirm;
 use super::step::{Env, Site, step_on_all};
+use super::sync::tell_when_confirmed;
 use super::waiter::{Answer, Caller};
 use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, GrantChange, Millis, NotHeld, Owner};
 
@@ -30,7 +30,7 @@ pub fn extend<C: Copy>(
     step_on_all(env, sites, |env, sites| {
         let (mut all, mut first) = (Vec::with_capacity(sites.len()), Deadline::Never);
         for site in sites.iter_mut() {
-            site.settle_own(env, longer.owner);
+            site.end_own(env, longer.owner);
             site.serve(env);
             let (held, is_held) = (site.grants.seen_by(longer.owner).0, site.grants.value.is_some());
             let held = held.ok_or_else(|| NotHeld::without_grant(is_held));

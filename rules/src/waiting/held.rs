@@ -141,3 +141,15 @@ impl Grants {
         }
     }
 }
+
+#[derive(Clone, Debug)]
+pub struct Holder {
+    pub grant: Grant,
+    pub deadline: Deadline,
+}
+
+/// Returns the holders of a lock whose leases have not ended, but at most `most` of them, the oldest grants first.
+pub fn holders(value: Option<&Value>, until: Deadline, now: Millis, most: usize) -> Vec<Holder> {
+    let alive = value.into_iter().flat_map(|value| value.alive(until, now));
+    alive.take(most).map(|held| Holder { grant: held.grant.clone(), deadline: held.deadline }).collect()
+}

@@ -17,7 +17,7 @@ pub struct GivenUp {
 pub fn leave<C: Copy>(env: &mut Env<'_, C>, site: &mut Site<'_>, owner: &Owner<'_>) -> GivenUp {
     let owner = owner.borrowed().into_owned();
     let place = step(env, site, |env, site| {
-        site.settle_own(env, &owner);
+        site.end_own(env, &owner);
         site.serve(env);
         let is_its = |request: &_| {
             let waiter = env.table.waiters.get(request);

@@ -2,12 +2,12 @@
 //! know.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::num::NonZero;
 
 use super::message::Channel;
 use super::queue::{Queue, RequestId};
 use super::replication::{Confirm, Moved};
-use super::shown::HeldSince;
 use crate::lock::{Deadline, Fence, Held, Millis, Owner};
 
 #[derive(Debug)]
@@ -44,9 +44,9 @@ pub struct LockState {
 pub(super) struct Record {
     pub(super) fence: Fence,
     /// The holds of which their clients may not know, in order of arrival.
-    pub(super) pending: Vec<Pending>,
+    pub(super) pending: Vec<UntoldHold>,
     /// How many holds have to be taken back, because their clients went away before they were told.
-    pub(super) lost: u32,
+    pub(super) to_take_back: u32,
     /// The connection that keeps the grant alive. Only `Table::set_session` changes which one it is.
     pub(super) session: Option<Session>,
     /// The last renewal of the session, while replicas have not confirmed it, and when it is too late.
@@ -58,7 +58,7 @@ pub(super) struct Record {
 /// A hold of which its client may not know.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(super) struct Pending {
+pub(super) struct UntoldHold {
     pub(super) request: RequestId,
     /// Whether the hold is the client's own. With `ONCE`, it may be that of another client of the owner.
     pub(super) own: bool,
@@ -79,7 +79,7 @@ pub(super) struct Session {
     /// When a timer looks at the session: at `renew_at`; earlier if the lease has been shortened; at once (0) if the connection has closed.
     pub(super) look_at: Millis,
     /// Whether the connection has closed.
-    pub(super) over: bool,
+    pub(super) closed: bool,
     /// How replicas have to confirm renewals (`SYNC`).
     pub(super) confirm: Option<Confirm>,
 }
@@ -90,14 +90,14 @@ pub(super) struct Listener {
     pub(super) owner: Owner<'static>,
     pub(super) channel: Channel,
     /// Whether the holder knows of its grant, and so of what to release when somebody waits.
-    pub(super) claimed: bool,
-    pub(super) told: Told,
+    pub(super) knows: bool,
+    pub(super) told: WaiterNews,
 }
 
 /// Whether a holder has been told that somebody waits, since the queue was last empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) enum Told {
+pub(super) enum WaiterNews {
     No,
     Soon,
     Yes,
@@ -105,32 +105,32 @@ pub(super) enum Told {
 
 impl Listener {
     fn is_to_be_told(&self) -> bool {
-        self.claimed && self.channel.wanted && self.told == Told::No
+        self.knows && self.channel.wanted && self.told == WaiterNews::No
     }
 }
 
 impl Record {
     fn new(fence: Fence) -> Self {
-        let (pending, lost, session, renewal, listener) = (Vec::new(), 0, None, None, None);
-        Self { fence, pending, lost, session, renewal, listener }
+        let (pending, to_take_back, session, renewal, listener) = (Vec::new(), 0, None, None, None);
+        Self { fence, pending, to_take_back, session, renewal, listener }
     }
 
-    fn is_over(&self) -> bool {
+    fn is_empty(&self) -> bool {
         let is_kept = self.session.is_some() || self.renewal.is_some();
-        self.pending.is_empty() && self.lost == 0 && !is_kept && self.listener.is_none()
+        self.pending.is_empty() && self.to_take_back == 0 && !is_kept && self.listener.is_none()
     }
 
     pub(super) fn due(&self) -> Option<Millis> {
         let look_at = self.session.map(|session| session.look_at);
         let undo_at = self.renewal.as_ref().map(|renewal| renewal.1);
-        if self.lost > 0 { Some(0) } else { look_at.into_iter().chain(undo_at).min() }
+        if self.to_take_back > 0 { Some(0) } else { look_at.into_iter().chain(undo_at).min() }
     }
 
-    pub(super) fn hold(&self, request: RequestId) -> Option<&Pending> {
+    pub(super) fn hold(&self, request: RequestId) -> Option<&UntoldHold> {
         self.pending.iter().find(|hold| hold.request == request)
     }
 
-    pub(super) fn remove(&mut self, request: RequestId) -> Option<Pending> {
+    pub(super) fn remove(&mut self, request: RequestId) -> Option<UntoldHold> {
         self.pending.extract_if(.., |hold| hold.request == request).next()
     }
 
@@ -141,10 +141,10 @@ impl Record {
             let mut later = self.pending.iter_mut().filter(|hold| !hold.own && hold.request > request);
             match later.next() {
                 Some(heir) => heir.own = true,
-                None => self.lost += 1,
+                None => self.to_take_back += 1,
             }
         }
-        if let Some(session) = self.session.as_mut().filter(|session| session.over && gone.binds) {
+        if let Some(session) = self.session.as_mut().filter(|session| session.closed && gone.binds) {
             session.look_at = 0;
         }
     }
@@ -155,8 +155,8 @@ impl Record {
     }
 
     /// The holder knows of its grant.
-    pub(super) fn is_known(&mut self) {
-        self.listener.iter_mut().for_each(|listener| listener.claimed = true);
+    pub(super) fn note_known(&mut self) {
+        self.listener.iter_mut().for_each(|listener| listener.knows = true);
     }
 
     pub(super) fn claims(&self) -> usize {
@@ -266,8 +266,8 @@ impl LockState {
         }
         self.listening = self.listening + u32::from(record.listener.is_some()) - u32::from(listened);
         self.is_news |= record.listener.as_ref().is_some_and(|listener| listener.is_to_be_told());
-        self.is_told |= record.listener.as_ref().is_some_and(|listener| listener.told == Told::Yes);
-        if record.is_over() {
+        self.is_told |= record.listener.as_ref().is_some_and(|listener| listener.told == WaiterNews::Yes);
+        if record.is_empty() {
             self.records.remove(number);
         }
         Some(result)
@@ -320,10 +320,10 @@ impl LockState {
             self.records.iter_mut().filter_map(|record| Some((record.fence, record.listener.as_mut()?)));
         for (fence, listener) in listeners {
             if waits && listener.is_to_be_told() {
-                listener.told = Told::Soon;
+                listener.told = WaiterNews::Soon;
                 news.push(fence);
-            } else if !waits && listener.told == Told::Yes {
-                listener.told = Told::No;
+            } else if !waits && listener.told == WaiterNews::Yes {
+                listener.told = WaiterNews::No;
             }
         }
         (self.is_news, self.is_told) = (!waits, self.is_told && waits);
@@ -331,11 +331,36 @@ impl LockState {
     }
 }
 
+/// A time in ms before which none of the present grants of a lock with waiters was made.
+///
+/// It is noted when the first waiter comes. A handover does not change it, as later grants are younger. A query goes through locks in the
+/// order of these times and corrects them, until it finds one that is still right: no lock behind it can have been held longer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HeldSince(pub(super) Option<NonZero<Millis>>);
+
+impl PartialEq for HeldSince {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for HeldSince {}
+
+impl Hash for HeldSince {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl HeldSince {
+    pub(super) fn new(since: Millis) -> Self {
+        Self(NonZero::new(since.max(1)))
+    }
+}
+
 #[cfg(any(test, debug_assertions))]
 impl LockState {
     pub(super) fn check(&self) {
         assert!(self.records.iter().is_sorted_by(|one, next| one.fence < next.fence));
-        assert!(self.records.iter().all(|record| !record.is_over()));
+        assert!(self.records.iter().all(|record| !record.is_empty()));
         let due = self.records.iter().filter_map(|record| Some((record.due()?, record.fence)));
         assert!(due.collect::<BTreeSet<_>>().iter().eq(&self.due));
         let listening = self.records.iter().filter(|record| record.listener.is_some()).count();

@@ -36,7 +36,7 @@ pub fn release<C: Copy>(
 impl Site<'_> {
     fn release<C: Copy>(&mut self, env: &mut Env<'_, C>, given: ReleaseRequest<'_>) -> Result<u32, NotHeld> {
         let ReleaseRequest { owner, fence, all } = given;
-        self.settle_own(env, owner);
+        self.end_own(env, owner);
         let grants = &*self.grants;
         let grant = grants.grant_of(owner).ok_or_else(|| NotHeld::without_grant(grants.value.is_some()))?;
         let (its, released) = (grant.fence(), lock::decide_release(grant, fence, all)?);

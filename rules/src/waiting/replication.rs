@@ -3,10 +3,11 @@
 //! A change is confirmed once enough replicas have acknowledged the replication stream up to the offset of the change. The module learns
 //! this offset only after the step, and then asks the replicas how much of the stream they have.
 
-use std::collections::BTreeMap;
+use std::collections::btree_set::Range;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::ops::RangeBounds;
 
-use super::index::Index;
 use super::lock_id::LockId;
 use super::queue::RequestId;
 use crate::lock::{Deadline, Fence, Millis};
@@ -34,13 +35,13 @@ pub(crate) enum Awaited {
 
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-struct Pending {
+struct Quorum {
     replicas: NonZeroU32,
     /// The offset that replicas have to reach; `None` until the replicas have been asked.
     offset: Option<Offset>,
 }
 
-impl Pending {
+impl Quorum {
     fn target(self) -> Target {
         Some((self.replicas, self.offset?))
     }
@@ -53,7 +54,7 @@ type Target = Option<(NonZeroU32, Offset)>;
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub struct Replication {
-    pending: BTreeMap<Awaited, Pending>,
+    pending: BTreeMap<Awaited, Quorum>,
     by_target: Index<Target, Awaited>,
     /// Whether a question to the replicas is open. The next question covers the changes that are made meanwhile.
     question: bool,
@@ -113,8 +114,8 @@ impl Replication {
         while let Some((None, awaited)) = self.by_target.first() {
             let (awaited, pending) = (awaited.clone(), self.pending.get(awaited).copied());
             debug_assert!(pending.is_some(), "{awaited:?}");
-            let Some(Pending { replicas, .. }) = pending else { break };
-            self.write(&awaited, Some(Pending { replicas, offset: Some(offset) }));
+            let Some(Quorum { replicas, .. }) = pending else { break };
+            self.write(&awaited, Some(Quorum { replicas, offset: Some(offset) }));
         }
     }
 
@@ -124,12 +125,12 @@ impl Replication {
     }
 
     /// Writes a pending change, or removes it, also in the index. No other code does this.
-    fn write(&mut self, awaited: &Awaited, pending: Option<Pending>) {
+    fn write(&mut self, awaited: &Awaited, pending: Option<Quorum>) {
         let earlier = match pending {
             Some(pending) => self.pending.insert(awaited.clone(), pending),
             None => self.pending.remove(awaited),
         };
-        self.by_target.set(awaited, earlier.map(Pending::target), pending.map(Pending::target));
+        self.by_target.set(awaited, earlier.map(Quorum::target), pending.map(Quorum::target));
     }
 
     /// Changes how many replicas have to confirm a change; `None`: the change needs no confirmation.
@@ -142,7 +143,7 @@ impl Replication {
     ) {
         // On most servers, replicas never have anything to confirm, so this check saves the work.
         if from != to {
-            self.write(&awaited(), to.map(|replicas| Pending { replicas, offset: None }));
+            self.write(&awaited(), to.map(|replicas| Quorum { replicas, offset: None }));
         }
     }
 
@@ -165,13 +166,46 @@ impl Replication {
     }
 }
 
+/// Rows in the order of a key that is computed from the row. A row without this key is not in the index. Only `Replication::write` changes it.
+#[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Clone, Hash))]
+struct Index<K, Id>(BTreeSet<(K, Id)>);
+
+impl<K: Copy + Ord, Id: Clone + Ord> Index<K, Id> {
+    const fn new() -> Self {
+        Self(BTreeSet::new())
+    }
+
+    /// Moves a row whose key has changed from `from` to `to`. Without a key (`None`), the row is not in the index.
+    #[inline(always)]
+    fn set(&mut self, id: &Id, from: Option<K>, to: Option<K>) {
+        if from == to {
+            return;
+        }
+        if let Some(key) = from {
+            self.0.remove(&(key, id.clone()));
+        }
+        if let Some(key) = to {
+            self.0.insert((key, id.clone()));
+        }
+    }
+
+    fn first(&self) -> Option<&(K, Id)> {
+        self.0.first()
+    }
+
+    fn range(&self, range: impl RangeBounds<(K, Id)>) -> Range<'_, (K, Id)> {
+        self.0.range(range)
+    }
+}
+
 #[cfg(test)]
 impl Replication {
     fn change_all(&mut self, change: impl Fn(Awaited, Option<Offset>) -> (Awaited, Option<Offset>)) {
         let earlier = std::mem::replace(self, Self { question: self.question, ..Self::new() });
-        for (awaited, Pending { replicas, offset }) in earlier.pending {
+        for (awaited, Quorum { replicas, offset }) in earlier.pending {
             let (awaited, offset) = change(awaited, offset);
-            self.write(&awaited, Some(Pending { replicas, offset }));
+            self.write(&awaited, Some(Quorum { replicas, offset }));
         }
     }
 

@@ -1,10 +1,10 @@
 //! Serves queues: grants locks to waiters, in order, as far as they fit.
 
-use super::acquire::grant_all;
 use super::budget::{CHANGE, LOOKUP};
+use super::grant::grant_all;
 use super::held::LockEvent;
 use super::lock_id::LockRef;
-use super::lock_state::Pending;
+use super::lock_state::UntoldHold;
 use super::message::Channel;
 use super::queue::RequestId;
 use super::step::{Env, Site, step_on_all};
@@ -29,7 +29,7 @@ enum Served {
 }
 
 /// Tries to grant a waiter all its locks.
-pub fn settle_together<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], request: RequestId) {
+pub fn try_waiter<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], request: RequestId) {
     let aside = std::mem::take(&mut env.table.tries);
     let changed = step_on_all(env, sites, |env, sites| {
         sites.iter_mut().for_each(|site| site.serve(env));
@@ -155,7 +155,7 @@ impl Site<'_> {
     ) {
         let Some(fence) = self.got.map(|got| got.fence) else { return };
         let own = self.verdict.is_new() || !ask.once;
-        let hold = Pending { request, own, binds: ask.session, to_claim };
+        let hold = UntoldHold { request, own, binds: ask.session, to_claim };
         self.lock.open(fence, |record| record.pending.push(hold));
         if let Some(channel) = channel {
             self.listen(fence, ask.owner.borrowed().into_owned(), channel, false);

@@ -1,13 +1,17 @@
 //! Sessions: a connection keeps a grant alive. The module renews the lease each time a third of it has passed, so the grant lapses by
 //! itself if this server dies. When the connection has closed, the grant ends.
 
+use super::budget::LOOKUP;
+use super::connections::Dependent;
 use super::held::LockEvent;
-use super::lock_id::LockRef;
-use super::lock_state::{LockState, Session};
+use super::lock_id::{LockId, LockRef};
+use super::lock_state::{LockState, Record, Session};
 use super::message::MessageKind;
-use super::replication::{Confirm, Moved};
+use super::queue::RequestId;
+use super::replication::{Awaited, Confirm, Moved};
 use super::step::{Env, Site};
 use super::table::Table;
+use super::waiter::Phase;
 use crate::lock::{self, Deadline, Fence, GrantChange, Millis};
 
 const RENEWALS_PER_LEASE: Millis = 3;
@@ -23,7 +27,7 @@ impl Session {
         now: Millis,
     ) -> Self {
         let renew_at = next_renewal(lease, now);
-        let mut session = Self { client, lease, renew_at, look_at: renew_at, over: false, confirm };
+        let mut session = Self { client, lease, renew_at, look_at: renew_at, closed: false, confirm };
         session.renew_before(until, now);
         session
     }
@@ -57,18 +61,161 @@ impl<C: Copy> Table<C> {
         });
         self.set_session(at, lock, fence, Some(session));
     }
+
+    pub(super) fn session_fences(&self, id: &LockId) -> Vec<Fence> {
+        let records = self.get(id.to_ref()).into_iter().flat_map(LockState::records);
+        records.filter(|record| record.session.is_some()).map(|record| record.fence).collect()
+    }
+
+    /// Sets which connection keeps a grant alive.
+    pub(super) fn set_session(
+        &mut self,
+        at: LockRef<'_>,
+        lock: &mut LockState,
+        fence: Fence,
+        session: Option<Session>,
+    ) {
+        let id = self.open(at);
+        let before = lock.open(fence, |record| std::mem::replace(&mut record.session, session)).flatten();
+        self.set_renewal(&id, lock, fence, before, None);
+        let client =
+            |session: Option<Session>| session.filter(|session| !session.closed).map(|its| its.client);
+        self.move_session(&id, fence, client(before), client(session));
+    }
+
+    /// Sets the renewal of a session that replicas have to confirm.
+    pub(super) fn set_renewal(
+        &mut self,
+        id: &LockId,
+        lock: &mut LockState,
+        fence: Fence,
+        session: Option<Session>,
+        renewal: Option<(Moved, Millis)>,
+    ) {
+        let Some(confirm) = session.and_then(|session| session.confirm) else { return };
+        let known =
+            lock.change(fence, |record| std::mem::replace(&mut record.renewal, renewal.map(Box::new)));
+        let awaits = |is_awaited: bool| is_awaited.then_some(confirm.replicas);
+        let (from, to) = (awaits(known.flatten().is_some()), awaits(renewal.is_some()));
+        self.replication.set(|| Awaited::Renewal(id.clone(), fence), from, to);
+    }
+
+    pub(super) fn move_session(&mut self, id: &LockId, fence: Fence, from: Option<u64>, to: Option<u64>) {
+        let (row, weight) = (|| Dependent::Session(id.clone(), fence), id.to_ref().weight());
+        if from != to {
+            to.into_iter().for_each(|client| self.connections.add(client, row(), weight));
+            from.into_iter().for_each(|client| self.connections.remove(client, row(), weight));
+        }
+    }
+
+    /// Notes which sessions of a lock are over, because their connections have closed.
+    pub(super) fn end_closed(&mut self, at: LockRef<'_>, lock: &mut LockState) {
+        if self.connections.closed.is_empty() {
+            return;
+        }
+        let id = at.to_id();
+        let ended = if self.connections.closed.len() < lock.records().len() {
+            self.connections.closed_at(&id)
+        } else {
+            let client =
+                |record: &Record| record.session.filter(|session| !session.closed).map(|its| its.client);
+            let is_closed =
+                |record: &&Record| client(record).is_some_and(|client| self.connections.is_closed(client));
+            lock.records().filter(is_closed).map(|record| record.fence).collect()
+        };
+        for fence in ended {
+            self.budget.spend(LOOKUP);
+            self.end_session(&id, lock, fence);
+        }
+    }
+
+    pub(super) fn end_session(&mut self, id: &LockId, lock: &mut LockState, fence: Fence) {
+        let end = |session: &mut Session| {
+            (session.closed, session.look_at) = (true, 0);
+            session.client
+        };
+        let client = lock.change(fence, |record| record.session.as_mut().map(end)).flatten();
+        self.move_session(id, fence, client, None);
+    }
+
+    /// The answer of a waiter did not arrive, so the sessions that began with it end.
+    pub(super) fn end_sessions(&mut self, request: RequestId) {
+        let client = self.waiters.get(&request).map(|waiter| waiter.client_id);
+        for (id, fence) in self.granted(request) {
+            self.change(id.to_ref(), None, |table, lock| {
+                let began = |record: &Record| {
+                    record.hold(request).is_some_and(|hold| hold.binds)
+                        && record.session.map(|session| session.client) == client
+                };
+                if lock.record(fence).is_some_and(began) {
+                    table.set_session(id.to_ref(), lock, fence, None);
+                }
+            });
+        }
+    }
+
+    /// Whether the connection of a session has closed.
+    pub(super) fn has_closed(&self, session: Session) -> bool {
+        session.closed || self.connections.is_closed(session.client)
+    }
+
+    /// Whether a waiter that is still to be told of this grant will keep it alive.
+    pub(super) fn has_successor(&self, record: &Record) -> bool {
+        record.pending.iter().filter(|hold| hold.binds && !hold.to_claim).any(|hold| {
+            let waiter = self.waiters.get(&hold.request);
+            waiter.is_some_and(|waiter| matches!(waiter.phase, Phase::Answered(_) | Phase::Unconfirmed(_)))
+        })
+    }
+
+    /// A waiter is told, so its connection keeps its grant alive. `told` is the end of the lease of which it is told, and that of the grant.
+    pub(super) fn begin_session(
+        &mut self,
+        request: RequestId,
+        id: &LockId,
+        fence: Fence,
+        session: Session,
+        told: Moved,
+        now: Millis,
+    ) {
+        self.change(id.to_ref(), None, |table, lock| {
+            let keeps = lock
+                .record(fence)
+                .and_then(|record| record.session)
+                .is_some_and(|known| known.client == session.client && !known.closed);
+            let binds = |record: &mut Record| {
+                let hold = record.pending.iter_mut().find(|hold| hold.request == request)?;
+                // If the connection already keeps the grant alive, it does so even if the client turns out to be gone.
+                let binds = hold.binds;
+                hold.binds &= !keeps;
+                Some(binds)
+            };
+            if lock.change(fence, binds).flatten() == Some(true) {
+                // If replicas confirmed the leases of an earlier session, only its last renewal may not be confirmed yet.
+                let earlier = lock.record(fence).filter(|_| lock.is_synced(fence));
+                let sure = earlier.map(|record| record.renewal.as_ref().map_or(told.to, |last| last.0.from));
+                let from = sure.map_or(told.from, |sure| sure.max(told.from));
+                table.set_session(id.to_ref(), lock, fence, Some(session));
+                // A longer lease counts as a renewal that replicas have to confirm.
+                let confirm = session.confirm.filter(|_| from < told.to);
+                let renewal = confirm.map(|confirm| (Moved { from, to: told.to }, confirm.ends(from, now)));
+                table.set_renewal(id, lock, fence, Some(session), renewal);
+                let due = lock.first_due().map(|(time, _)| time);
+                lock.wake = lock.wake.into_iter().chain(due).min();
+            }
+        });
+    }
 }
 
 impl Site<'_> {
     /// Ends the grant if its connection has closed. Renews the lease, if not.
-    pub(super) fn settle_session<C: Copy>(&mut self, env: &mut Env<'_, C>, fence: Fence) {
+    pub(super) fn renew_or_end<C: Copy>(&mut self, env: &mut Env<'_, C>, fence: Fence) {
         let Some(record) = self.lock.record(fence) else { return };
         let (Some(session), now) = (record.session, env.now.millis()) else { return };
         let (mut lease, Some(held)) = (session.lease, self.grants.with_fence(fence)) else {
             return env.table.ended(self.at, &mut self.lock, fence, Some(MessageKind::Lost));
         };
         // The server reports each closed connection; `is_open` makes up for a report that was missed.
-        if session.over || !(env.is_open)(session.client) {
+        if session.closed || !(env.is_open)(session.client) {
             if !env.table.has_successor(record) {
                 return self.end(env, fence, LockEvent::SessionEnded);
             }

@@ -1,13 +1,12 @@
 //! What `LOCK.INFO`, `LOCK.WAITS`, `INFO` and the log show of locks and waiters. No decision depends on what only they need.
 
-use std::hash::{Hash, Hasher};
-use std::num::NonZero;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::busiest::{Busiest, Busy};
+use super::busiest::Busy;
 use super::host::Host;
 use super::lock_id::{LockId, LockRef};
+use super::lock_state::HeldSince;
 use super::queue::RequestId;
 use super::table::Table;
 use super::waiter::{Phase, Waiter};
@@ -19,67 +18,6 @@ const PAGE: usize = 5_000;
 const LOOKS: usize = 5_000;
 /// The most locks that one query for the longest held lock looks at.
 const MOST_HELD: usize = 200;
-
-/// What is kept only to be shown.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
-pub(super) struct Observers {
-    /// No request with a lower number is in a queue.
-    first: RequestId,
-    /// The last waiter that `long_waits` has looked at.
-    long_waits: RequestId,
-    /// How many waits have ended without a grant.
-    pub(super) ungranted: u64,
-    pub(super) busiest: Busiest,
-}
-
-impl Observers {
-    pub(super) const fn new() -> Self {
-        Self { first: RequestId::MIN, long_waits: RequestId::MIN, ungranted: 0, busiest: Busiest::new() }
-    }
-
-    /// Of the waiters up to this request, nothing is shown any more.
-    pub(super) fn demoted(&mut self, last: RequestId, waited: usize) {
-        self.first = RequestId(last.0.saturating_add(1));
-        self.long_waits = last;
-        self.ungranted += waited as u64;
-    }
-}
-
-#[cfg(test)]
-impl PartialEq for Observers {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-#[cfg(test)]
-impl Eq for Observers {}
-
-/// A time in ms before which none of the present grants of a lock with waiters was made.
-///
-/// It is noted when the first waiter comes. A handover does not change it, as later grants are younger. A query goes through locks in the
-/// order of these times and corrects them, until it finds one that is still right: no lock behind it can have been held longer.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct HeldSince(pub(super) Option<NonZero<Millis>>);
-
-impl PartialEq for HeldSince {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for HeldSince {}
-
-impl Hash for HeldSince {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
-}
-
-impl HeldSince {
-    pub(super) fn new(since: Millis) -> Self {
-        Self(NonZero::new(since.max(1)))
-    }
-}
 
 /// What operators are shown of a waiter.
 pub struct WaiterInfo {
@@ -155,7 +93,7 @@ impl<C: Copy> Table<C> {
     /// The connection that keeps a grant alive.
     pub fn session_client(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
         let session = self.get(at)?.record(fence)?.session?;
-        (!session.over && !self.connections.is_closed(session.client)).then_some(session.client)
+        (!session.closed && !self.connections.is_closed(session.client)).then_some(session.client)
     }
 
     /// Where messages to the holder of a grant go.

@@ -4,9 +4,8 @@
 use super::grace::{GraceLeft, LOOK_AGAIN};
 use super::held::{Effect, Grants, LockEvent};
 use super::lock_id::LockRef;
-use super::lock_state::LockState;
+use super::lock_state::{HeldSince, LockState};
 use super::message::MessageKind;
-use super::shown::HeldSince;
 use super::table::Table;
 use super::verdict::Verdict;
 use crate::lock::{Deadline, Fence, FenceClock, Got, GrantChange, Limits, Now};

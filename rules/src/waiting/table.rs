@@ -7,14 +7,14 @@ use std::num::{NonZero, NonZeroU64};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
-use super::budget::{Budget, CHANGE, LOOKUP, scan};
+use super::budget::{Budget, CHANGE, scan};
+use super::busiest::Observers;
 use super::connections::{Connections, Dependent};
 use super::lock_id::{LockId, LockRef};
-use super::lock_state::{Listener, LockState, Record, Session, Told};
+use super::lock_state::{HeldSince, Listener, LockState};
 use super::message::{Message, MessageKind};
 use super::queue::RequestId;
-use super::replication::{Awaited, Moved, Replication};
-use super::shown::{HeldSince, Observers};
+use super::replication::Replication;
 use super::waiter::{Phase, Queued, Waiter};
 use crate::lock::{Fence, Millis};
 
@@ -233,81 +233,6 @@ impl<C: Copy> Table<C> {
         self.put(id.to_ref(), lock);
     }
 
-    pub(super) fn session_fences(&self, id: &LockId) -> Vec<Fence> {
-        let records = self.get(id.to_ref()).into_iter().flat_map(LockState::records);
-        records.filter(|record| record.session.is_some()).map(|record| record.fence).collect()
-    }
-
-    /// Sets which connection keeps a grant alive.
-    pub(super) fn set_session(
-        &mut self,
-        at: LockRef<'_>,
-        lock: &mut LockState,
-        fence: Fence,
-        session: Option<Session>,
-    ) {
-        let id = self.open(at);
-        let before = lock.open(fence, |record| std::mem::replace(&mut record.session, session)).flatten();
-        self.set_renewal(&id, lock, fence, before, None);
-        let client = |session: Option<Session>| session.filter(|session| !session.over).map(|its| its.client);
-        self.move_session(&id, fence, client(before), client(session));
-    }
-
-    /// Sets the renewal of a session that replicas have to confirm.
-    pub(super) fn set_renewal(
-        &mut self,
-        id: &LockId,
-        lock: &mut LockState,
-        fence: Fence,
-        session: Option<Session>,
-        renewal: Option<(Moved, Millis)>,
-    ) {
-        let Some(confirm) = session.and_then(|session| session.confirm) else { return };
-        let known =
-            lock.change(fence, |record| std::mem::replace(&mut record.renewal, renewal.map(Box::new)));
-        let awaits = |is_awaited: bool| is_awaited.then_some(confirm.replicas);
-        let (from, to) = (awaits(known.flatten().is_some()), awaits(renewal.is_some()));
-        self.replication.set(|| Awaited::Renewal(id.clone(), fence), from, to);
-    }
-
-    pub(super) fn move_session(&mut self, id: &LockId, fence: Fence, from: Option<u64>, to: Option<u64>) {
-        let (row, weight) = (|| Dependent::Session(id.clone(), fence), id.to_ref().weight());
-        if from != to {
-            to.into_iter().for_each(|client| self.connections.add(client, row(), weight));
-            from.into_iter().for_each(|client| self.connections.remove(client, row(), weight));
-        }
-    }
-
-    /// Notes which sessions of a lock are over, because their connections have closed.
-    pub(super) fn end_closed(&mut self, at: LockRef<'_>, lock: &mut LockState) {
-        if self.connections.closed.is_empty() {
-            return;
-        }
-        let id = at.to_id();
-        let ended = if self.connections.closed.len() < lock.records().len() {
-            self.connections.closed_at(&id)
-        } else {
-            let client =
-                |record: &Record| record.session.filter(|session| !session.over).map(|its| its.client);
-            let is_closed =
-                |record: &&Record| client(record).is_some_and(|client| self.connections.is_closed(client));
-            lock.records().filter(is_closed).map(|record| record.fence).collect()
-        };
-        for fence in ended {
-            self.budget.spend(LOOKUP);
-            self.end_session(&id, lock, fence);
-        }
-    }
-
-    fn end_session(&mut self, id: &LockId, lock: &mut LockState, fence: Fence) {
-        let end = |session: &mut Session| {
-            (session.over, session.look_at) = (true, 0);
-            session.client
-        };
-        let client = lock.change(fence, |record| record.session.as_mut().map(end)).flatten();
-        self.move_session(id, fence, client, None);
-    }
-
     /// Whether a client was told of a grant in this turn.
     pub fn has_sent(&self, client: u64) -> bool {
         self.sent.iter().any(|sent| sent.0 == client)
@@ -367,7 +292,7 @@ impl<C: Copy> Table<C> {
             }
         }
         if let (Some(listener), Some(kind)) = (record.listener, kind)
-            && (listener.claimed || told || !to_claim)
+            && (listener.knows || told || !to_claim)
         {
             let Listener { owner, channel, .. } = *listener;
             let message = Message { channel, kind: kind(fence), owner };
@@ -387,43 +312,13 @@ impl<C: Copy> Table<C> {
                         self.change(id.to_ref(), None, |_, lock| {
                             lock.change(fence, |record| {
                                 record.remove(request);
-                                record.is_known();
+                                record.note_known();
                             });
                         });
                     }
                     self.remove(request);
                 }
                 After::GivenUp => self.give_up(request),
-            }
-        }
-    }
-
-    /// The next to be told something.
-    pub(super) fn next_notice(&mut self) -> Option<Outgoing<C>> {
-        loop {
-            match self.outgoing.pop_front()? {
-                Notice::Message(message) => return Some(Outgoing::Message(message)),
-                Notice::Wanted(id, fence) => {
-                    let wanted = self.change(id.to_ref(), None, |_, lock| {
-                        let waits = !lock.queue.is_empty();
-                        let tell = |listener: &mut Box<Listener>| {
-                            listener.told = if waits { Told::Yes } else { Told::No };
-                            let (channel, owner) = (listener.channel.clone(), listener.owner.clone());
-                            Message { channel, kind: MessageKind::Wanted(fence), owner }
-                        };
-                        let message = lock.change(fence, |record| record.listener.as_mut().map(tell));
-                        message.flatten().filter(|_| waits)
-                    });
-                    if let Some(message) = wanted {
-                        return Some(Outgoing::Message(message));
-                    }
-                }
-                Notice::Waiter(request) => {
-                    if let Some(waiter) = self.waiters.get_mut(&request) {
-                        waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
-                        return Some(waiter.client.map_or(Outgoing::Place(request), Outgoing::Client));
-                    }
-                }
             }
         }
     }
@@ -447,10 +342,4 @@ impl<C: Copy> Table<C> {
         let timeout = self.timeouts.first().map(|(time, _)| *time);
         at_once.then_some(0).into_iter().chain(wake).chain(tries).chain(timeout).min()
     }
-}
-
-pub(super) enum Outgoing<C> {
-    Client(C),
-    Place(RequestId),
-    Message(Message),
 }

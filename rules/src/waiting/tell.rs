@@ -4,16 +4,16 @@ use std::num::NonZero;
 
 use super::host::Host;
 use super::lock_id::LockId;
-use super::lock_state::{Record, Session};
+use super::lock_state::{self, Listener, Record, Session};
 use super::message::{Channel, Message, MessageKind};
 use super::queue::RequestId;
 use super::replication::Moved;
-use super::table::Table;
+use super::table::{Notice, Table};
 use super::waiter::{Answer, Phase, RequestedLocks};
-use crate::lock::{Deadline, Fence, Got, Millis, Now, Owner};
+use crate::lock::{Deadline, Fence, Got, Now, Owner};
 
 /// What a waiter is told.
-pub struct Told {
+pub struct ToldAnswer {
     pub answer: Answer,
     pub locks: RequestedLocks,
     pub owner: Owner<'static>,
@@ -22,7 +22,7 @@ pub struct Told {
 }
 
 /// The answer for a waiter that the server has unblocked: what it was granted, with what is left of the lease.
-pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
+pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<ToldAnswer> {
     // If the client is still in its queues, an operator has unblocked it.
     if !host.table().leave(request, Phase::Answered(Answer::TimedOut)) {
         host.table().end_unconfirmed(request);
@@ -81,13 +81,13 @@ pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told>
         }
     }
     drop(table);
-    Some(Told { answer, locks, owner, synced: confirm.is_some() })
+    Some(ToldAnswer { answer, locks, owner, synced: confirm.is_some() })
 }
 
 /// Answers a place by a message. If it is a grant that nobody hears of, takes the grant back.
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId, now: Now) {
     let granted = host.table().phase(request);
-    let Some(Told { answer, locks, owner, .. }) = tell(host, request, now) else { return };
+    let Some(ToldAnswer { answer, locks, owner, .. }) = tell(host, request, now) else { return };
     let Some((channel, lease)) = host
         .table()
         .waiters
@@ -128,46 +128,8 @@ impl<C: Copy> Table<C> {
     fn is_doubtful(&self, id: &LockId, fence: Fence, request: RequestId) -> bool {
         let lock = self.get(id.to_ref()).filter(|lock| !lock.recheck && !self.is_swept(id.to_ref()));
         let record = lock.and_then(|lock| lock.record(fence));
-        let record = record.filter(|record| record.lost == 0 && record.hold(request).is_some());
-        record.is_none_or(|record| record.session.is_some_and(|its| self.is_over(its)))
-    }
-
-    /// A waiter is told, so its connection keeps its grant alive. `told` is the end of the lease of which it is told, and that of the grant.
-    fn begin_session(
-        &mut self,
-        request: RequestId,
-        id: &LockId,
-        fence: Fence,
-        session: Session,
-        told: Moved,
-        now: Millis,
-    ) {
-        self.change(id.to_ref(), None, |table, lock| {
-            let keeps = lock
-                .record(fence)
-                .and_then(|record| record.session)
-                .is_some_and(|known| known.client == session.client && !known.over);
-            let binds = |record: &mut Record| {
-                let hold = record.pending.iter_mut().find(|hold| hold.request == request)?;
-                // If the connection already keeps the grant alive, it does so even if the client turns out to be gone.
-                let binds = hold.binds;
-                hold.binds &= !keeps;
-                Some(binds)
-            };
-            if lock.change(fence, binds).flatten() == Some(true) {
-                // If replicas confirmed the leases of an earlier session, only its last renewal may not be confirmed yet.
-                let earlier = lock.record(fence).filter(|_| lock.is_synced(fence));
-                let sure = earlier.map(|record| record.renewal.as_ref().map_or(told.to, |last| last.0.from));
-                let from = sure.map_or(told.from, |sure| sure.max(told.from));
-                table.set_session(id.to_ref(), lock, fence, Some(session));
-                // A longer lease counts as a renewal that replicas have to confirm.
-                let confirm = session.confirm.filter(|_| from < told.to);
-                let renewal = confirm.map(|confirm| (Moved { from, to: told.to }, confirm.ends(from, now)));
-                table.set_renewal(id, lock, fence, Some(session), renewal);
-                let due = lock.first_due().map(|(time, _)| time);
-                lock.wake = lock.wake.into_iter().chain(due).min();
-            }
-        });
+        let record = record.filter(|record| record.to_take_back == 0 && record.hold(request).is_some());
+        record.is_none_or(|record| record.session.is_some_and(|its| self.has_closed(its)))
     }
 
     /// A place was sent a message that starts its work, so that nothing is left to claim.
@@ -175,8 +137,45 @@ impl<C: Copy> Table<C> {
         let granted = self.granted(request);
         self.known(request);
         for (id, fence) in granted {
-            self.change(id.to_ref(), None, |_, lock| lock.change(fence, Record::is_known));
+            self.change(id.to_ref(), None, |_, lock| lock.change(fence, Record::note_known));
         }
         self.remove(request);
     }
+
+    /// The next to be told something.
+    pub(super) fn next_notice(&mut self) -> Option<Outgoing<C>> {
+        loop {
+            match self.outgoing.pop_front()? {
+                Notice::Message(message) => return Some(Outgoing::Message(message)),
+                Notice::Wanted(id, fence) => {
+                    let wanted = self.change(id.to_ref(), None, |_, lock| {
+                        let waits = !lock.queue.is_empty();
+                        let tell = |listener: &mut Box<Listener>| {
+                            listener.told =
+                                if waits { lock_state::WaiterNews::Yes } else { lock_state::WaiterNews::No };
+                            let (channel, owner) = (listener.channel.clone(), listener.owner.clone());
+                            Message { channel, kind: MessageKind::Wanted(fence), owner }
+                        };
+                        let message = lock.change(fence, |record| record.listener.as_mut().map(tell));
+                        message.flatten().filter(|_| waits)
+                    });
+                    if let Some(message) = wanted {
+                        return Some(Outgoing::Message(message));
+                    }
+                }
+                Notice::Waiter(request) => {
+                    if let Some(waiter) = self.waiters.get_mut(&request) {
+                        waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
+                        return Some(waiter.client.map_or(Outgoing::Place(request), Outgoing::Client));
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(super) enum Outgoing<C> {
+    Client(C),
+    Place(RequestId),
+    Message(Message),
 }

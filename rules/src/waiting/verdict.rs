@@ -40,7 +40,7 @@ impl Verdict {
     }
 
     /// For a lock of which not all that is over has been ended: an owner may re-enter. For everybody else, the lock counts as taken.
-    pub(super) fn unsettled(self) -> Self {
+    pub(super) fn unless_settled(self) -> Self {
         match self {
             Self::Taken { upgrade, grace } => {
                 Self::Taken { upgrade: None, grace: grace && upgrade.is_some() }

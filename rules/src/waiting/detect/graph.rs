@@ -151,7 +151,7 @@ impl Graph {
         let mut links = Vec::new();
         for need in wait.needs.iter().filter(|need| !self.is_met(wait, need, deadlocked)) {
             let link = |other: Owner<'static>, behind| Link {
-                waits: wait.ask.owner.clone(),
+                waiter: wait.ask.owner.clone(),
                 id: need.id.clone(),
                 other,
                 behind,

@@ -8,12 +8,13 @@ mod graph;
 
 use std::collections::BTreeMap;
 
+use super::held::Holder;
 use super::host::Host;
 use super::lock_id::{LockId, LockRef};
 use super::queue::RequestId;
 use super::table::Table;
 use super::waiter::{Caller, Phase};
-use crate::lock::{AcquireRequest, Deadline, Fence, Grant, Millis, Now, Owner, Room, SlotRequest, Value};
+use crate::lock::{AcquireRequest, Fence, Now, Owner, Room, SlotRequest};
 use graph::{Graph, Need, Number, Other, WaitNode};
 
 /// The most holders, waiters and locks that one search looks at, without the locks that the command names.
@@ -28,23 +29,11 @@ pub type Cycle = Box<[Link]>;
 #[cfg_attr(test, derive(Hash))]
 pub struct Link {
     /// The owner that waits.
-    pub waits: Owner<'static>,
+    pub waiter: Owner<'static>,
     pub id: LockId,
     pub other: Owner<'static>,
     /// Whether `other` is ahead of `waits` in the queue for the lock. If not, `other` holds the lock.
     pub behind: bool,
-}
-
-#[derive(Clone, Debug)]
-pub struct Holder {
-    pub grant: Grant,
-    pub deadline: Deadline,
-}
-
-/// Returns the holders of a lock whose leases have not ended, but at most `most` of them, the oldest grants first.
-pub fn holders(value: Option<&Value>, until: Deadline, now: Millis, most: usize) -> Vec<Holder> {
-    let alive = value.into_iter().flat_map(|value| value.alive(until, now));
-    alive.take(most).map(|held| Holder { grant: held.grant.clone(), deadline: held.deadline }).collect()
 }
 
 /// A waiter that is ahead of another in a queue.

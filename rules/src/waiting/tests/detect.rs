@@ -242,7 +242,7 @@ impl State {
 
     /// Checks that each link of a reported cycle is true.
     fn check_cycle(&self, cycle: &Cycle, asker: Name) {
-        assert_eq!(cycle[0].waits, owner(asker));
+        assert_eq!(cycle[0].waiter, owner(asker));
         for (link, next) in cycle.iter().zip(cycle.iter().cycle().skip(1)) {
             let lock = LOCKS.into_iter().find(|lock| super::server::KEYS[*lock] == &*link.id.key).unwrap();
             let named = |name: &Owner<'_>| *name == link.other;
@@ -252,8 +252,8 @@ impl State {
                 let held = self.server.holders_of(lock, NOW);
                 assert!(held.iter().any(|held| named(&held.grant.owner())), "{cycle:?}");
             }
-            let waits = self.waits.iter().flatten().any(|(name, _)| owner(*name) == next.waits);
-            assert!(waits || next.waits == owner(asker), "{cycle:?}");
+            let waits = self.waits.iter().flatten().any(|(name, _)| owner(*name) == next.waiter);
+            assert!(waits || next.waiter == owner(asker), "{cycle:?}");
         }
     }
 }

@@ -27,9 +27,9 @@ impl<C: Copy> Table<C> {
 
     pub(crate) fn is_unsettled(&self, at: LockRef<'_>) -> bool {
         let is_over = |record: &Record| {
-            record.session.is_some_and(|its| its.over || self.connections.is_closed(its.client))
+            record.session.is_some_and(|its| its.closed || self.connections.is_closed(its.client))
         };
-        self.records_at(at).any(|record| record.lost > 0 || is_over(record))
+        self.records_at(at).any(|record| record.to_take_back > 0 || is_over(record))
     }
 
     pub(crate) fn is_unconfirmed(&self, at: LockRef<'_>, fence: Fence) -> bool {

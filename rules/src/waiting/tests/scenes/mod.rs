@@ -99,7 +99,8 @@ impl Scene {
             }
             Reply::NoReentry(why) => format!("{why:?}"),
             Reply::Cycle(cycle) => {
-                let link = |Link { waits, other, .. }: &Link| format!("{} -> {}", name(waits), name(other));
+                let link =
+                    |Link { waiter: waits, other, .. }: &Link| format!("{} -> {}", name(waits), name(other));
                 format!("DEADLOCK {}", cycle.iter().map(link).collect::<Vec<_>>().join(", "))
             }
             Reply::Extended(until) => format!("{} ms", until.left(self.now)),

@@ -101,7 +101,7 @@ impl Turn<'_> {
 
     /// Returns what the module answers to a client that was unblocked.
     pub(super) fn reply(&mut self, request: RequestId) -> Option<Reply> {
-        let waiting::Told { answer, locks, .. } = waiting::tell(self, request, time(self.now))?;
+        let waiting::ToldAnswer { answer, locks, .. } = waiting::tell(self, request, time(self.now))?;
         Some(match answer {
             Answer::Granted { until } => match &locks {
                 RequestedLocks::One(RequestedLock { got: Some(got), .. }) => Reply::granted(*got, until),
@@ -182,7 +182,7 @@ impl Host for Turn<'_> {
         }
         let locks: Vec<Lock> = ids.iter().map(number).collect();
         match waiter {
-            Some(request) => self.step(&locks, |env, sites| waiting::settle_together(env, sites, request)),
+            Some(request) => self.step(&locks, |env, sites| waiting::try_waiter(env, sites, request)),
             None => self.step_on(locks[0], waiting::settle),
         }
         Settled::Done

@@ -32,8 +32,8 @@ impl Site<'_> {
                 // Renewals can wait for a timer. What has ended keeps the lock.
                 return all && time > 0;
             }
-            match self.lock.change(fence, |record| std::mem::take(&mut record.lost)) {
-                Some(0) => self.settle_session(env, fence),
+            match self.lock.change(fence, |record| std::mem::take(&mut record.to_take_back)) {
+                Some(0) => self.renew_or_end(env, fence),
                 Some(holds) => self.take_back(env, fence, holds),
                 None => return all,
             }
@@ -65,14 +65,15 @@ impl Site<'_> {
     }
 
     /// If not all that is over could be ended, ends at least what is over of the owner's own grant, so that its command sees its true state.
-    pub(super) fn settle_own<C: Copy>(&mut self, env: &mut Env<'_, C>, owner: &Owner<'_>) {
+    pub(super) fn end_own<C: Copy>(&mut self, env: &mut Env<'_, C>, owner: &Owner<'_>) {
         let own = self.grants.grant_of(owner).filter(|_| !self.is_settled).map(Grant::fence);
         let (Some(fence), now) = (own, env.now.millis()) else { return };
-        if let Some(holds @ 1..) = self.lock.change(fence, |record| std::mem::take(&mut record.lost)) {
+        if let Some(holds @ 1..) = self.lock.change(fence, |record| std::mem::take(&mut record.to_take_back))
+        {
             self.take_back(env, fence, holds);
         }
         if self.lock.record(fence).is_some_and(|record| record.due().is_some_and(|due| due <= now)) {
-            self.settle_session(env, fence);
+            self.renew_or_end(env, fence);
         }
         let is_over = self.grants.with_fence(fence).is_some_and(|held| held.deadline < Deadline::At(now));
         if is_over && self.grants.are_several() {

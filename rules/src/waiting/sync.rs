@@ -84,4 +84,16 @@ impl<C: Copy> Table<C> {
         }
         true
     }
+
+    /// Too few replicas have confirmed an answer in time.
+    pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
+        let Some(Phase::Unconfirmed(answer)) = self.phase(request) else { return false };
+        if let Answer::Extended { .. } = answer {
+            self.go_on(request, Phase::Answered(Answer::ExtensionUnconfirmed));
+        } else {
+            self.lose(request);
+            self.go_on(request, Phase::Answered(Answer::GrantUnconfirmed));
+        }
+        true
+    }
 }

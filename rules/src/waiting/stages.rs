@@ -14,7 +14,7 @@ use std::num::NonZero;
 
 use super::connections::Dependent;
 use super::lock_id::LockId;
-use super::lock_state::{LockState, Record, Session};
+use super::lock_state::{LockState, Record};
 use super::queue::RequestId;
 use super::replication::Awaited;
 use super::table::{After, Notice, Table};
@@ -146,24 +146,8 @@ impl<C: Copy> Table<C> {
         }
     }
 
-    /// The answer of a waiter did not arrive, so the sessions that began with it end.
-    fn end_sessions(&mut self, request: RequestId) {
-        let client = self.waiters.get(&request).map(|waiter| waiter.client_id);
-        for (id, fence) in self.granted(request) {
-            self.change(id.to_ref(), None, |table, lock| {
-                let began = |record: &Record| {
-                    record.hold(request).is_some_and(|hold| hold.binds)
-                        && record.session.map(|session| session.client) == client
-                };
-                if lock.record(fence).is_some_and(began) {
-                    table.set_session(id.to_ref(), lock, fence, None);
-                }
-            });
-        }
-    }
-
     /// Has the holds of a waiter taken back.
-    fn lose(&mut self, request: RequestId) {
+    pub(super) fn lose(&mut self, request: RequestId) {
         for (id, fence) in self.granted(request) {
             self.change(id.to_ref(), Some(0), |_, lock| lock.change(fence, |record| record.lose(request)));
         }
@@ -185,7 +169,7 @@ impl<C: Copy> Table<C> {
             self.change(id.to_ref(), None, |_, lock| {
                 lock.change(fence, |record| {
                     let unknown = record.claims() == 0;
-                    record.listener.take_if(|listener| unknown && !listener.claimed);
+                    record.listener.take_if(|listener| unknown && !listener.knows);
                 });
             });
         }
@@ -198,24 +182,12 @@ impl<C: Copy> Table<C> {
         for (id, fence) in self.granted(request) {
             let knows = |record: &mut Record| {
                 if record.claims() == 0 {
-                    record.is_known()
+                    record.note_known()
                 }
             };
             self.change(id.to_ref(), None, |_, lock| lock.change(fence, knows));
         }
         self.remove(request);
-    }
-
-    /// Too few replicas have confirmed an answer in time.
-    pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
-        let Some(Phase::Unconfirmed(answer)) = self.phase(request) else { return false };
-        if let Answer::Extended { .. } = answer {
-            self.go_on(request, Phase::Answered(Answer::ExtensionUnconfirmed));
-        } else {
-            self.lose(request);
-            self.go_on(request, Phase::Answered(Answer::GrantUnconfirmed));
-        }
-        true
     }
 
     /// Ends what should have ended by now: a wait, a place that has not been claimed, or an answer that has not been confirmed. Returns
@@ -235,13 +207,8 @@ impl<C: Copy> Table<C> {
     /// Whether the next look at its lock ends a grant with this many holds, because clients have gone away.
     pub(super) fn is_left(&self, id: &LockId, fence: Fence, holds: u32) -> bool {
         let Some(record) = self.get(id.to_ref()).and_then(|lock| lock.record(fence)) else { return false };
-        let is_over = record.session.is_some_and(|session| self.is_over(session));
-        record.lost >= holds || is_over && !self.has_successor(record)
-    }
-
-    /// Whether the connection of a session has closed.
-    pub(super) fn is_over(&self, session: Session) -> bool {
-        session.over || self.connections.is_closed(session.client)
+        let has_closed = record.session.is_some_and(|session| self.has_closed(session));
+        record.to_take_back >= holds || has_closed && !self.has_successor(record)
     }
 
     /// The lease of a grant is shorter now. Who is still to be told of the grant is told so.
@@ -259,14 +226,6 @@ impl<C: Copy> Table<C> {
                 }
             }
         }
-    }
-
-    /// Whether a waiter that is still to be told of this grant will keep it alive.
-    pub(super) fn has_successor(&self, record: &Record) -> bool {
-        record.pending.iter().filter(|hold| hold.binds && !hold.to_claim).any(|hold| {
-            let waiter = self.waiters.get(&hold.request);
-            waiter.is_some_and(|waiter| matches!(waiter.phase, Phase::Answered(_) | Phase::Unconfirmed(_)))
-        })
     }
 
     /// The connection of a waiter that was told of its grant, and whether the module unblocked it.
@@ -316,7 +275,7 @@ impl<C: Copy> Table<C> {
                     lock.change(fence, Record::share);
                 }
                 if confirmed {
-                    lock.change(fence, Record::is_known);
+                    lock.change(fence, Record::note_known);
                 }
             });
         }
@@ -326,7 +285,7 @@ impl<C: Copy> Table<C> {
     /// The owner has been told of its grant, so its places have claimed it.
     pub(super) fn claim(&mut self, lock: &mut LockState, fence: Fence) {
         let claimed = lock.change(fence, |record| {
-            record.is_known();
+            record.note_known();
             record.pending.extract_if(.., |hold| hold.to_claim).map(|hold| hold.request).collect::<Vec<_>>()
         });
         self.after.extend(claimed.into_iter().flatten().map(|request| (request, After::Claimed)));
