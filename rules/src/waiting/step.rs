@@ -133,7 +133,10 @@ impl<'a> Site<'a> {
         // A new value of the setting may end the grace earlier.
         let grace = Some(env.grace.grants.min(LOOK_AGAIN)).filter(|left| *left > 0 && !lock.queue.is_empty());
         let grace = grace.map(|left| now.saturating_add(left));
-        lock.wake = self.again.then_some(0).into_iter().chain(lapse).chain(due).chain(grace).min();
+        // A look that is made later, because the server has refused it, may be the only one.
+        let later = lock.wake.filter(|_| self.is_served && !self.was_due);
+        let again = self.again.then_some(0);
+        lock.wake = again.into_iter().chain(later).chain(lapse).chain(due).chain(grace).min();
         if lock.held.0.is_none() && !lock.queue.is_empty() {
             let oldest = self.grants.all().next().map_or(0, |held| held.grant.age(now));
             lock.held = HeldSince::new(now.saturating_sub(oldest));

@@ -199,3 +199,20 @@ fn a_pause_that_is_over_delays_nothing() {
     server.delete(0);
     assert!(server.next_due().is_some_and(|due| due <= now));
 }
+
+/// The server has refused to look at a lock, and does so later, although another client begins to wait for the lock.
+#[test]
+fn a_refused_look_is_made_later() {
+    let rules = Rules { slow: true, ..Rules::PLAIN };
+    let mut server = Server::new(5);
+    server.acquire_on(rules, NOW, 0, 0, &ask("a", 1_000, false), &WaitOptions::default());
+    for (conn, who) in [(1, "b"), (2, "c"), (3, "d")] {
+        server.acquire_on(rules, NOW, conn, 0, &read(who, 1_000), &BLOCKED);
+    }
+    // The budget is enough for one reader.
+    server.release(rules, NOW, &name("a"), None, false);
+    server.run_due(rules, NOW, Writes::Refused);
+    server.acquire_on(rules, NOW, 4, 0, &read("e", 1_000), &BLOCKED);
+    server.run_all_due(rules, NOW + 100);
+    assert!(server.asks().is_empty());
+}
