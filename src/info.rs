@@ -1,5 +1,5 @@
-//! Writes `INFO lock`: counters since the server's start, and the present state, such as the numbers of locks, waiters, sessions and places
-//! (positions in queues, taken with `NOTIFY`).
+//! Writes `INFO lock`: counters since the server's start (`stats`), and the present state (`waiting::shown`), such as the numbers of locks,
+//! waiters, sessions and places (positions in queues, taken with `NOTIFY`).
 
 use crate::keyspace;
 use crate::server::InfoWriter;

@@ -9,8 +9,8 @@
 //!
 //! `commands` parses commands and replies to them. `serving` runs the rules of `waiting` on real locks and clients. `keyspace` stores locks
 //! as keys, and replicates their changes. `server`, which all other parts may use, wraps the module API, and knows nothing about locks.
-//! The rules are in a crate of their own, which knows nothing about Redis: `waiting` decides about queues, sessions and timers, and `lock`
-//! about one lock.
+//! The rules are in a crate of their own, which knows nothing about Redis: `waiting` decides about queues, sessions and timers, `lock`
+//! about one lock, and `encoding` writes and reads locks.
 
 mod commands;
 mod config;

@@ -125,7 +125,8 @@ impl Ctx<'_> {
     /// Whether the running command has a user. The result is right in a script, too. To find out, this function calls a command without its
     /// arguments, so that the command can't run. If there is no user, the server says so before it checks the number of arguments.
     pub(super) fn has_user(&self) -> bool {
-        // "C": runs the command as the user of the context. SAFETY: the context is valid (see `new`), and the format names no words.
+        // "E": a refusal is an error reply. "C": the command runs as the user of the context. SAFETY: the context is valid (see `new`), and
+        // the format names no words.
         let reply = unsafe { api!(RedisModule_Call(self.raw(), c"LOCK.INFO".as_ptr(), c"EC".as_ptr())) };
         Reply::new(reply).is_some_and(|reply| !contains(reply.text(), b"no user"))
     }

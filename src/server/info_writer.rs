@@ -1,4 +1,4 @@
-//! Writes the module's part of `INFO`.
+//! Writes sections and fields of `INFO`. What they say is the module's part (`WriteInfo`).
 
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;

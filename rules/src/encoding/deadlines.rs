@@ -4,8 +4,8 @@
 
 use crate::lock::{Deadline, Millis};
 
-/// Takes the place of the end of the lease that ends last, in ms since 1970, where the TTL of the key is unknown. `FAR` is as late as
-/// possible, so that the end of each other lease, which is earlier by a number of ms, is never before 1970.
+/// Stands for the end of the lease that ends last, in ms since 1970, where the TTL of the key is unknown. As late as possible: the other
+/// leases end so many ms before it, and none may end before 1970.
 const FAR: Millis = Millis::MAX;
 
 /// Returns what stands for the end of the lease that ends last while a lock is written to a file or read: `Never` if this lease has no end

@@ -1,4 +1,4 @@
-//! Whether locks can be granted to a request, and their grants; a client that gets none joins the queues.
+//! Acquires: a client gets all its locks at once, joins their queues, or is refused.
 
 use std::num::NonZero;
 

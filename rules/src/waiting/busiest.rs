@@ -1,9 +1,9 @@
-//! The locks that are waited for most often.
+//! The locks that are waited for most often; and what else is kept only to be shown (`Observers`).
 //!
-//! The table has a bounded size, by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: "Efficient Computation of Frequent and Top-k
-//! Elements in Data Streams", 2005): if the table is full, a new lock takes the place, and the count, of the lock with the smallest count.
-//! So a count may be too great, by no more than the smallest count, and is never too small. A lock that has more than 1/`MOST` of all waits
-//! is always in the table, unless its name is longer than `LONGEST`.
+//! The list of these locks has a bounded size, by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: "Efficient Computation of
+//! Frequent and Top-k Elements in Data Streams", 2005): if the list is full, a new lock takes the place, and the count, of the lock with
+//! the smallest count. So a count may be too great, by no more than the smallest count, and is never too small. A lock that has more than
+//! 1/`MOST` of all waits is always in the list, unless its name is longer than `LONGEST`.
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -12,10 +12,10 @@ use super::lock_id::LockId;
 use super::queue::RequestId;
 use crate::lock::Micros;
 
-/// The most locks in the table.
+/// The most locks in the list.
 const MOST: usize = 128;
 
-/// The longest name, in bytes, of a lock in the table. There is a limit because the table keeps the names of locks that are long gone.
+/// The longest name, in bytes, of a lock in the list. There is a limit because the list keeps the names of locks that are long gone.
 const LONGEST: usize = 4096;
 
 /// How often a lock has been waited for.
@@ -28,7 +28,7 @@ pub struct Busy {
     pub last: Micros,
 }
 
-/// The locks and their counts, the greatest count first. The table is made only at the first wait, because its hash needs a random seed,
+/// The locks and their counts, the greatest count first. The list is made only at the first wait, because its hash needs a random seed,
 /// which `new`, a `const fn`, can't get.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
@@ -65,7 +65,7 @@ impl Busiest {
         }
     }
 
-    /// Returns all locks of the table, the greatest count first.
+    /// Returns all locks of the list, the greatest count first.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&LockId, &Busy)> {
         self.0.iter().flatten()
     }

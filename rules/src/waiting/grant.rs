@@ -1,4 +1,4 @@
-//! Whether locks can be granted to a request, and their grants.
+//! Decides whether a request, of a command or of a waiter, can have a lock now (`judge`), and makes the grants (`grant_all`).
 
 use super::held::LockEvent;
 use super::queue::RequestId;

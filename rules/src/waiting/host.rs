@@ -1,4 +1,4 @@
-//! What the work of timers needs from the server.
+//! What the rules ask the server between steps: for the work of timers, for replies to blocked clients, for `DETECT` and `INFO`.
 
 use std::ops::DerefMut;
 

@@ -16,7 +16,7 @@ pub struct LockState {
     pub(super) queue: Queue,
     /// The grant whose owner waits to have it with less room, and its waiters for this, which go ahead of the queue.
     pub(super) upgrade: Option<Box<(Fence, BTreeSet<RequestId>)>>,
-    /// In the order of fences. Only `change_at` changes a record.
+    /// In the order of fences. Only `change_at` changes a record, but `news` notes who is told.
     records: VecDeque<Record>,
     /// When there is something to do about a grant.
     due: VecDeque<(Millis, Fence)>,
@@ -72,11 +72,12 @@ pub(super) struct UntoldHold {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Session {
+    /// The id of the connection.
     pub(super) client: u64,
     pub(super) lease: Millis,
     /// When a third of the lease has passed.
     pub(super) renew_at: Millis,
-    /// When a timer looks at the session: at `renew_at`; earlier if the lease has been shortened; at once (0) if the connection has closed.
+    /// When a timer looks at the lock for it: at `renew_at`; earlier if the lease has become shorter; at once (0) if the connection closed.
     pub(super) look_at: Millis,
     /// Whether the connection has closed.
     pub(super) closed: bool,

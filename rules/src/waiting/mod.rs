@@ -2,10 +2,11 @@
 //!
 //! Each command and each timer is one *step* on one lock or several (`step`): take its grants out of its key (`held`) and its state out of
 //! the table, end what is over (`ends`), do the command's own work (`acquire`, `release`, `extend`, `leave`), serve the queue (`serve`),
-//! give all back. A step calls nothing outside: what is to happen to the key is a list of effects. Between steps, `table` has all that is
-//! known: of each lock beyond its key (`lock_state`), of each waiter (`stages`), and what depends on each connection (`connections`). `due`
-//! does what timers start: looks at locks, ends of waits, answers (`tell`). `session` says when leases are renewed, and when a session
-//! ends; `sync` what happens at `SYNC`; `elsewhere` what happens to locks other than by commands for them.
+//! give all back. `grant` says whether a request can have a lock. A step calls nothing outside: what is to happen to the key is a list of
+//! effects. Between steps, `table` has all that is known: of each lock beyond its key (`lock_state`), of each waiter (`stages`), and what
+//! depends on each connection (`connections`). `due` does what timers start: looks at locks, ends of waits, answers (`tell`). `session`
+//! says when leases are renewed, and when a session ends; `sync` what happens at `SYNC`; `elsewhere` what happens to locks other than by
+//! commands for them.
 
 mod acquire;
 mod budget;

@@ -1,4 +1,12 @@
 //! Serves queues: grants locks to waiters, in order, as far as they fit.
+//!
+//! A waiter that can't have its locks yet (`judge` in `grant` says why) keeps those behind it waiting, too. Some are served before it:
+//!
+//! - waiters whose owner holds the lock re-enter, wherever they are in the queue (`reenter`), also past `PASSED` that can't yet;
+//! - waiters for an upgrade go ahead of the queue (`LockState::head`).
+//!
+//! A waiter that can never have its locks, or a place whose connection has closed (`is_gone`), leaves the queue. A waiter for several locks
+//! waits until `try_waiter` can grant it all of them.
 
 use super::budget::{CHANGE, LOOKUP};
 use super::grant::grant_all;

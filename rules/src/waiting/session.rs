@@ -1,5 +1,14 @@
 //! Sessions: a connection keeps a grant alive. The module renews the lease each time a third of it has passed, so the grant lapses by
-//! itself if this server dies. When the connection has closed, the grant ends.
+//! itself if this server dies.
+//!
+//! A session ends when:
+//!
+//! - its connection closes. `Table::closed` notes this, and the next step at the lock (`end_closed`) or a timer (`end_next_dependent`)
+//!   marks the session. Then `renew_or_end` ends the grant, too, unless a waiter that is still to be told will keep it alive;
+//! - its grant ends, or moves to another key (`Table::ended`);
+//! - another connection takes the grant over (`start_session`, `begin_session`);
+//! - the answer with which it began did not arrive (`end_sessions`);
+//! - this server becomes a replica (`demoted`).
 
 use super::budget::LOOKUP;
 use super::connections::Dependent;
@@ -108,7 +117,7 @@ impl<C: Copy> Table<C> {
         }
     }
 
-    /// Notes which sessions of a lock are over, because their connections have closed.
+    /// Marks the sessions of a lock whose connections have closed, so that `renew_or_end` ends their grants.
     pub(super) fn end_closed(&mut self, at: LockRef<'_>, lock: &mut LockState) {
         if self.connections.closed.is_empty() {
             return;

@@ -1,9 +1,10 @@
 //! What happens to a waiter, from its arrival in its queues until the server is done with it.
 //!
-//! `add` puts it into the table, and `go_on` moves it from phase to phase. It ends in one of these ways:
+//! `add` puts it into the table, and `go_on` moves it to its next stage (`Phase`). It ends in one of these ways:
 //!
-//! - `serve` grants it its locks, `tell` makes its answer, and then it knows of them (`known`);
+//! - `serve` grants it its locks, `tell` makes its answer, and then it knows of them (`known`); the owner of a place claims them (`claim`);
 //! - its time is up (`time_out`), or it can never have its locks: it leaves its queues (`leave`) with another answer;
+//! - replicas have not confirmed its answer in time (`end_unconfirmed` in `sync`);
 //! - it can't be told any more (`depart`), or its place is given up (`give_up`): it leaves its queues, or what it was granted is taken back
 //!   (`lose`);
 //! - one of its grants ends before it was told (`untell`), and the others are taken back.
@@ -55,7 +56,7 @@ impl<C: Copy> Table<C> {
         Some(waiter)
     }
 
-    /// Sets when the time to wait, to claim or to confirm is over.
+    /// Sets when the time to wait, to claim or to confirm is up.
     pub(super) fn end_by(&mut self, request: RequestId, ends: Option<Millis>) {
         let Some(waiter) = self.waiters.get_mut(&request) else { return };
         waiter.ends.map(|ends| self.timeouts.remove(&(ends.get(), request)));

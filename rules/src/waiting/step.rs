@@ -38,7 +38,7 @@ pub struct Site<'a> {
     pub(super) is_settled: bool,
     /// Whether waiters of all holders may be able to re-enter.
     pub(super) reenters: bool,
-    /// Whether there is more to do at once.
+    /// Whether there is more to do, so that a timer looks at the lock at once.
     pub(super) again: bool,
     /// Whether `finish` leaves the queue alone: it has just been served, or a timer serves it (`again`).
     pub(super) is_served: bool,

@@ -1,5 +1,9 @@
 //! `SYNC`: replicas have to confirm a grant or an extension before the client is told of it. Until then, the client is blocked; if it goes
 //! away, it is like a waiter that has not been told of its grant.
+//!
+//! `tell_when_confirmed` has the client of a command blocked; a waiter is blocked already, and stays so (`Phase::Unconfirmed`). What
+//! replicas have to confirm is in `replication`. `confirm` takes up what they have confirmed, and `end_unconfirmed` ends what they have not
+//! confirmed in time. The renewals of a session that began with `SYNC` have to be confirmed, too (`session`).
 
 use std::num::NonZero;
 

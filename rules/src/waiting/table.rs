@@ -1,5 +1,6 @@
 //! All that is known between steps: locks, waiters, and what depends on connections. Timers and indexes follow from the rows: `put` writes
-//! those of a lock, `set_session` those of a session, `add`, `remove` and `end_by` those of a waiter, and no other code does.
+//! those of a lock; `move_session` and `set_renewal` (in `session`) those of a session; `add`, `remove`, `go_on` and `end_by` (in `stages`)
+//! those of a waiter. No other code does, but a demotion drops most of them (`demoted`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZero, NonZeroU64};

@@ -1,4 +1,4 @@
-//! A waiter, its stages and its answers; and the client of a running command.
+//! A waiter, its answers, and an index of all that are in queues; and the client of a running command.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -107,7 +107,7 @@ pub enum Answer {
     Deadlock,
     TimedOut,
     WrongType,
-    /// The waiter's grant is over.
+    /// The waiter's grant has ended before it was told, or this server does not serve the lock any more.
     Gone,
     /// The owner has extended its leases.
     Extended {
@@ -121,7 +121,7 @@ pub enum Answer {
     ExtensionUnconfirmed,
 }
 
-/// The stages of a waiter.
+/// The stage that a waiter has reached (see `stages`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Phase {
@@ -140,12 +140,13 @@ pub(super) enum Phase {
 pub(super) struct Waiter<C> {
     pub(super) locks: RequestedLocks,
     pub ask: AcquireRequest<'static>,
-    /// `None` until the server has blocked the client, and for a place.
+    /// The server's handle; `None` until the server has blocked the client, and for a place.
     pub(super) client: Option<C>,
     /// How replicas have to confirm the answer (`SYNC`).
     pub(super) confirm: Option<Confirm>,
     /// The channel for the answer, if the waiter has a place, and is not blocked.
     pub(super) channel: Option<Box<Channel>>,
+    /// The id of the connection on which it asked.
     pub(super) client_id: u64,
     pub(super) since: Micros,
     /// How long it wants to wait, in ms; 0: without limit.
@@ -246,6 +247,7 @@ impl Queued {
 
 /// The client of a running command.
 pub struct Caller {
+    /// The id of the connection.
     pub id: u64,
     pub may_block: bool,
     /// The most waiters of one lock.

@@ -17,7 +17,7 @@ use super::waiter::{Caller, Phase};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, Room, SlotRequest};
 use graph::{Graph, Need, Number, Other, WaitNode};
 
-/// The most holders, waiters and locks that one search looks at, without the locks that the command names.
+/// The most holders, waiters and locks that one search looks at. Locks that the command names do not count.
 const MOST: usize = 1000;
 /// The most comparisons of waits with holders and waiters. A wait is compared again whenever what it depends on may have ended.
 const MOST_COMPARED: usize = 50_000;
@@ -32,7 +32,7 @@ pub struct Link {
     pub waiter: Owner<'static>,
     pub id: LockId,
     pub other: Owner<'static>,
-    /// Whether `other` is ahead of `waits` in the queue for the lock. If not, `other` holds the lock.
+    /// Whether `other` is ahead of `waiter` in the queue for the lock. If not, `other` holds the lock.
     pub behind: bool,
 }
 
