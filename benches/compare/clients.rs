@@ -1,5 +1,5 @@
-//! Real client programs, in their own languages, whose sources are in benches/clients: some want one lock, through our packages, through
-//! `LOCK.ACQUIRE ... BLOCK 0`, and through other locks as their users take them; in others, tasks that share a client have a lock each.
+//! Runs real client programs, in their own languages, from benches/clients. In some, clients contend for one lock: through our packages,
+//! through `LOCK.ACQUIRE ... BLOCK 0`, and through other locks. In others, tasks that share a client have a lock each.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::report::{Report, Row};
 use crate::rounds::{Plan, Rounds, Sample, percentiles, times};
 use crate::stats::Spread;
 
-/// How often a turn is repeated at most.
+/// The most tries of one turn.
 const TRIES: usize = 3;
 
-/// A lock, what hosts it, and the programs that stayed after the last turn: these are warm.
+/// A lock, its server, and the programs that stayed after the last turn, so that they are warmed up.
 pub(crate) type Contestant<'h> = (&'static Lock, &'h Host, Vec<Program>);
 
-/// Handovers per second, and from one client's release, so many ms after its grant, to the grant of the next, where that is another, in
-/// µs. None: on a machine that has other things to do, a turn may come to nothing.
+/// Returns the handovers per second, and the times of single handovers, in µs: from a release, `ms` after the grant, to the next grant, if
+/// another client gets it. Returns `None` if the turn failed, as it may on a busy machine.
 pub(crate) fn contest(
     language: &Language,
     (lock, host, stayed): &mut Contestant,
@@ -28,7 +28,7 @@ pub(crate) fn contest(
     let mut programs = Program::ready(stayed, *processes, start);
     let cpu_before = host.cpu_ns();
     programs.iter_mut().for_each(|program| program.tell("go"));
-    // Each with the client that it was for: a process, or one of several in a process.
+    // Each grant is stored with its client: a process, or one of several clients in a process.
     let mut grants: Vec<([u64; 2], (usize, String))> = Vec::new();
     for (number, program) in programs.into_iter().enumerate() {
         let (said, program) = program.finish();
@@ -106,7 +106,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     sharing(plan, report);
 }
 
-/// Tasks of one program, each with a lock of its own.
+/// Measures tasks of one program, each with a lock of its own.
 fn sharing(plan: &Plan, report: &mut Report) {
     let seconds: u64 = plan.pick(3, 2);
     for Sharing { run, name, locks } in &TABLES.sharing {

@@ -1,4 +1,4 @@
-//! A cluster on one machine: the processor time that a handover takes of all of its servers, by their number.
+//! A cluster on one machine: the processor time that a handover takes on all servers together, by the number of servers.
 
 use std::rc::Rc;
 use std::thread::sleep;
@@ -18,7 +18,7 @@ use crate::waiters::Circle;
 
 const NODES: [usize; 3] = [3, 12, 30];
 const SLOTS: usize = 16_384;
-/// How many locks each node has, where all are busy.
+/// How many locks each node has if all nodes are busy.
 const LOCKS: usize = 100;
 
 const BLOCK: &str = "BLOCK";
@@ -28,7 +28,7 @@ const MANY: &str = "NOTIFY, SSUBSCRIBE, 100 locks on each node";
 
 pub(crate) struct Cluster {
     nodes: Vec<Rc<Server>>,
-    /// What they use to keep in touch, without clients: processor time in a time.
+    /// The processor time that the nodes use without clients, as a share of real time.
     idle: f64,
 }
 
@@ -62,13 +62,13 @@ impl Cluster {
         cluster
     }
 
-    /// The node that serves a key.
+    /// Returns the node that serves a key.
     fn of(&self, key: &str) -> usize {
         let slot = integer(&self.nodes[0].ask(&format!("CLUSTER KEYSLOT {key}"))).expect("a slot");
         (0..self.nodes.len()).rposition(|node| node * SLOTS / self.nodes.len() <= slot).expect("a node")
     }
 
-    /// The locks of a node, and the channel of the shard, by a name.
+    /// Returns a node's locks of this name, and the channel of its shard.
     fn home(&self, node: usize, name: &str) -> Home {
         let tags = (0..).map(|tag| format!("{{{tag}}}"));
         let tag = name.replace([' ', ','], "-")
@@ -87,7 +87,7 @@ impl Cluster {
         self.nodes.iter().map(|node| node.cpu_ns()).sum()
     }
 
-    /// How many messages the nodes have sent each other for subscribers.
+    /// Returns how many pub/sub messages the nodes have sent each other.
     fn bus_messages(&self) -> f64 {
         let of = |info: &[u8], kind| field(info, &format!("cluster_stats_messages_{kind}_sent"));
         let count =
@@ -96,7 +96,7 @@ impl Cluster {
         all.map(|text| text.parse::<f64>().expect("a number")).sum()
     }
 
-    /// A turn by the time of all servers; its shares are the time of the locks' own, and the messages between nodes.
+    /// Measures a turn by the processor time of all servers. Its shares: that of the locks' own node, and the messages between nodes.
     fn measure(&self, count: usize, run: &mut dyn FnMut(usize) -> Sample) -> Sample {
         let (cpu, messages) = (self.cpu_ns(), self.bus_messages());
         let sample = run(count);
@@ -158,8 +158,8 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     packages(plan, report);
 }
 
-/// Eight clients of a package on one lock. What the nodes would use without them is taken off: clients that are slower hand over less
-/// often in the time.
+/// Eight clients of a package use one lock. The idle use of the nodes is subtracted, because slower clients hand over less often, so more
+/// of it would count for each handover.
 fn packages(plan: &Plan, report: &mut Report) {
     let (turns, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
     for language in TABLES.languages.iter().filter(|language| language.cluster) {

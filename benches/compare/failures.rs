@@ -1,4 +1,4 @@
-//! What it costs when somebody fails: how long until the next holder has the lock. Each holder and waiter is a process.
+//! How long it takes until the next holder has the lock if a process fails. Each holder and waiter is a process.
 
 use std::thread;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use crate::report::{Report, table};
 use crate::rounds::{Plan, progress};
 use crate::stats::Spread;
 
-/// What happens to the users of a lock. In the end of it, one process waits.
+/// What happens to the users of a lock. At the end, one process is still waiting.
 const EVENTS: [&str; 3] = ["the holder is killed", "the holder is stopped", "the first waiter is killed"];
-/// No wait is looked at for longer.
+/// The longest wait that is observed.
 const LIMIT: Duration = Duration::from_secs(35);
 
-// The places of `EVENTS`.
+// The indexes of `EVENTS`.
 const HOLDER_KILLED: usize = 0;
 const HOLDER_STOPPED: usize = 1;
 const WAITER_KILLED: usize = 2;
 
-/// After this, a process that was told to acquire waits for the lock.
+/// After this time, a process that was told to acquire is waiting in the server.
 const SETTLED: Duration = Duration::from_secs(1);
-/// Between the beginnings of trials, which then are not in each other's way at the moment that counts.
+/// Trials begin this far apart, so that they do not disturb each other at the event.
 const APART: Duration = Duration::from_millis(200);
 
-/// An event, and the processes that it hits: the holder, and who waits, in the order in which they ask.
+/// An event, and the processes of its lock: the holder, and the waiters in the order in which they ask.
 struct Trial {
     event: usize,
     processes: Vec<Program>,
@@ -43,7 +43,7 @@ impl Trial {
         Self { event, processes }
     }
 
-    /// How long the last one waited, in ms.
+    /// Returns how long the last process waited, in ms.
     fn run(mut self) -> Option<f64> {
         let [holder, waiters @ ..] = &mut self.processes[..] else { panic!("no processes") };
         holder.tell("acquire");
@@ -72,7 +72,7 @@ fn time(line: &str) -> f64 {
     line.parse().unwrap_or_else(|_| panic!("no time: {line}"))
 }
 
-/// The clock that all processes read.
+/// Reads the clock that all processes read.
 fn now_ns() -> f64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as f64 * 1e9 + now.tv_nsec as f64

@@ -27,7 +27,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.figures.extend(rounds.figures(|_| String::new()));
 }
 
-/// Handovers for that long: how many a second.
+/// Hands over for this long. Returns the handovers per second.
 fn turn(circle: &mut Circle, length: Duration) -> Sample {
     let sample = circle.run(usize::MAX, length);
     Sample { value: 1e6 / sample.value, ..sample }

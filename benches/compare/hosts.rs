@@ -27,7 +27,7 @@ pub(crate) enum Host {
     Foreign(Foreign),
 }
 
-/// Installs what a script of benches/clients needs; the reason where that can't be had.
+/// Installs what a script of benches/clients needs. The error says why it is not available.
 pub(crate) fn install(run: &str) -> Result<(), String> {
     let output = Command::new(run).output().unwrap_or_else(|error| panic!("{run}: {error}"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -39,7 +39,7 @@ pub(crate) fn install(run: &str) -> Result<(), String> {
 }
 
 impl Host {
-    /// Foreign servers have their files in that folder. The reason where it can't be had.
+    /// Servers other than Redis have their files in `folder`. The error says why the server is not available.
     pub(crate) fn start(folder: &Path, kind: Kind) -> Result<Self, String> {
         let setup = match kind {
             Kind::Plain => Setup::PLAIN,
@@ -50,7 +50,7 @@ impl Host {
         Ok(Self::Redis(Server::start(setup)))
     }
 
-    /// Of all nodes of a cluster.
+    /// Returns the server's address, or those of all nodes of a cluster.
     pub(crate) fn address(&self) -> String {
         match self {
             Self::Redis(server) => server.address(),
@@ -72,7 +72,7 @@ impl Host {
 pub(crate) struct Foreign(Process);
 
 impl Foreign {
-    /// `ready` is what it then writes into its log.
+    /// `ready` is a text that the server logs when it is ready.
     fn start(folder: &Path, name: &str, ready: &str) -> Result<Host, String> {
         let run = format!("benches/clients/{name}/run");
         install(&run)?;
@@ -81,13 +81,13 @@ impl Foreign {
             command.arg(folder).arg(port.to_string());
             command
         };
-        // On the disk of the results: a folder for temporary files may be none.
+        // The folder is on the disk of the results, because a folder for temporary files may be in memory.
         let folder = fs::canonicalize(folder).expect("the folder's path");
         Process::start(&folder, command, |process| process.log().contains(ready))
             .map(|process| Host::Foreign(Self(process)))
     }
 
-    /// Of the process and its children, those that have ended included.
+    /// Returns the processor time of the process and its children, also of those that have ended.
     fn cpu_ns(&self) -> f64 {
         let own = self.0.child.0.id().cast_signed();
         let processes = all_processes().expect("the processes").filter_map(Result::ok);
@@ -102,7 +102,7 @@ impl Foreign {
 
 impl Drop for Foreign {
     fn drop(&mut self) {
-        // Without waiting for its clients; its children end with it.
+        // SIGINT ends PostgreSQL without waiting for its clients. Its child processes end with it.
         let child = &mut self.0.child.0;
         let _ = kill_process(Pid::from_child(child), Signal::INT);
         let _ = child.wait();

@@ -1,8 +1,8 @@
-//! How many instructions the server executes for one acquire and release, and for one handover: counted by Callgrind, so
-//! that nothing else that the machine does shows in it.
+//! How many instructions the server executes for one acquire and release, and for one handover. Callgrind counts them, so other work on the
+//! machine has no influence.
 //!
-//! A count depends on the server's build, on the C library and on the processor. What it is times that of `SET NX PX` and
-//! `DEL`, counted in the same way on the same server, does not: that ratio is what the guard looks at.
+//! A count depends on the server's build, on the C library and on the processor. Its ratio to the count of `SET NX PX` and `DEL` on the
+//! same server does not, so the guard checks this ratio.
 
 use std::ops::RangeInclusive;
 use std::process::{self, Command};
@@ -22,7 +22,7 @@ use crate::server::{Server, Setup};
 use crate::stats::Spread;
 use crate::waiters::Circle;
 
-/// How often each work is done in any case, so that what happens only at first cancels out.
+/// How often each work is done on every counted server, so that what happens only at first cancels out.
 const BEGIN: usize = 800;
 
 const PIPELINE: usize = 16;
@@ -34,16 +34,16 @@ const OTHERS: usize = 400;
 type Work<'a> = (&'static str, &'a str);
 
 const PAIR: &str = "instructions of acquire + release, P=16";
-/// A pair while each of many other locks is waited for.
+/// A pair while clients wait for each of many other locks.
 const PAIR_BESIDE: &str = "instructions of acquire + release, P=16, 400 other locks waited for";
 const HANDOVER: &str = "instructions of a handover, 8 clients on one lock";
 
-/// In the order in which they are done: those last for whom the server listens to keys from then on.
+/// The order in which the works are done. The last ones make the server listen to keyspace events, which it then keeps doing.
 const GUARDED: [Work<'_>; 4] =
     [(PAIR, SET_DEL), (PAIR, REDISLOCK), (PAIR_BESIDE, REDISLOCK), (HANDOVER, REDISLOCK)];
 
-/// Of those, the most instructions of the module's own for a pair: where nobody waits for anything, and where each of `OTHERS` locks
-/// is waited for.
+/// For two works of `GUARDED`, by index: the most instructions that the module's own code may take for a pair, without waiters, and with a
+/// waiter for each of `OTHERS` locks.
 const OWN: [(usize, f64); 2] = [(1, 1350.0), (2, 1580.0)];
 
 fn perform((what, who): Work<'_>, server: &Rc<Server>, times: usize) {
@@ -56,13 +56,13 @@ fn perform((what, who): Work<'_>, server: &Rc<Server>, times: usize) {
     server.wait_for_departures();
 }
 
-/// How often it is done beside: what a server does once, and differently each time, is to be little of it.
+/// How often the work is done in addition: often enough that the varying cost of a server's start hardly counts.
 fn more((_, who): Work<'_>) -> usize {
-    // A script takes at least four times as many instructions, so a quarter of the runs will do.
+    // A script takes at least four times as many instructions, so a quarter of the runs is enough.
     if who == SET_LUA || who == HASH_LUA { 6_000 } else { 24_000 }
 }
 
-/// So many pairs of acquire and release on one connection.
+/// Does this many pairs of acquire and release on one connection.
 fn pairs(who: &str, server: &Server, count: usize) {
     let rival = rivals::pair(who).on(server);
     let success = rival.success();
@@ -82,7 +82,7 @@ fn pairs(who: &str, server: &Server, count: usize) {
     }
 }
 
-/// Clients that wait, each for a lock of its own.
+/// Connects clients that wait, each for a lock of its own.
 fn waiters(server: &Server) -> Net {
     let mut net = Net::with(OTHERS, server.port);
     net.fill(1, OTHERS, &format!("LOCK.ACQUIRE other:{{number}} OWNER holder PX {LONG_LEASE}"), b"*4\r\n");
@@ -91,13 +91,13 @@ fn waiters(server: &Server) -> Net {
     net
 }
 
-/// The instructions of one time of each work, and those of the module's code alone, without what it calls of the server's: those of a
-/// server that did it more often, beyond those of one that did not.
+/// Returns the instructions of one execution of each work, and the part of them in the module's own code. Each is the difference between a
+/// server that did the work more often and one that did not.
 fn count(works: &[Work<'_>]) -> Vec<[f64; 2]> {
     let total = |extra: Option<usize>| {
         let server = Server::shared(Setup { callgrind: true, ..Setup::MODULE });
-        // Until the module has checked, some time after the start, that nobody listens to what is replicated, each pair takes hundreds
-        // of instructions more: for how many pairs that is depends on how fast the machine is.
+        // At first, each pair takes hundreds of instructions more, until the module has checked that nobody listens to what is replicated.
+        // How many pairs this concerns depends on the machine's speed, so the check must be over.
         while server.info("server", "uptime_in_seconds") < 2.0 {
             thread::sleep(Duration::from_millis(50));
         }
@@ -106,7 +106,7 @@ fn count(works: &[Work<'_>]) -> Vec<[f64; 2]> {
         }
         Rc::into_inner(server).expect("a server that nobody uses").instructions()
     };
-    // Two at a time: each keeps one processor busy, and what else runs does not change a count.
+    // Two servers run at a time, because each keeps one processor busy. This does not change the counts.
     let servers: Vec<Option<usize>> = iter::once(None).chain((0..works.len()).map(Some)).collect();
     let totals = servers.chunks(2).flat_map(|some| {
         thread::scope(|scope| {
@@ -129,7 +129,7 @@ pub(crate) fn run(_: &Plan, report: &mut Report) {
     }
     let rivals = rivals::known_pairs(report);
     let mut works: Vec<Work<'_>> = rivals.iter().map(|rival| (PAIR, &rival.name[..])).collect();
-    // All are counted on a server with the module.
+    // All work is counted on a server with the module, so this contestant would be the same as `SET_DEL`.
     works.retain(|(_, who)| *who != SET_DEL_BESIDE_MODULE);
     works.extend([(PAIR_BESIDE, REDISLOCK), (HANDOVER, BLMOVE), (HANDOVER, REDISLOCK)]);
     let counts = count(&works);
@@ -145,15 +145,15 @@ pub(crate) fn run(_: &Plan, report: &mut Report) {
     }
 }
 
-/// Where the counts stand that later ones are compared with.
+/// The recorded counts, with which later counts are compared.
 const RECORDED: &str = "benches/compare/instructions.json";
-/// What a count may be of the recorded one. Far below, it has not counted all there is, or is so much better that the better
-/// one is to be kept.
+/// The allowed ratio of a count to the recorded one. A count far below means that something was not counted, or that the better count
+/// should be recorded.
 const ALLOWED: RangeInclusive<f64> = 0.85..=1.05;
-/// How often each is counted, for the median: where a server's memory lies, and how its tables are hashed, is luck, which
-/// moves a pair's count by half a percent to either side, a handover's by 1 %.
+/// How often each work is counted, for the median: memory addresses and hash seeds are random, and change a pair's count by half a percent,
+/// and a handover's by 1 %.
 const COUNTS: usize = 3;
-/// How often that is done, where a count seems to have changed by more.
+/// How often the counts are repeated if one seems to have changed too much.
 const TRIES: usize = 2;
 
 #[derive(Serialize, Deserialize)]
@@ -162,7 +162,7 @@ struct Counts {
     set_and_del: f64,
     acquire_and_release: f64,
     handover: f64,
-    /// Of the module's own, in the order of `OWN`.
+    /// The module's own instructions, in the order of `OWN`.
     own: [f64; 2],
 }
 
@@ -185,13 +185,13 @@ impl Counts {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{RECORDED}: {error}"))
     }
 
-    /// What may not grow, and how many times as much as `SET` and `DEL` it takes.
+    /// Returns the counts that may not grow, with their ratios to `SET` and `DEL`.
     fn ratios(&self) -> [(&'static str, f64, f64); 2] {
         [("acquire + release", self.acquire_and_release), ("a handover", self.handover)]
             .map(|(what, count)| (what, count, count / self.set_and_del))
     }
 
-    /// Whether nothing has changed too much; prints how much.
+    /// Prints how much each ratio has changed. Returns whether all changes are allowed.
     fn is_within(&self, recorded: &Self) -> bool {
         let mut within = true;
         for ((what, count, ratio), (_, then, ratio_then)) in self.ratios().into_iter().zip(recorded.ratios())
@@ -230,8 +230,8 @@ pub(crate) fn record(version: String) {
     println!("recorded in {RECORDED}");
 }
 
-/// Compares with what was written down; ends the process with 1 where a count has changed too much, and with 77 where nothing
-/// can be said.
+/// Compares with the recorded counts. Ends the process with 1 if a count has changed too much, and with 77 if there is nothing to compare
+/// with.
 pub(crate) fn check(version: String) {
     let recorded = Counts::recorded();
     if line(&version) != line(&recorded.server) {

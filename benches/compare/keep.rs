@@ -1,13 +1,13 @@
-//! What the pages keep of a part with `--save`: its section on the page of its kind of server, and what the tables of `docs/bench.md`
-//! and `README.md` have chosen.
+//! Writes a part's results into the documentation, with `--save`: into the part's section on the page of the server's kind, and into the
+//! tables of `docs/bench.md` and `README.md`.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use crate::report::Report;
 
-/// The kinds of server whose results are kept, as their names begin. Of the first, there are also the figures behind the ratios, and those
-/// that the tables have chosen: one machine, one server.
+/// The kinds of server whose results are kept, as their names begin. Only the first kind's page shows the figures behind the ratios, and
+/// only its figures go into the tables, so that these come from one machine and one server.
 const KINDS: [&str; 2] = ["Redis", "Valkey"];
 
 const PACKAGE: &str = "Redislock's package";
@@ -16,7 +16,7 @@ const RAW: &str = "LOCK.ACQUIRE ... BLOCK 0";
 pub(crate) fn keep(parts: &[&str], part: &str, report: &Report) {
     let kind = KINDS.into_iter().find(|kind| report.machine.server.starts_with(kind));
     let kind = kind.expect("a kind of server");
-    // What client libraries add is the same on both.
+    // These parts measure client libraries, whose results are the same on both kinds of server.
     if kind != KINDS[0] && ["clients", "failures"].contains(&part) {
         return;
     }
@@ -44,7 +44,7 @@ fn with_section(page: &str, parts: &[&str], part: &str, section: &str) -> String
     format!("{head}{}", sections.collect::<String>())
 }
 
-/// The page with what the report has for its tables. The first two cells of a line say whose figures it has, the titles which ones.
+/// Returns the page with its tables filled in. The first two cells of a line select the contestant, the titles select the figures.
 fn filled(page: &str, report: &Report) -> String {
     let mut titles: Vec<&str> = Vec::new();
     let line = |line| {
@@ -66,7 +66,7 @@ fn filled(page: &str, report: &Report) -> String {
     page.lines().map(line).collect()
 }
 
-/// What stands under a title: of a row of the report, or of 8 clients in a language, with its client library in brackets.
+/// Returns the text of a cell: from a row of the report, or of 8 clients in a language, with the client library in brackets.
 fn figure(report: &Report, work: &str, beside: &str, title: &str) -> Option<String> {
     let language = work.split(" (").next().unwrap_or(work);
     let handovers = format!("handovers, 8 clients, {language}");

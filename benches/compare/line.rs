@@ -1,4 +1,4 @@
-//! A connection that waits for each reply: for what is not measured, and for clients of which each is alone.
+//! A connection that waits for each reply: for what is not measured, and for clients that send one request at a time.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,12 +8,12 @@ use crate::resp::{reply_len, words};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What came of something, or why nothing did: most often, because the server refused it.
+/// A result, or the reason why there is none, which is most often an error reply.
 pub(crate) type Outcome<T> = Result<T, String>;
 
 pub(crate) struct Line {
     stream: TcpStream,
-    /// What came and is not taken yet.
+    /// Bytes that have arrived, and that have not been read yet.
     came: Vec<u8>,
 }
 
@@ -22,7 +22,7 @@ impl Line {
         Self::try_new(port).expect("a connection to the server")
     }
 
-    /// None: nobody listens.
+    /// Returns `None` if nobody listens on the port.
     pub(crate) fn try_new(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         stream.set_nodelay(true).ok()?;
@@ -34,7 +34,7 @@ impl Line {
         self.stream.write_all(request).map_err(|error| format!("the request does not go out: {error}"))
     }
 
-    /// The next reply; a refusal is an error.
+    /// Returns the next reply. An error reply is an error.
     pub(crate) fn reply(&mut self) -> Outcome<Vec<u8>> {
         let len = loop {
             match reply_len(&self.came) {
@@ -66,7 +66,7 @@ impl Line {
         self.reply()
     }
 
-    /// The same of words without spaces.
+    /// As `ask`, with a line whose words contain no spaces.
     pub(crate) fn say(&mut self, line: &str) -> Outcome<Vec<u8>> {
         self.ask(&words(line))
     }

@@ -1,4 +1,4 @@
-//! Redislock beside what people use today. `scripts/bench` runs it; `docs/bench.md` tells what is compared and how.
+//! Compares Redislock with the locks that people use today. `scripts/bench` runs it; `docs/bench.md` tells what is compared and how.
 
 #![allow(
     clippy::unwrap_used,
@@ -73,10 +73,10 @@ struct Arguments {
     /// Compares counts of instructions with the recorded ones
     #[arg(long)]
     check: bool,
-    /// Records them
+    /// Records the counts of instructions
     #[arg(long)]
     record: bool,
-    /// None: all of them
+    /// The parts to run; none: all parts
     #[arg(value_parser = PossibleValuesParser::new(PARTS.map(|(part, _)| part)))]
     parts: Vec<String>,
 }
@@ -101,13 +101,13 @@ fn main() {
         progress(part);
         let mut report = Report::new(version.clone(), quick);
         let begin = Instant::now();
-        // What the others have measured in most of an hour is not lost with it.
+        // A failure must not lose what the other parts have measured in most of an hour.
         if catch_unwind(AssertUnwindSafe(|| measure(&plan, &mut report))).is_err() {
             report.warn(&format!("{part} failed: its rows are not whole"));
             failed.push(part);
         }
         report.finish(begin.elapsed());
-        // First: what reads the table may have gone away.
+        // The results are saved before they are printed, because whoever reads the output may have closed it.
         if save && !failed.contains(&part) {
             keep::keep(&names, part, &report);
         }

@@ -1,4 +1,4 @@
-//! How much memory a held lock takes: of one holder, beside other locks, and of several that share it.
+//! How much memory a held lock takes: a lock with one holder compared with other locks, and a lock that several holders share.
 
 use crate::net::Net;
 use crate::report::{Figure, Report, Row};
@@ -10,21 +10,21 @@ use crate::stats::Spread;
 
 const LOCKS: usize = 1_000_000;
 const CONNECTIONS: usize = 4;
-/// Who, under which name here, and how many times as much Redislock may take.
+/// Each contestant, its name here, and how many times the contestant's memory Redislock may take.
 const RIVALS: [(&str, &str, Option<f64>); 3] = [
     (REDISLOCK, REDISLOCK, None),
     (SET_DEL, "SET of the token with PX", Some(1.0)),
     (HASH_LUA, "re-entrant hash in Lua", None),
 ];
 
-/// The bytes that each lock takes, with a UUID as its owner and a name of 13 bytes.
+/// Returns the bytes of each lock, with a UUID as its owner and a name of 13 bytes.
 fn bytes_per_lock(rival: &str) -> f64 {
     let server = Server::start(rivals::pair(rival).setup());
     let rival = rivals::pair(rival).on(&server);
     server.bytes_of_each(LOCKS, || {
         let requests =
             (0..LOCKS).map(|number| rival.acquire(&format!("lock:{number:08}"), number, LONG_LEASE));
-        // The connections go before the memory is read: their buffers are no part of a lock.
+        // The connections close before the memory is read, because their buffers are not part of a lock.
         Net::with(CONNECTIONS, server.port).send_all(CONNECTIONS, requests, rival.success()[0]);
         server.wait_for_departures();
     })
@@ -34,7 +34,7 @@ fn bytes_per_lock(rival: &str) -> f64 {
 const GRANTS: usize = 200_000;
 const SHARED: [usize; 4] = [1, 2, 100, 1_000];
 
-/// The bytes that each of so many holders of a lock takes.
+/// Returns the bytes of each grant of a lock with this many holders.
 fn bytes_per_grant(holders: usize) -> f64 {
     let server = Server::start(Setup::MODULE);
     let locks = GRANTS / holders;

@@ -1,7 +1,7 @@
-//! Many connections driven by one thread, so that a second core is enough for the generator.
+//! Many connections driven by one thread, so that a second core is enough for the load generator.
 //!
-//! Requests are appended to a connection's buffer and written once what has arrived is worked off, in one call of the
-//! system each; replies are handed over whole, one by one, and not copied where they came in one piece.
+//! Requests are appended to a connection's buffer. When all arrived replies have been handled, one system call per connection writes them.
+//! Replies are passed on one by one, and are not copied if they arrived in one piece.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::resp;
 
-/// How long it may be until anything comes.
+/// How long the server may send nothing at all.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection's place in its [`Net`].
@@ -20,10 +20,10 @@ pub(crate) type Conn = usize;
 pub(crate) struct Net {
     poll: Poll,
     events: Events,
-    /// The beginnings of replies of which more is to come.
+    /// For each connection, the beginning of a reply that has not arrived completely.
     partial: Vec<Vec<u8>>,
     scratch: Vec<u8>,
-    /// How long nothing has come.
+    /// For how long nothing has arrived.
     waited: Duration,
     pub(crate) out: Outbox,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Outbox {
 }
 
 struct Line {
-    /// None: closed by us.
+    /// `None`: we have closed the connection.
     stream: Option<TcpStream>,
     pending: Vec<u8>,
     dirty: bool,
@@ -52,7 +52,7 @@ impl Net {
         }
     }
 
-    /// A net with that many connections to the server on that port.
+    /// Returns a net with this many connections to the server on this port.
     pub(crate) fn with(count: usize, port: u16) -> Self {
         let mut net = Self::new();
         for _ in 0..count {
@@ -62,7 +62,7 @@ impl Net {
     }
 
     pub(crate) fn connect(&mut self, port: u16) -> Conn {
-        // Connected in the blocking way, so that thousands at once do not overrun the server's backlog.
+        // Connects in the blocking way, because thousands of connects at once would overrun the server's backlog.
         let stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("a connection to the server");
         stream.set_nodelay(true).expect("TCP_NODELAY");
         stream.set_nonblocking(true).expect("a non-blocking socket");
@@ -79,8 +79,8 @@ impl Net {
         self.out.lines[conn].stream = None;
     }
 
-    /// Sends what is to be sent, waits for replies for at most that long, and hands over each that has come. Gives up
-    /// where nothing comes for long, in this turn or in several.
+    /// Sends pending requests, waits for replies for at most `wait`, and passes each reply to `handle`. Panics if nothing arrives for
+    /// `PATIENCE`, in one call or over several.
     pub(crate) fn turn(&mut self, wait: Duration, mut handle: impl FnMut(&mut Outbox, Conn, &[u8])) {
         self.out.flush();
         let begin = Instant::now();
@@ -112,12 +112,12 @@ impl Net {
         }
     }
 
-    /// Sends a line so many times, as requests by number, as [`Self::send_all`] does.
+    /// Sends a line `count` times, with its number filled in, as [`Self::send_all`] does.
     pub(crate) fn fill(&mut self, conns: usize, count: usize, line: &str, success: &[u8]) {
         self.send_all(conns, (0..count).map(|number| resp::said(line, number)), success);
     }
 
-    /// Sends these requests over the first so many connections, some at a time, and looks at how the replies begin.
+    /// Sends these requests over the first `conns` connections, a limited number at a time, and checks how the replies begin.
     pub(crate) fn send_all(&mut self, conns: usize, requests: impl Iterator<Item = Vec<u8>>, success: &[u8]) {
         let mut requests = requests.peekable();
         while requests.peek().is_some() {
@@ -132,7 +132,7 @@ impl Net {
         }
     }
 
-    /// Sends a line over so many connections from that one on, by number, and does not wait for replies.
+    /// Sends a line, with its number filled in, over `count` connections, beginning with `from`. Does not wait for replies.
     pub(crate) fn block(&mut self, from: Conn, count: usize, line: &str) {
         for number in 0..count {
             self.out.send(from + number, &resp::said(line, number));
@@ -142,7 +142,7 @@ impl Net {
         }
     }
 
-    /// Waits until that is so: no reply comes before.
+    /// Waits until `is_so` returns true. No reply may arrive before.
     pub(crate) fn wait_until(&mut self, is_so: impl Fn() -> bool) {
         while !is_so() {
             self.turn(Duration::from_millis(5), |_, conn, _| panic!("client {conn} does not wait"));
@@ -150,7 +150,7 @@ impl Net {
     }
 }
 
-/// Reads all there is, and hands over each whole reply.
+/// Reads everything that has arrived, and passes on each complete reply.
 fn read(
     out: &mut Outbox,
     partial: &mut Vec<u8>,
@@ -183,7 +183,7 @@ fn read(
     }
 }
 
-/// Hands over each whole reply; how many bytes those had.
+/// Passes on each complete reply. Returns the number of their bytes.
 fn hand_over(
     out: &mut Outbox,
     conn: Conn,
@@ -201,7 +201,7 @@ fn hand_over(
 }
 
 impl Outbox {
-    /// Has a request sent, at the latest when the loop goes on.
+    /// Queues a request, which is sent at the latest at the next turn.
     pub(crate) fn send(&mut self, conn: Conn, request: &[u8]) {
         let line = &mut self.lines[conn];
         line.pending.extend_from_slice(request);
@@ -211,7 +211,7 @@ impl Outbox {
         }
     }
 
-    /// Writes what is to be sent now, without waiting for replies.
+    /// Writes the queued requests now, without waiting for replies.
     pub(crate) fn flush(&mut self) {
         while let Some(conn) = self.dirty.pop() {
             self.lines[conn].dirty = false;
@@ -226,7 +226,7 @@ impl Outbox {
         while sent < pending.len() {
             match stream.write(&pending[sent..]) {
                 Ok(count) => sent += count,
-                // The loop tells when there is room again.
+                // The rest is written when poll reports that the socket is writable again.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("connection {conn}: {error}"),

@@ -1,5 +1,5 @@
-//! Waiting without a connection (`NOTIFY`): what a place takes in memory, and what a handover to one costs, beside clients that are
-//! blocked.
+//! Waiting without a connection (`NOTIFY`): the memory of a place in the queue, and the cost of a handover to such a place, compared with
+//! blocked clients.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -15,9 +15,9 @@ use crate::stats::Spread;
 use crate::waiters::Circle;
 
 const CHANNEL: &str = "grants:web-7";
-/// How many wait while handovers are measured.
+/// How many owners wait while handovers are measured.
 const WAITERS: usize = 100;
-/// How many places are taken, and how many clients are blocked, while memory is measured.
+/// How many places and how many blocked clients there are while memory is measured.
 const PLACES: usize = 10_000;
 const BLOCKED: usize = 1_000;
 
@@ -26,18 +26,18 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     handovers(plan, report);
 }
 
-/// Owners that `granted` knows again.
+/// The names of owners, which `granted` parses.
 const NAME: &str = "owner-{number}";
 
 fn place(key: &str, owner: &str, channel: &str) -> String {
     format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LONG_LEASE} BLOCK 0 NOTIFY {channel} ONCE")
 }
 
-/// The connection that asks for places, and the one that hears of them.
+/// The connection that asks for places, and the one that receives the messages about grants.
 const ASKS: Conn = 0;
 const HEARS: Conn = 1;
 
-/// One connection with many places, and another that hears of them.
+/// Opens the connection for all places, and the one that receives the messages.
 fn connect(server: &Server) -> Net {
     let mut net = Net::with(2, server.port);
     net.out.send(HEARS, &words(&format!("SUBSCRIBE {CHANNEL}")));
@@ -45,7 +45,7 @@ fn connect(server: &Server) -> Net {
     net
 }
 
-/// So many ask for places, by number.
+/// This many owners, by number, ask for places.
 fn queue_up(net: &mut Net, count: usize, line: &str) {
     let asks: Vec<_> = (0..count).map(|number| said(line, number)).collect();
     for some in asks.chunks(500) {
@@ -59,7 +59,7 @@ fn queue_up(net: &mut Net, count: usize, line: &str) {
     }
 }
 
-/// Bytes for each waiter, beside those of its connection where it needs none of its own.
+/// Measures the bytes for each waiter. A blocked client also needs a connection, whose memory is not included.
 fn memory(report: &mut Report) {
     let mut figure = |who: &str, bytes: f64, remark| {
         progress(&format!("  memory, {who}: {bytes} bytes"));
@@ -85,7 +85,7 @@ fn memory(report: &mut Report) {
     ] {
         let server = Server::start(setup);
         server.ask(before);
-        // The connections are there before, and after.
+        // The connections are open before and after, so they do not count.
         let mut net = Net::with(BLOCKED, server.port);
         net.fill(BLOCKED, BLOCKED, "PING", b"+PONG\r\n");
         let bytes = server.bytes_of_each(BLOCKED, || {
@@ -99,22 +99,22 @@ fn memory(report: &mut Report) {
 const PLACE: &str = "a place of NOTIFY";
 const CLIENT: &str = "a client blocked in LOCK.ACQUIRE";
 
-/// The server of some locks, and how one listens there.
+/// The server of some locks, and where one listens for their messages.
 #[derive(Clone)]
 pub(crate) struct Home {
     pub(crate) server: Rc<Server>,
-    /// The end of the locks' names.
+    /// The suffix of the locks' names: a hash tag.
     pub(crate) tag: String,
-    /// Where and how one listens to the channel.
+    /// The server on which one subscribes to the channel, and the command for it.
     pub(crate) hears: (Rc<Server>, &'static str),
     pub(crate) channel: String,
 }
 
-/// Owners on one connection to each server. Each that is told claims its grant, gives it back, and queues up again.
+/// Owners that share one connection to each server. An owner that is told of its grant claims it, releases it, and queues up again.
 pub(crate) struct Places {
     servers: Vec<Rc<Server>>,
     net: Net,
-    /// Of each lock.
+    /// The holder of each lock.
     holders: Vec<usize>,
     owners: Vec<Owner>,
 }
@@ -122,19 +122,19 @@ pub(crate) struct Places {
 struct Owner {
     lock: usize,
     asks: Conn,
-    /// What it sends to claim its grant, and to give it back and queue up again.
+    /// The commands with which the owner claims its grant, and with which it releases the lock and queues up again.
     claim: Vec<u8>,
     turn: Vec<u8>,
 }
 
-/// What the next reply is to.
+/// The request to which the next reply belongs.
 enum Expected {
     Claim(usize),
     Other,
 }
 
 impl Places {
-    /// That many locks on each server, and for each of them so many that want it.
+    /// This many locks on each server, and this many owners that want each lock.
     pub(crate) fn new(homes: &[Home], locks: usize, waiters: usize) -> Self {
         let mut places = Self {
             servers: homes.iter().map(|home| Rc::clone(&home.server)).collect(),
@@ -163,13 +163,13 @@ impl Places {
         places
     }
 
-    /// That many handovers, at least one of each lock, from a release to the next one's claim: how long one takes, in µs.
+    /// Makes this many handovers, at least one of each lock. Returns how long one takes, from a release to the next owner's claim, in µs.
     pub(crate) fn run(&mut self, handovers: usize) -> Sample {
         let Self { servers, net, holders, owners } = self;
         let mut expected: Vec<VecDeque<Expected>> = Vec::new();
         let give_back = |out: &mut Outbox, expected: &mut Vec<VecDeque<Expected>>, owner: &Owner| {
             expected.resize_with(expected.len().max(owner.asks + 1), VecDeque::new);
-            // The release, and the ask for the next time.
+            // Two replies: one to the release, and one to the request for the next turn.
             expected[owner.asks].extend([Expected::Other, Expected::Other]);
             out.send(owner.asks, &owner.turn);
         };
@@ -199,7 +199,7 @@ impl Places {
     }
 }
 
-/// Whom a message tells that it has the lock.
+/// Returns the owner that the message tells of its grant.
 fn granted(message: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(message.strip_suffix(b"\r\n")?).ok()?;
     text.lines().next_back().filter(|line| line.starts_with("granted "))?.rsplit('-').next()?.parse().ok()

@@ -1,10 +1,10 @@
-//! Another client, which asks the server for nothing but an answer: how long it has to wait.
+//! Another client, which sends `PING` and measures how long it waits for the reply.
 
 use std::time::{Duration, Instant};
 
 use crate::line::Line;
 
-/// Longer than an answer takes on a server that has nothing else to do, in ms.
+/// In ms; on an idle server, a reply to `PING` takes less time.
 const SLOW: f64 = 5.0;
 
 pub(crate) struct Ping(Line);
@@ -14,14 +14,14 @@ impl Ping {
         Self(Line::new(port))
     }
 
-    /// The longest `PING` took in that time, in ms.
+    /// Returns the longest `PING` during this time, in ms.
     pub(crate) fn longest_for(&mut self, time: Duration) -> f64 {
         let begin = Instant::now();
         self.longest_while(|_| begin.elapsed() < time)
     }
 
-    /// Goes on for that long from the beginning at least, and until answers have been quick for a while. On a machine that
-    /// has other things to do they may never be.
+    /// Sends `PING` for at least this long after `begin`, and until replies have been quick for a while. On a busy machine this may never
+    /// happen.
     pub(crate) fn until_quick(&mut self, begin: Instant, at_least: Duration) -> f64 {
         self.longest_while(|slow| {
             let quick = slow.unwrap_or(begin).elapsed() >= Duration::from_secs(1);
@@ -29,7 +29,7 @@ impl Ping {
         })
     }
 
-    /// Goes on as long as that, which is told when an answer was slow last.
+    /// Goes on as long as `go_on` returns true; its argument is the time of the last slow reply.
     fn longest_while(&mut self, go_on: impl Fn(Option<Instant>) -> bool) -> f64 {
         let (mut longest, mut slow) = (0.0_f64, None);
         while go_on(slow) {

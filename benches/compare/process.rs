@@ -1,4 +1,4 @@
-//! Programs that serve on a port of the loopback, in folders that go with them, ended by process id.
+//! Server processes on a port of the loopback interface, each in a folder that is removed with it. They are ended by their process id.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tempfile::{Builder, TempDir};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running process that serves; ended when dropped.
+/// A running server process, which ends when this is dropped.
 pub(crate) struct Process {
     pub(crate) child: Killed,
     pub(crate) port: u16,
@@ -18,7 +18,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts what `command` makes of a folder and a free port, and waits until it is ready. The reason where it does not start.
+    /// Starts the command that `command` makes for a folder and a free port, and waits until it is ready. The error says why not.
     pub(crate) fn start(
         folders: &Path,
         command: impl Fn(&Path, u16) -> Command,
@@ -40,7 +40,7 @@ impl Process {
                 }
                 let is_over = !process.is_alive();
                 if is_over && process.log().to_lowercase().contains("address already in use") {
-                    // Another process was quicker to take the port.
+                    // Another process took the port first.
                     break;
                 }
                 if is_over || begin.elapsed() > PATIENCE {
@@ -76,7 +76,7 @@ pub(crate) struct Killed(pub(crate) Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // Already ended, or being killed: there is nothing to save.
+        // An error means that the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -17,10 +17,10 @@ use crate::process::Killed;
 use crate::report::Report;
 use crate::rounds::Plan;
 
-/// How long a program may take to get ready, or to end: there are many of them, and a JVM takes its time.
+/// How long a program may take to start or to end: many run at once, and a JVM is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What `clients.toml` has, which tells what each field is.
+/// The contents of `clients.toml`, which explains the fields.
 #[derive(Deserialize)]
 pub(crate) struct Tables {
     pub(crate) languages: Vec<Language>,
@@ -28,7 +28,7 @@ pub(crate) struct Tables {
     locks: BTreeMap<String, Lock>,
 }
 
-/// A client of a language, and the locks that its users have.
+/// A client library of a language, and the locks that its users use.
 #[derive(Deserialize)]
 pub(crate) struct Language {
     pub(crate) run: String,
@@ -41,12 +41,12 @@ pub(crate) struct Language {
     pub(crate) more_us: Option<f64>,
     #[serde(default)]
     pub(crate) fails: bool,
-    /// With several addresses, the program's package uses a cluster.
+    /// Whether the program's package uses a cluster if it gets several addresses.
     #[serde(default)]
     pub(crate) cluster: bool,
 }
 
-/// A program whose tasks share a client, and by which locks: ours first.
+/// A program whose tasks share a client, and the locks that it measures: ours comes first.
 #[derive(Deserialize)]
 pub(crate) struct Sharing {
     pub(crate) run: String,
@@ -56,7 +56,7 @@ pub(crate) struct Sharing {
 
 #[derive(Deserialize)]
 pub(crate) struct Lock {
-    /// Its name for the program.
+    /// The lock's name in the program.
     pub(crate) who: String,
     pub(crate) host: Kind,
     pub(crate) name: String,
@@ -65,13 +65,12 @@ pub(crate) struct Lock {
 pub(crate) static TABLES: LazyLock<Tables> =
     LazyLock::new(|| toml::from_str(include_str!("clients.toml")).expect("tables of clients"));
 
-/// The lock of that name in the table.
+/// Returns the lock with this name from the table.
 pub(crate) fn lock(name: &str) -> &'static Lock {
     TABLES.locks.get(name).unwrap_or_else(|| panic!("no lock {name}"))
 }
 
-/// Those of the locks that can be had, each with what hosts it; of the others, and of a program that can't be had, the report says
-/// why.
+/// Returns the locks that are available, each with its server. The report says why other locks or the program are not available.
 pub(crate) fn hosted(
     plan: &Plan,
     report: &mut Report,
@@ -91,12 +90,12 @@ pub(crate) fn hosted(
     locks.into_iter().map(lock).filter_map(host).collect()
 }
 
-/// What installs what a program needs, and runs it.
+/// Returns the script that installs a program's dependencies and runs it.
 pub(crate) fn script(run: &str) -> String {
     format!("benches/clients/{run}/run")
 }
 
-/// A program that runs; killed when dropped.
+/// A running program, which is killed when this is dropped.
 pub(crate) struct Program {
     run: String,
     child: Killed,
@@ -104,11 +103,11 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// `last` is how long to contend and to keep each grant, or the key to hold.
+    /// `last` is how long to contend and how long to keep each grant, or the key to hold.
     pub(crate) fn start(run: &str, mode: &str, host: &Host, lock: &Lock, last: &str) -> Self {
         let run = script(run);
         let mut command = Command::new(&run);
-        // Pipes, not our own input and outputs: Node makes those non-blocking, and we could not print the results.
+        // The program gets pipes instead of our own outputs: Node would make those non-blocking, and we could not print results.
         command.args([mode, &host.address(), &lock.who]).args(last.split(' '));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{run}: {error}"));
@@ -120,7 +119,7 @@ impl Program {
         Self { run, child: Killed(child), lines }
     }
 
-    /// `count` of them that are ready: those that stayed, or new ones.
+    /// Returns `count` programs that are ready: programs that stayed from the last turn, or new ones.
     pub(crate) fn ready(stayed: &mut Vec<Self>, count: usize, start: impl Fn() -> Self) -> Vec<Self> {
         let mut programs = mem::take(stayed);
         if programs.len() < count {
@@ -139,7 +138,7 @@ impl Program {
         writeln!(input, "{line}").expect("a line that goes out");
     }
 
-    /// The next line that it says; none within that time.
+    /// Returns the next line that the program prints, or `None` if this takes too long.
     pub(crate) fn hear(&mut self, within: Duration) -> Option<String> {
         match self.lines.recv_timeout(within) {
             Ok(line) => Some(line),
@@ -148,7 +147,7 @@ impl Program {
         }
     }
 
-    /// What it says in this turn, and itself, if it is then ready for another one: others have ended.
+    /// Returns the program's lines of this turn, and the program itself if it is ready for another turn. Otherwise it ends.
     pub(crate) fn finish(mut self) -> (Vec<String>, Option<Self>) {
         let mut said = Vec::new();
         while let Ok(line) = self.lines.recv() {

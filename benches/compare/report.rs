@@ -1,4 +1,4 @@
-//! What was measured: ratios with their bounds, and the figures behind them.
+//! Results: ratios with their targets, and the figures behind them.
 
 use std::env;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use procfs::{CpuInfo, Current as _, LoadAverage};
 
 use crate::stats::Spread;
 
-/// All results of a part of a run.
+/// All results of one part of a run.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) quick: bool,
-    /// What is to be known before the figures are believed.
+    /// Remarks that a reader needs before trusting the figures.
     notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
     pub(crate) figures: Vec<Figure>,
-    /// A table with columns of its own, behind the rows.
+    /// A table with columns of its own, after the rows.
     pub(crate) more: String,
-    /// How long it took, in s.
+    /// How long the part took, in s.
     took: f64,
 }
 
-/// Where and when it was measured.
+/// Where and when the measurements took place.
 #[derive(Default)]
 pub(crate) struct Machine {
     pub(crate) date: String,
@@ -32,20 +32,20 @@ pub(crate) struct Machine {
     processor: String,
     cores: usize,
     system: String,
-    /// How many processes wanted a core, over the minute before; what else ran shows here.
+    /// The load average of the minute before, which shows what else ran.
     load_before: String,
     load_after: String,
 }
 
-/// Redislock beside something, or itself.
+/// Redislock compared with another contestant, or with itself.
 pub(crate) struct Row {
     pub(crate) work: String,
     pub(crate) beside: String,
     pub(crate) bound: Option<Bound>,
     pub(crate) unit: &'static str,
-    /// By the clock, or whatever the unit says.
+    /// The ratio by the clock, or by the measure that the unit names.
     pub(crate) value: Spread,
-    /// By the server's processor time.
+    /// The ratio by the server's processor time.
     pub(crate) cpu: Option<Spread>,
 }
 
@@ -55,13 +55,13 @@ pub(crate) enum Bound {
     AtMost(f64),
 }
 
-/// One measure of one contestant.
+/// One contestant's result for one kind of work.
 pub(crate) struct Figure {
     pub(crate) work: String,
     pub(crate) who: String,
     pub(crate) unit: &'static str,
     pub(crate) value: Spread,
-    /// The server's processor time for one, in µs.
+    /// The server's processor time per operation, in µs.
     pub(crate) cpu_us: Option<Spread>,
     pub(crate) remark: String,
 }
@@ -71,25 +71,25 @@ impl Report {
         Self { machine: Machine::here(server), quick, ..Self::default() }
     }
 
-    /// Each is told once.
+    /// Adds a note, unless the report already has it.
     pub(crate) fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    /// Says that figures are not to be believed as they stand.
+    /// Adds a warning that the figures can't be trusted as they stand.
     pub(crate) fn warn(&mut self, warning: &str) {
         self.note(format!("WARNING: {warning}"));
     }
 
-    /// No more is to come; it took that long.
+    /// Completes the report of a part that took this long.
     pub(crate) fn finish(&mut self, took: Duration) {
         self.machine.load_after = load();
         self.took = took.as_secs_f64().round();
     }
 
-    /// Where and when, in a line.
+    /// Returns where and when it was measured, in a line.
     pub(crate) fn about(&self) -> String {
         let Machine { date, server, module, processor, cores, system, load_before, load_after } =
             &self.machine;
@@ -101,7 +101,7 @@ impl Report {
         )
     }
 
-    /// What is to be known, the ratios, and the figures behind them if these are wanted, in Markdown that reads as it is.
+    /// Returns the notes, the ratios and, on request, the figures behind them, as Markdown that is also readable as plain text.
     pub(crate) fn tables(&self, with_figures: bool) -> String {
         let mut text: String = self.notes.iter().map(|note| format!("- {note}\n")).collect();
         if !text.is_empty() {
@@ -119,7 +119,7 @@ impl Report {
 }
 
 impl Machine {
-    /// Which server the figures are of, and the day.
+    /// Returns the server and the date.
     pub(crate) fn caption(&self) -> String {
         format!("{}, {}", self.server, self.date)
     }
@@ -130,7 +130,7 @@ impl Machine {
             format!("{} {}.{}.{}", env::consts::OS, linux.major, linux.minor, linux.patch)
         });
         Self {
-            // The script tells; there is no calendar here.
+            // `scripts/bench` passes the date, because Rust's standard library has no calendar.
             date: env::var("BENCH_DATE").unwrap_or_else(|_| "undated".into()),
             server,
             module: env!("CARGO_PKG_VERSION").into(),
@@ -194,7 +194,7 @@ impl Row {
         match (is_met(self.value), self.cpu.map(is_met)) {
             (true, None | Some(true)) => "met",
             (false, None | Some(false)) => "MISSED",
-            // As where the machine has other things to do.
+            // The two can differ if the machine is busy with other work.
             (true, Some(false)) => "met by the clock, missed by CPU",
             (false, Some(true)) => "missed by the clock, met by CPU",
         }
@@ -222,7 +222,7 @@ impl Figure {
     }
 }
 
-/// A Markdown table whose columns are in line; empty without rows.
+/// Returns a Markdown table with aligned columns, or nothing if there are no rows.
 pub(crate) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut lines: Vec<Vec<String>> = vec![titles.iter().map(|&title| title.into()).collect()];
     lines.extend(rows);

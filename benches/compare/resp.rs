@@ -1,5 +1,5 @@
-//! The server's protocol, as far as a load generator needs it: requests made beforehand, replies told apart. A client library makes
-//! a value of each reply, which takes it 50 times as long: then the server would wait for the generator.
+//! The server's protocol, as far as a load generator needs it: it prepares requests beforehand, and finds the ends of replies. A client
+//! library makes a value of each reply, which takes 50 times as long: the server would then wait for the generator.
 
 /// A request of these arguments.
 pub(crate) fn request<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
@@ -15,7 +15,7 @@ pub(crate) fn words(line: &str) -> Vec<u8> {
     request(&line.split_ascii_whitespace().collect::<Vec<_>>())
 }
 
-/// The same, with what depends on a number: itself for `{number}`, and two owners, `{owner}` and `{owner2}`.
+/// As `words`, with `{number}` replaced by the number, and `{owner}` and `{owner2}` by two owners made from it.
 pub(crate) fn said(line: &str, number: usize) -> Vec<u8> {
     let mut line = line.replace("{number}", &number.to_string());
     for (place, name) in ["{owner}", "{owner2}"].into_iter().enumerate() {
@@ -26,7 +26,7 @@ pub(crate) fn said(line: &str, number: usize) -> Vec<u8> {
     words(&line)
 }
 
-/// The length of the first reply in the buffer, once all of it is there. RESP2 only.
+/// Returns the length of the first reply in the buffer, once it has arrived completely. RESP2 only.
 pub(crate) fn reply_len(buffer: &[u8]) -> Option<usize> {
     let mut at = 0;
     let mut missing = 1;
@@ -55,7 +55,7 @@ fn digits(number: &[u8]) -> usize {
     number.iter().fold(0, |value, &digit| value * 10 + usize::from(digit - b'0'))
 }
 
-/// An owner as clients make them: a UUID of version 4, the same in each run.
+/// Returns an owner as clients make them, a UUID of version 4. Each run gets the same owners.
 pub(crate) fn owner(number: usize) -> String {
     let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (high, low) = ((mixed >> 32) as u32, mixed as u32);

@@ -1,4 +1,4 @@
-//! Redislock and what it stands beside, from the tables of `rivals.toml`.
+//! Redislock and the ways to lock that it is compared with, from the tables of `rivals.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,9 +9,9 @@ use crate::report::Report;
 use crate::resp::said;
 use crate::server::{Server, Setup};
 
-/// The lease that is asked for where its length does not matter, in ms.
+/// The lease, in ms, for work in which its length does not matter.
 pub(crate) const LEASE: &str = "30000";
-/// Longer than any measurement takes.
+/// A lease that is longer than any measurement, in ms.
 pub(crate) const LONG_LEASE: &str = "3600000";
 
 /// Redislock's name in both tables.
@@ -40,7 +40,7 @@ struct Tables {
 #[derive(Clone, Deserialize)]
 pub(crate) struct Rival {
     pub(crate) name: String,
-    /// It runs on a server with the module. The others' servers know nothing of it.
+    /// Whether it runs on a server with the module. Other contestants run on a server without it.
     #[serde(default)]
     module: bool,
     needs: Option<String>,
@@ -53,7 +53,7 @@ pub(crate) struct Rival {
     released: String,
 }
 
-/// A way to acquire and release, by its name.
+/// Returns the way to acquire and release with this name.
 pub(crate) fn pair(name: &str) -> Rival {
     find(&TABLES.pairs, name)
 }
@@ -66,7 +66,7 @@ fn find(table: &[Rival], name: &str) -> Rival {
     table.iter().find(|rival| rival.name == name).unwrap_or_else(|| panic!("no rival {name}")).clone()
 }
 
-/// Those pairs for which the server has the commands; of the others the report says that they are left out.
+/// Returns the pairs whose commands the server has. The report says which pairs are left out.
 pub(crate) fn known_pairs(report: &mut Report) -> Vec<Rival> {
     let server = Server::start(Setup::PLAIN);
     let mut rivals = TABLES.pairs.clone();
@@ -85,12 +85,12 @@ impl Rival {
         if self.module { Setup::MODULE } else { Setup::PLAIN }
     }
 
-    /// Which of two servers, without the module and with it, is its own.
+    /// Returns the server on which it runs, of the one without the module and the one with it.
     pub(crate) fn server<'a, S>(&self, [plain, module]: [&'a S; 2]) -> &'a S {
         if self.module { module } else { plain }
     }
 
-    /// As that server knows it: it has the scripts, so that clients send `EVALSHA` as they do in life.
+    /// Prepares it for this server: loads the scripts, so that clients send `EVALSHA`, as they do in production.
     pub(crate) fn on(mut self, server: &Server) -> Self {
         for (name, source) in SCRIPTS {
             let sha = server.script(source);
@@ -100,14 +100,14 @@ impl Rival {
         self
     }
 
-    /// Makes a lock that does not come with its first acquire.
+    /// Makes the lock if it must exist before its first acquire.
     pub(crate) fn make(&self, server: &Server, key: &str) {
         if let Some(before) = &self.before {
             server.ask(&before.replace("{key}", key));
         }
     }
 
-    /// The request by which the client of that number takes a lock for that many ms.
+    /// Returns the request with which this client takes a lock for `lease` ms.
     pub(crate) fn acquire(&self, key: &str, client: usize, lease: &str) -> Vec<u8> {
         said(&self.acquire.replace("{lease}", lease).replace("{key}", key), client)
     }
@@ -116,7 +116,7 @@ impl Rival {
         said(&self.release.replace("{key}", key), client)
     }
 
-    /// How the replies to both begin where both succeeded.
+    /// Returns how the replies to acquire and release begin if they succeed.
     pub(crate) fn success(&self) -> [&[u8]; 2] {
         [self.granted.as_bytes(), self.released.as_bytes()]
     }

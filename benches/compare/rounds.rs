@@ -1,4 +1,4 @@
-//! How contestants take turns, in rounds, and what comes of it: one beside the other.
+//! Contestants take turns in rounds; afterwards, their results are compared.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use crate::stats::{Spread, percentile, sorted};
 /// How thoroughly a run measures.
 pub(crate) struct Plan {
     pub(crate) quick: bool,
-    /// Where the programs have their folders.
+    /// The folder in which the programs' folders are made.
     pub(crate) folder: PathBuf,
 }
 
 impl Plan {
-    /// How often, or how long: in full, or quickly.
+    /// Returns the value for a full run, or that for a quick one.
     pub(crate) fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
@@ -26,48 +26,48 @@ impl Plan {
     }
 }
 
-/// Shows what is going on.
+/// Tells the user what is running.
 pub(crate) fn progress(what: &str) {
     eprintln!("{what}");
 }
 
-/// What a turn came to.
+/// The result of one turn.
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
-    /// How often a second, or how long once: as the unit says.
+    /// Operations per second, or the time of one operation, as the unit says.
     pub(crate) value: f64,
-    /// The server's processor time for one.
+    /// The server's processor time per operation.
     pub(crate) cpu_us: f64,
-    /// Shares of something.
+    /// For a load: how busy the server and the generator were. Other kinds of work store other shares.
     pub(crate) shares: [f64; 2],
-    /// Single measurements.
+    /// The times of single operations.
     pub(crate) times: Vec<f64>,
 }
 
 impl Sample {
-    /// Of so many in that time, for which the server used so much; as a rate.
+    /// Returns a sample with a rate: `count` operations took `wall` by the clock, and `cpu_ns` of the server's processor time.
     pub(crate) fn rate(count: f64, wall: Duration, cpu_ns: f64) -> Self {
         Self { value: count / wall.as_secs_f64(), cpu_us: cpu_ns / 1e3 / count, ..Self::default() }
     }
 
-    /// The same, as the time that one took, in µs.
+    /// As `rate`, but with the time of one operation, in µs.
     pub(crate) fn each(count: usize, wall: Duration, cpu_ns: f64) -> Self {
         let count = count as f64;
         Self { value: wall.as_secs_f64() * 1e6 / count, cpu_us: cpu_ns / 1e3 / count, ..Self::default() }
     }
 }
 
-/// The samples of all contestants, turn by turn.
+/// The samples of all contestants, in the order of the turns.
 pub(crate) struct Rounds {
     work: String,
     unit: &'static str,
-    /// Who, and how their turns went.
+    /// Each contestant's name and samples.
     pub(crate) all: Vec<(String, Vec<Sample>)>,
 }
 
 impl Rounds {
-    /// Lets contestants take turns, round by round; round 0 warms up. `start` makes them anew some times: where a process' memory
-    /// happens to lie makes a server faster or slower.
+    /// Lets contestants take turns, round by round; round 0 warms up. `start` makes them anew several times, because the random placement
+    /// of a process in memory makes a server faster or slower.
     pub(crate) fn play<C>(
         work: &str,
         unit: &'static str,
@@ -100,13 +100,13 @@ impl Rounds {
         Self { work: work.into(), unit, all }
     }
 
-    /// None: it was not measured.
+    /// Returns `None` if the contestant was not measured.
     pub(crate) fn of(&self, who: &str) -> Option<&[Sample]> {
         let (_, samples) = self.all.iter().find(|(name, _)| name == who)?;
         Some(samples)
     }
 
-    /// One contestant beside another, where that was measured. Higher is better for rates, and for the server's time on them.
+    /// Compares two contestants, if both were measured. A ratio above 1 means that the first is better, for rates and for processor time.
     pub(crate) fn row(&self, work: &str, who: &str, beside: &str) -> Option<Row> {
         let (ours, theirs) = (self.of(who)?, self.of(beside)?);
         let is_time = self.unit == "µs" || self.unit == "ms";
@@ -115,7 +115,7 @@ impl Rounds {
         Some(row.cpu(ratio(dividend, divisor, |sample| sample.cpu_us)))
     }
 
-    /// The figures of all, each with what there is to remark.
+    /// Returns the figures of all contestants, each with its remark.
     pub(crate) fn figures(&self, remark: impl Fn(&[Sample]) -> String) -> Vec<Figure> {
         let figure = |(who, samples): &(String, Vec<Sample>)| {
             Figure::new(&self.work, who, self.unit, spread(samples, |sample| sample.value))
@@ -125,7 +125,7 @@ impl Rounds {
         self.all.iter().map(figure).collect()
     }
 
-    /// Says in the report whose server had time to spare: that figure is not what the server can do.
+    /// Warns in the report if a server was idle for part of the time: then the figure is not what the server can do.
     pub(crate) fn warn(&self, report: &mut Report) {
         let median = |samples: &[Sample], share: usize| spread(samples, |sample| sample.shares[share]).median;
         let busy = self.all.iter().map(|(who, samples)| (who, median(samples, 0)));
@@ -145,12 +145,12 @@ impl Rounds {
     }
 }
 
-/// How busy a server is to be at least where throughput is what it can do.
+/// Throughput counts as the server's limit only if the server is at least this busy.
 const AT_ITS_LIMIT: f64 = 0.95;
-/// Up to here the generator is not what a server waits for.
+/// If the generator is not busier than this, the server does not have to wait for it.
 const GENERATOR_HAS_TIME: f64 = 0.8;
 
-/// How busy the server and the generator were: the shares of a load.
+/// Returns how busy the server and the generator were, from the shares of a load.
 pub(crate) fn busy(samples: &[Sample]) -> String {
     let [server, generator] =
         [0, 1].map(|share| 100.0 * spread(samples, |sample| sample.shares[share]).median);
@@ -161,23 +161,23 @@ pub(crate) fn spread<S>(samples: &[S], of: impl Fn(&S) -> f64) -> Spread {
     Spread::of(samples.iter().map(of))
 }
 
-/// Of one contestant's measure to that of another, round by round.
+/// Returns the ratios of one contestant's measure to another's, round by round.
 pub(crate) fn ratio<S>(dividend: &[S], divisor: &[S], of: impl Fn(&S) -> f64) -> Spread {
     Spread::of(dividend.iter().zip(divisor).map(|(dividend, divisor)| of(dividend) / of(divisor)))
 }
 
-/// The single measurements of all turns, in order.
+/// Returns the single times of all turns, sorted.
 pub(crate) fn times(samples: &[Sample]) -> Vec<f64> {
     sorted(samples.iter().flat_map(|sample| sample.times.iter().copied()))
 }
 
-/// Their middle, what one of a hundred exceeds, and the longest.
+/// Returns the median, the 99th percentile, and the maximum.
 pub(crate) fn percentiles(sorted: &[f64]) -> [f64; 3] {
     [50.0, 99.0, 100.0].map(|percent| percentile(sorted, percent))
 }
 
-/// In which order so many contestants take their turns in a round: another one in each, since what ran right before can make a
-/// turn faster or slower by a third.
+/// Returns the order in which this many contestants take their turns in a round. It changes from round to round, because what ran right
+/// before can make a turn faster or slower by a third.
 pub(crate) fn order(count: usize, round: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     fastrand::Rng::with_seed(round as u64).shuffle(&mut order);

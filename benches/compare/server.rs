@@ -1,4 +1,4 @@
-//! Redis and Valkey servers of the benchmark's own, with the module and without it.
+//! Redis and Valkey servers that the benchmark starts, with the module and without it.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::resp::{request, words};
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Setup {
     pub(crate) module: bool,
-    /// A node of a cluster, which has no slots yet.
+    /// Whether the server is a node of a cluster, which has no slots at first.
     pub(crate) node: bool,
-    /// Run by Callgrind, which counts its instructions.
+    /// Whether the server runs under Callgrind, which counts its instructions.
     pub(crate) callgrind: bool,
 }
 
@@ -37,14 +37,14 @@ pub(crate) fn program() -> String {
     env::var("REDISLOCK_SERVER").unwrap_or_else(|_| "redis-server".into())
 }
 
-/// The module: what `REDISLOCK_SO` names, or what was built beside this program.
+/// Returns the path of the module: what `REDISLOCK_SO` names, or what was built beside this program.
 fn module() -> PathBuf {
     let own = env::current_exe().expect("this program's path");
     let path = env::var_os("REDISLOCK_SO").map_or(own.with_file_name("../libredislock.so"), PathBuf::from);
     path.canonicalize().unwrap_or_else(|_| panic!("{} is missing: run scripts/bench", path.display()))
 }
 
-/// What runs the servers' program in a folder: itself, or Callgrind.
+/// Returns the command that runs the server in a folder, directly or under Callgrind.
 fn command(setup: Setup, folder: &Path, port: u16) -> Command {
     let mut config = format!(
         "port {port}\nbind 127.0.0.1\ndir {}\nsave ''\nmaxclients 19000\ntcp-backlog 1024\nloglevel warning\n",
@@ -54,20 +54,20 @@ fn command(setup: Setup, folder: &Path, port: u16) -> Command {
         config += &format!("loadmodule {}\n", module().display());
     }
     if setup.node {
-        // The default port, 10,000 above the other one, may be none. Of so many nodes, one may stand still for seconds.
+        // The default bus port, the port plus 10,000, may be in use. A node may stall for seconds, so claims have much time.
         config += &format!("cluster-enabled yes\ncluster-port {}\nlock.claim 60000\n", free_port());
     }
     let file = folder.join("server.conf");
     fs::write(&file, config).expect("a configuration file");
     let mut command = Command::new(if setup.callgrind { "valgrind".into() } else { program() });
     if setup.callgrind {
-        // The program may be a script that starts the server by its own loader.
+        // The server's program may be a script, so Callgrind must follow child processes.
         command.args(["--tool=callgrind", "--trace-children=yes"]);
-        // Not counted is what differs from run to run: the chores, of which there are more the longer it takes, our own
-        // questions, and the look-up of a command by its name, in a table that is hashed with another seed at each start.
+        // These functions are not counted because their cost varies from run to run: periodic work, our own `INFO` commands, and the
+        // look-up of a command by its name, whose hash table has a random seed.
         let chores = ["serverCron", "infoCommand", "lookupCommandLogic"];
         command.args(chores.map(|name| format!("--toggle-collect={name}")));
-        // Each of those turns it off; so last.
+        // This option comes last, because each `--toggle-collect` turns counting off at the start.
         command.arg("--collect-atstart=yes");
         command.arg(format!("--callgrind-out-file={}", folder.join("callgrind").display()));
         command.arg(program());
@@ -81,7 +81,7 @@ impl Server {
         let control = RefCell::new(None);
         let is_ready = |process: &Process| {
             let Some(mut line) = Line::try_new(process.port) else { return false };
-            // Another process may have been quicker to take the port.
+            // Another process may have taken the port first.
             let Ok(info) = line.say("INFO server") else { return false };
             let is_own = field(&info, "process_id") == Some(process.child.0.id().to_string());
             *control.borrow_mut() = is_own.then_some(line);
@@ -105,7 +105,7 @@ impl Server {
         self.control.borrow_mut().ask(request).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The answer to a command of words without spaces.
+    /// Returns the reply to a command whose words contain no spaces.
     pub(crate) fn ask(&self, line: &str) -> Vec<u8> {
         self.reply(&words(line))
     }
@@ -115,13 +115,13 @@ impl Server {
         !matches!(&reply[..], b"*1\r\n*-1\r\n" | b"*1\r\n$-1\r\n")
     }
 
-    /// A script's name for `EVALSHA`.
+    /// Loads a script. Returns its hash for `EVALSHA`.
     pub(crate) fn script(&self, source: &str) -> String {
         let reply = self.reply(&request(&["SCRIPT", "LOAD", source]));
         String::from_utf8_lossy(&reply).lines().nth(1).expect("a script's name").into()
     }
 
-    /// How much processor time the server has used, all its threads, in nanoseconds. Exact while it is idle.
+    /// Returns the processor time of all the server's threads, in ns. The value is exact while the server is idle.
     pub(crate) fn cpu_ns(&self) -> f64 {
         let info = self.ask("INFO cpu");
         (number(&info, "used_cpu_user") + number(&info, "used_cpu_sys")) * 1e9
@@ -131,14 +131,14 @@ impl Server {
         number(&self.ask(&format!("INFO {section}")), name)
     }
 
-    /// The bytes that each of so many takes, to a tenth: the rest is the server's own housekeeping.
+    /// Returns the bytes of each of the `count` things that `make` makes, to a tenth: smaller differences are housekeeping.
     pub(crate) fn bytes_of_each(&self, count: usize, make: impl FnOnce()) -> f64 {
         let before = self.info("memory", "used_memory");
         make();
         ((self.info("memory", "used_memory") - before) / count as f64 * 10.0).round() / 10.0
     }
 
-    /// Waits until the server has seen that all who closed their connections are gone: only this one is left.
+    /// Waits until the server has noticed all closed connections: only this one is left.
     pub(crate) fn wait_for_departures(&self) {
         while self.info("clients", "connected_clients") > 1.0 {
             thread::sleep(Duration::from_millis(5));
@@ -149,7 +149,7 @@ impl Server {
         self.info("clients", "blocked_clients") as usize
     }
 
-    /// Ends a server that Callgrind runs; how many instructions it has executed, and how many of them are the module's own.
+    /// Ends a server that Callgrind runs. Returns how many instructions it has executed, and how many of them in the module's own code.
     pub(crate) fn instructions(self) -> [f64; 2] {
         let Self { mut process, control, .. } = self;
         control.into_inner().send(&words("SHUTDOWN NOSAVE")).expect("a request that goes out");
@@ -172,9 +172,9 @@ impl Server {
     }
 }
 
-/// The instructions of the module's own code, without what it calls, as Callgrind's file has them: `ob=` names an object, by
-/// a number that stands for it from then on; a line of a place and a count follows for each place, and one after `calls=` for
-/// what was called from there.
+/// Returns the instructions of the module's own code, without the functions that it calls, from Callgrind's output. There, `ob=` names an
+/// object file, with a number that stands for it later; each line with a position and a count is the object's own cost, except the line
+/// after `calls=`, which is the cost of the call.
 fn own_instructions(callgrind: &str) -> f64 {
     let mut module = None;
     let (mut in_module, mut of_callee, mut own) = (false, false, 0.0);

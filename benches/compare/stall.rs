@@ -1,4 +1,4 @@
-//! What makes much work at once, as `stalls.toml` has it, by itself or since somebody wants it to: the longest `PING` of another client
+//! Events that cause much work at once, as `stalls.toml` lists them, by themselves or as attacks: the longest `PING` of another client
 //! meanwhile.
 
 use std::thread;
@@ -15,11 +15,11 @@ use crate::rounds::{Plan, progress, spread};
 use crate::server::{Server, Setup};
 use crate::stats::Spread;
 
-/// After how many requests they go out.
+/// How many requests are sent at once.
 const BATCH: usize = 500;
-/// How many locks a command names: as many as it may by default, and as it may at all.
+/// How many locks a command names: the most that are allowed by default, and the most that can be allowed.
 const LOCKS: [usize; 2] = [100, 1000];
-/// One connection has more here than it may by default.
+/// Here, one connection has more places, holders and locks than the defaults allow.
 const SETTINGS: [&str; 4] =
     ["lock.max-places 0", "lock.max-holders 0", "lock.max-keys 1000", "lock.claim 60000"];
 
@@ -46,7 +46,7 @@ struct Event {
     watched: Option<u64>,
 }
 
-/// The tables, with so many locks where a command names several.
+/// Returns the tables, filled in for this many locks where a command names several.
 fn tables(locks: usize) -> Tables {
     let others: Vec<_> = (1..locks).map(|lock| format!("lock:{lock}")).collect();
     let text = include_str!("stalls.toml").replace("{locks}", &locks.to_string());
@@ -62,7 +62,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
 }
 
-/// What one client can do to all others.
+/// Measures what one malicious client can do to all others.
 pub(crate) fn run_hostile(plan: &Plan, report: &mut Report) {
     let on_one = tables(1).attacks.into_iter().map(|attack| (1, attack));
     let on_several = LOCKS
@@ -77,7 +77,7 @@ pub(crate) fn run_hostile(plan: &Plan, report: &mut Report) {
 }
 
 impl Event {
-    /// The longest `PING` of each time, on a server of its own: from then on, and before.
+    /// Returns the longest `PING` after the event and before it, for each repetition, which has its own server.
     fn watch(&self, plan: &Plan, locks: usize) -> [Spread; 2] {
         let seen: Vec<[f64; 2]> = (0..plan.pick(3, 1)).map(|_| self.stall(locks)).collect();
         let longest = [0, 1].map(|when| spread(&seen, |seen| seen[when]));
@@ -88,14 +88,14 @@ impl Event {
         longest
     }
 
-    /// The longest `PING` from then on, and before, in ms.
+    /// Returns the longest `PING` after the event and before it, in ms.
     fn stall(&self, locks: usize) -> [f64; 2] {
         let server = Server::start(if self.plain { Setup::PLAIN } else { Setup::MODULE });
         let mut net = Net::with(1 + self.waiters, server.port);
         if !self.plain {
             SETTINGS.iter().for_each(|setting| _ = server.ask(&format!("CONFIG SET {setting}")));
         }
-        // Places are told of their grants. That need not be quick to read.
+        // Places get messages about their grants. Nobody needs to read these quickly.
         let mut hears = Line::new(server.port);
         hears.say("SUBSCRIBE told").expect("a subscription");
         self.prepare(&mut net, &server, locks);
@@ -107,9 +107,9 @@ impl Event {
         }
         self.commands.iter().for_each(|line| net.out.send(0, &words(line)));
         net.out.flush();
-        // What is to come by itself comes within that time.
+        // Events that happen by themselves happen within this time.
         let longest = ping.until_quick(begin, Duration::from_secs(self.watched.unwrap_or(4)));
-        // All of it has happened.
+        // All replies have arrived, so the event is over.
         net.replies(self.waiters + self.commands.len(), |_, _| ());
         if let Some((field, value)) = &self.holds {
             assert_eq!(server.info("lock", field), f64::from(*value), "{}: {field}", self.name);
@@ -117,12 +117,12 @@ impl Event {
         [longest, quiet]
     }
 
-    /// How many locks or places there are.
+    /// Returns the number of locks or places.
     fn count(&self) -> usize {
         self.before.iter().map(|(times, _)| *times).max().unwrap_or_default()
     }
 
-    /// Does all that comes before the event.
+    /// Does everything that comes before the event.
     fn prepare(&self, net: &mut Net, server: &Server, locks: usize) {
         for (times, line) in &self.before {
             let each = if line.contains("{lock}") { locks } else { 1 };
@@ -136,7 +136,7 @@ impl Event {
             net.out.send(1 + number, &said(&self.wait.replace("{timeout}", &timeout), number));
             if number % BATCH == 0 {
                 net.out.flush();
-                // Waits are to end together: each is told how long it is to last.
+                // All waits are to end at the same time, so each gets a timeout of its own.
                 while server.blocked_clients() < number {}
             }
         }

@@ -25,17 +25,17 @@ impl Spread {
         Self { median: value, min: value, low: value, high: value, max: value }
     }
 
-    /// The median, the middle half of the rounds, and the extremes.
+    /// Returns the median, the middle half of the rounds, and the extremes.
     pub(crate) fn in_full(&self) -> String {
         self.text("", &[(self.low, self.high), (self.min, self.max)])
     }
 
-    /// The median and the middle half.
+    /// Returns the median and the middle half.
     pub(crate) fn in_short(&self, unit: &str) -> String {
         self.text(unit, &[(self.low, self.high)])
     }
 
-    /// The median with ranges, in digits that make three of the median's count; of what was measured once, that.
+    /// Returns the median with ranges, rounded to three digits of the median. A single measurement is shown without ranges.
     fn text(&self, unit: &str, ranges: &[(f64, f64)]) -> String {
         let digits = (2 - self.median.abs().max(1e-9).log10().floor() as i32).clamp(0, 2) as usize;
         let ranges: Vec<_> =
@@ -54,7 +54,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// The values in order. There is at least one.
+/// Sorts the values, of which there must be at least one.
 pub(crate) fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     assert!(!values.is_empty(), "nothing was measured");
@@ -62,7 +62,7 @@ pub(crate) fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The value that so many of a hundred do not exceed; between two, in proportion.
+/// Returns the value that this percentage of the values does not exceed, interpolated between two values.
 pub(crate) fn percentile(sorted: &[f64], percent: f64) -> f64 {
     let place = percent / 100.0 * (sorted.len() - 1) as f64;
     let (low, high) = (place.floor() as usize, place.ceil() as usize);

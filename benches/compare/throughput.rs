@@ -1,5 +1,5 @@
-//! Acquire and release, with 16 pairs in flight on each connection and with one command: a steady load of connections, each on locks of
-//! its own.
+//! Acquire and release, with 16 pairs in flight on each connection and with one command at a time: each connection sends a steady load, on
+//! locks of its own.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::rounds::{Plan, Rounds, Sample, busy};
 use crate::server::{Server, Setup};
 
 const CONNECTIONS: usize = 50;
-/// How many locks a connection goes round on.
+/// How many locks each connection uses in turn.
 const KEYS: usize = 256;
 
-/// Redislock, which comes first, beside the others on two servers, one without the module, one with it.
+/// Compares Redislock, which comes first, with the others, on two servers: without the module, and with it.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let rivals = rivals::known_pairs(report);
     let (starts, turns, length) = (plan.pick(6, 3), plan.pick(10, 5), plan.ms(200, 120));
@@ -42,24 +42,24 @@ struct Load {
     server: Rc<Server>,
     net: Net,
     clients: Vec<Client>,
-    /// How the replies to a pair begin.
+    /// How the replies to acquire and release begin.
     success: [Vec<u8>; 2],
     /// How many commands are sent together.
     at_once: usize,
 }
 
 struct Client {
-    /// Requests made beforehand, to be sent in turn.
+    /// Requests made beforehand, which are sent in turn.
     batches: Vec<Vec<u8>>,
     next: usize,
-    /// How many replies to the last one are missing.
+    /// How many replies to the last batch are missing.
     due: usize,
-    /// How many replies to the pair have come.
+    /// How many replies to the current pair have arrived.
     came: usize,
 }
 
 impl Load {
-    /// A rival's, each connection on `KEYS` locks of its own, with so many pairs in flight; with 1, one command.
+    /// A rival's load: each connection has `KEYS` locks of its own, and this many pairs in flight; 1 means a single command at a time.
     fn new(rival: Rival, server: &Rc<Server>, pipeline: usize) -> Self {
         let rival = rival.on(server);
         let client = |conn| {
@@ -81,7 +81,7 @@ impl Load {
         }
     }
 
-    /// Loads the server for about that long, until all is answered: pairs per second, and how busy server and generator were.
+    /// Loads the server for about this long, until all is answered. Returns pairs per second, and how busy server and generator were.
     fn run(&mut self, length: Duration) -> Sample {
         let Self { server, net, clients, success, at_once } = self;
         let cpu_before = server.cpu_ns();
@@ -105,7 +105,7 @@ impl Load {
                 client.due -= 1;
                 replies += 1;
                 if client.due == 0 {
-                    // A pair once begun is finished, so that the next stretch begins with free locks.
+                    // A pair that has begun is finished, so that the next turn begins with free locks.
                     if stopping && client.came == 0 {
                         working -= 1;
                     } else {

@@ -14,7 +14,7 @@ const COUNTS: [usize; 3] = [100, 1_000, 10_000];
 /// How long a turn may take. (Valkey 9 needs 0.4 s for a `BLMOVE` that 10,000 wait for.)
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// A queue that goes round: who has had the lock gives it back and waits again, behind all others.
+/// A queue that goes round: the holder releases the lock and waits again, behind all others.
 pub(crate) struct Circle {
     wait: Rival,
     server: Rc<Server>,
@@ -24,14 +24,14 @@ pub(crate) struct Circle {
 }
 
 struct Client {
-    /// Gives the lock back, and asks again.
+    /// The requests that release the lock and ask for it again.
     give_back: Vec<u8>,
-    /// The next reply is to the giving back.
+    /// Whether the next reply is to the release.
     giving_back: bool,
 }
 
 impl Circle {
-    /// All wait in the server in that way but the first, who has the lock.
+    /// All clients wait in the server in this way, except the first, which has the lock.
     pub(crate) fn new(wait: &str, server: &Rc<Server>, count: usize) -> Self {
         let (wait, key) = (rivals::wait(wait).on(server), format!("lock:{count}"));
         wait.make(server, &key);
@@ -49,7 +49,7 @@ impl Circle {
         Self { wait, server: Rc::clone(server), net, clients, holder }
     }
 
-    /// That many handovers, or as many as there are in that time: how long one takes, in µs.
+    /// Makes this many handovers, or as many as fit into `longest`. Returns how long one takes, in µs.
     pub(crate) fn run(&mut self, handovers: usize, longest: Duration) -> Sample {
         let Self { wait, server, net, clients, holder } = self;
         let cpu_before = server.cpu_ns();

@@ -22,10 +22,10 @@ const lease = 30 * time.Second
 
 var ctx = context.Background()
 
-// A client of its own, and its lock, as the users of the library take it.
+// A client of its own, and its lock, used as the library's users would use it.
 type lock struct {
 	acquire, release func()
-	// What a client does after its turn, before it asks again.
+	// rest is what a client does after it has released the lock, before it asks again.
 	rest func()
 }
 
@@ -39,7 +39,7 @@ var kinds = map[string]func(address, key string) lock{
 }
 
 func goRedis(address string) *redis.Client {
-	// One connection; a wait has no end.
+	// The client has one connection, and a wait has no time limit.
 	return redis.NewClient(&redis.Options{Addr: address, PoolSize: 1, ReadTimeout: -1})
 }
 
@@ -61,7 +61,7 @@ func redislock(address, key string, words ...any) lock {
 	}
 }
 
-// What tasks of one program share, each with its lock of that; with the defaults of the library.
+// The functions return what the tasks of one program share, with the library's defaults; from this, each task gets its own lock.
 var sharing = map[string]func(address string) func(key string) lock{
 	"package": func(address string) func(key string) lock {
 		ours := locks.New(redis.NewClient(&redis.Options{Addr: address}))
@@ -74,7 +74,7 @@ var sharing = map[string]func(address string) func(key string) lock{
 }
 
 func withPackage(address, key string) lock {
-	// Several addresses are those of a cluster.
+	// Several addresses are the nodes of a cluster.
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(address, ",")})
 	return ofPackage(locks.New(client), key)
 }
@@ -99,7 +99,7 @@ func withRedsync(address, key string) lock {
 }
 
 func ofRedsync(shared *redsync.Redsync, key string) lock {
-	// It asks until it has it, instead of 32 times.
+	// By default, redsync gives up after 32 tries; here it tries until it has the lock.
 	mutex := shared.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt32))
 	return lock{
 		acquire: func() { check(mutex.Lock()) },
@@ -110,7 +110,7 @@ func ofRedsync(shared *redsync.Redsync, key string) lock {
 				check(errors.New("redsync has lost the lock"))
 			}
 		},
-		// It has had its turn, and waits as the others do: asking at once, it would nearly always get the lock again.
+		// A client that asked again at once would nearly always get the lock again, so it first waits as long as the others do.
 		rest: func() { time.Sleep(50*time.Millisecond + rand.N(200*time.Millisecond)) },
 	}
 }

@@ -59,7 +59,7 @@ func main() {
 
 type grant struct{ time, released int64 }
 
-// contend has clients that keep the lock for so long each time.
+// contend has clients contend for the lock; each keeps the lock for the duration keep, each time.
 func contend(opened []lock, lines *bufio.Scanner, length, keep time.Duration) {
 	fmt.Println("ready")
 	lines.Scan()

@@ -19,7 +19,7 @@ from redislock import Locks
 LEASE = 30
 mode, address, who, last, *keep = sys.argv[1:]
 (host, port), *others = nodes = [node.split(":") for node in address.split(",")]
-# Several are those of a cluster.
+# Several addresses are the nodes of a cluster.
 client = RedisCluster(startup_nodes=[ClusterNode(*node) for node in nodes]) if others else Redis(host, int(port), socket_timeout=None)
 
 
@@ -65,7 +65,7 @@ class Library:
         self.lock.release()
 
     def rest(self, part=1):
-        # It has had its turn, and waits as the others do: asking at once, it would nearly always get the lock again.
+        # A client that asked again at once would nearly always get the lock again, so it first waits as long as the others do.
         time.sleep(part * self.lock.sleep)
 
 

@@ -27,11 +27,12 @@ import java.util.stream.Stream;
  * <p>Times are in ns of the one clock that all processes read: on Linux System.nanoTime() is that.
  */
 final class Contest {
-    /** How long it contends before it is "ready", in s: so long the JVM compiles what runs often, at our expense. */
+    /** How long it contends before it is "ready", in s, so that the JVM has compiled the hot code before we measure. */
     private static final double WARM_UP = 15;
-    /** How often Spring's registry asks, in ns. Who has had its turn waits as long: asking at once, it would nearly always be first. */
+    /** How often Spring's registry asks, in ns. A client waits as long after its turn: if it asked at once, it would nearly always be
+     * first. */
     private static final long POLLED = 100_000_000;
-    /** How long, in ms, the end waits for clients that still wait for the lock. */
+    /** How long, in ms, the program waits at its end for clients that still wait for the lock. */
     private static final long LONGEST = 5_000;
 
     private record Grant(long time, long released) {}
@@ -50,7 +51,7 @@ final class Contest {
         Runtime.getRuntime().halt(0); // nothing is to be closed first
     }
 
-    /** Clients that contend, how long they keep what they take, and how long they then do something else; in ns. */
+    /** Clients that contend, how long they keep the lock, and how long they pause after they have released it; in ns. */
     private record Clients(List<Locks> locks, long kept, long rested) {}
 
     private static Clients contest(String mode, String who, String address, long kept) {
@@ -78,10 +79,10 @@ final class Contest {
         }
     }
 
-    /** The grants of each client, and whether all clients came to their end. */
+    /** The grants of each client, and whether all clients have finished. */
     private record Turn(List<List<Grant>> grants, boolean complete) {}
 
-    /** The clients contend in threads of their own. */
+    /** Each client contends in a thread of its own. */
     private static Turn turn(Clients clients, double seconds) throws Exception {
         long end = System.nanoTime() + (long) (seconds * 1e9);
         var all = clients.locks.stream().map(lock -> new Client(lock, clients, end)).toList();
@@ -122,7 +123,7 @@ final class Contest {
             grants.add(grant);
         }
 
-        /** A client that still waits may come to one more meanwhile. */
+        /** A copy, because a client that still waits may get another grant meanwhile. */
         synchronized List<Grant> grants() {
             return List.copyOf(grants);
         }

@@ -18,7 +18,7 @@ import org.redisson.config.Config;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.commands.ProtocolCommand;
 
-/** A client of its own, and its lock, as the users of the library take it. */
+/** A client of its own, and its lock, used as the library's users would use it. */
 interface Locks {
     void acquire();
 
@@ -44,7 +44,7 @@ interface Locks {
 
     static RedissonClient redisson(String address) {
         var config = new Config();
-        // One connection for commands, as the others have it; at its start it would open 24.
+        // One connection for commands, like the other clients; by default Redisson would open 24 at its start.
         config.useSingleServer().setAddress("redis://" + address).setConnectionMinimumIdleSize(1).setConnectionPoolSize(1);
         return Redisson.create(config);
     }
@@ -78,7 +78,7 @@ interface Locks {
         }
     }
 
-    /** The commands as they are, by the client library under our package; with a connection of its own, since it blocks. */
+    /** Sends the commands with Lettuce, the client library under our package. It has its own connection, because the commands block. */
     final class OfLettuce implements Locks {
         private static final ProtocolKeyword ACQUIRE = () -> "LOCK.ACQUIRE".getBytes(StandardCharsets.UTF_8);
         private static final ProtocolKeyword RELEASE = () -> "LOCK.RELEASE".getBytes(StandardCharsets.UTF_8);
@@ -112,7 +112,7 @@ interface Locks {
         }
     }
 
-    /** Redisson's with the watchdog, which keeps the lease at 30 s. */
+    /** Redisson's lock with the watchdog, which keeps the lease at 30 s. */
     final class OfLock implements Locks {
         private final Lock lock;
 

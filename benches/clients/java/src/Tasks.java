@@ -14,7 +14,7 @@ import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactor
 import org.springframework.integration.redis.util.RedisLockRegistry;
 import redislock.Held;
 
-/** The tasks of one program: they share what the library says to share, with its defaults, and each gets its lock from that. */
+/** The tasks of one program: they share what the library is meant to share, with its defaults, and each gets its own lock from it. */
 interface Tasks {
     Duration LEASE = Duration.ofSeconds(30);
 
@@ -76,7 +76,7 @@ interface Tasks {
         }
     }
 
-    /** It does not wait, so it is for a lock that nobody else wants. */
+    /** ShedLock does not wait, so it is measured only on locks that nobody else wants. */
     final class OfShedLock implements Locks {
         private final RedisLockProvider provider;
         private final String key;

@@ -18,7 +18,7 @@ const CLIENTS: usize = 8;
 const KEY: &str = "contested";
 const LEASE: Duration = Duration::from_secs(30);
 
-/// A client of its own, and its lock, as its users take it.
+/// A client of its own, and its lock, used as its users would use it.
 enum Lock {
     Package(Locks),
     Raw(MultiplexedConnection),
@@ -41,7 +41,7 @@ impl Lock {
         if who == "package" {
             return Ok(Self::Package(Locks::new(client)));
         }
-        // A wait has no end.
+        // A wait has no time limit.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         Ok(Self::Raw(client.get_multiplexed_async_connection_with_config(&config).await?))
     }
@@ -80,7 +80,7 @@ fn now() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// Acquires and releases until then; returns when each grant came and was released.
+/// Acquires and releases until `end`. Returns when each grant came and was released.
 async fn contend(lock: Lock, end: Instant, keep: Duration) -> Result<Vec<[i64; 2]>> {
     let mut grants = Vec::new();
     while Instant::now() < end {
