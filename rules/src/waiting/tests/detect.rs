@@ -258,7 +258,6 @@ impl State {
     }
 }
 
-/// Tries each wait in each reachable state.
 fn check_all(title: &str, conns: Conn, names: usize, wants: &[Want]) {
     let began = std::time::Instant::now();
     let world = &World { conns, names, wants: wants.to_vec() };

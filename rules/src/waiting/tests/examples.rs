@@ -43,7 +43,7 @@ fn all_sessions_are_renewed_in_time_beside_commands() {
     }
 }
 
-/// A client re-enters while more waiters fit than its step serves. It is told of its own grant.
+/// A client re-enters while more waiters fit than its step serves. Its reply must be about its own grant, not another one made in the step.
 #[test]
 fn a_reply_is_about_the_grant_of_its_client() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
@@ -59,7 +59,7 @@ fn a_reply_is_about_the_grant_of_its_client() {
     assert!(matches!(reply, Reply::Granted { fence, .. } if Some(fence) == own), "{reply:?}");
 }
 
-/// All steps of a turn pay into one budget. Here, two steps use it up.
+/// All steps of a turn share one budget. Here, two steps use it up.
 #[test]
 fn a_turn_ends_when_its_steps_have_used_up_its_budget() {
     let mut server = Server::new(4);
@@ -152,7 +152,7 @@ fn a_turn_goes_on_where_the_last_one_stopped() {
     }
 }
 
-/// Places of one owner are granted a lock together, and are all claimed by one command, which must not take long.
+/// Places of one owner are granted a lock together, and one command claims them all, so only a few are granted at once.
 #[test]
 fn one_claim_is_that_of_a_few_places() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
@@ -171,7 +171,7 @@ fn one_claim_is_that_of_a_few_places() {
     assert_eq!(server.asks().len(), 0);
 }
 
-/// A release that changes nothing wakes nobody, but a look that was due is still due.
+/// A refused release wakes nobody, but a lock that was due to be looked at is still due.
 #[test]
 fn a_refused_release_loses_no_look() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
@@ -187,7 +187,7 @@ fn a_refused_release_loses_no_look() {
     assert!(server.asks().is_empty());
 }
 
-/// The clock may be set back to before the end of a pause, which says nothing of what becomes due then.
+/// The clock may be set back to before the end of a pause. Once the pause is over, it must not delay anything, even at such a time.
 #[test]
 fn a_pause_that_is_over_delays_nothing() {
     let (rules, mut server) = (Rules::PLAIN, Server::new(2));

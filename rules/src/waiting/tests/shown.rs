@@ -1,4 +1,4 @@
-//! Tests of what operators are shown, and of what waiters and sessions take of the memory.
+//! Tests what operators are shown of waiting clients, and how much memory waiters and sessions take.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn held(made: Millis) -> Value {
     Value::One(Grant::new(holder, Fence::new(1).unwrap(), 1, None, made))
 }
 
-/// A client acquires these locks, of which all from number `free` on are held by another.
+/// A client acquires these locks. Another client holds the locks from number `free` on.
 fn acquire(
     table: &mut Table<RequestId>,
     keys: &[&[u8]],
@@ -72,7 +72,7 @@ fn answer(table: &mut Table<RequestId>, request: RequestId) {
     assert!(table.leave(request, Phase::Answered(Answer::TimedOut)));
 }
 
-/// When each wait that is shown began, over all pages.
+/// Returns when each shown wait began, over all pages.
 fn all(table: &mut Table<RequestId>, key: Option<&[u8]>, count: usize) -> Vec<Millis> {
     let (mut shown, mut after) = (Vec::new(), None);
     loop {
@@ -105,7 +105,7 @@ fn step() -> impl Strategy<Value = Step> {
 enum Action {
     Join(Lock),
     Leave(usize),
-    /// A new owner gets the lock, whoever had it before.
+    /// A new owner gets the lock, whoever held it before.
     Grant(Lock),
     Free(Lock),
     Ask,
@@ -187,7 +187,7 @@ proptest! {
     }
 }
 
-/// A client waits for a lock, which somebody else gets first if it is free.
+/// A client waits for a lock. If the lock is free, somebody else gets it first.
 fn acquire_held(server: &mut Server, lock: Lock, key: &[u8], now: Millis) -> Outcome {
     let (value, until) = server.locks[lock].take().unwrap_or_else(|| (held(now), Deadline::Never));
     let (mut grants, mut done) = (Grants::new(Some(value), until), Vec::new());
@@ -210,7 +210,7 @@ fn acquire_held(server: &mut Server, lock: Lock, key: &[u8], now: Millis) -> Out
     outcome.unwrap()
 }
 
-/// Each waiter waits for as many locks as a request may name.
+/// Each waiter waits for as many locks as a request may name, so a page has fewer waiters than were asked for.
 #[test]
 fn a_page_ends_early_where_there_is_too_much_on_it() {
     let mut table = Table::<RequestId>::new();
@@ -226,7 +226,7 @@ fn a_page_ends_early_where_there_is_too_much_on_it() {
     assert_eq!(all(&mut table, None, 100).len(), 8);
 }
 
-/// Each waiter is shown nevertheless, however long the name of its lock is.
+/// Long names shorten a page, but each waiter is shown, however long the name of its lock is.
 #[test]
 fn a_page_ends_early_where_names_are_long() {
     let mut table = Table::<RequestId>::new();
@@ -267,7 +267,7 @@ fn each_is_found_once_when_it_has_waited_so_long() {
     answer(&mut table, answered);
     join(&mut table, b"k", 120);
     assert_eq!(found(&mut table, 100, 9, 130), (vec![110], 0));
-    // The limit has been lowered.
+    // The number of places to search is now below the limit of the earlier call.
     assert_eq!(found(&mut table, 5, 9, 130), (vec![10], 0));
     assert_eq!(found(&mut table, 5, 9, 1000), (vec![], 0));
 }

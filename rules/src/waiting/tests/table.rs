@@ -1,4 +1,4 @@
-//! What tests see of the table, and checks of its indexes.
+//! Access for tests to the table, and checks of its indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -75,7 +75,7 @@ impl Table<RequestId> {
         for (request, mut waiter) in waiters {
             waiter.client = waiter.client.map(|_| new[&request]);
             if waiter.ends.is_none() || waiter.phase != Phase::Queued {
-                // This decides nothing.
+                // The rules do not use this, so states that differ only in it are the same.
                 waiter.since = 0;
             }
             self.waiters.insert(new[&request], waiter);
@@ -124,7 +124,7 @@ impl Table<RequestId> {
             for request in queued {
                 lock.queue.join(new[&request], self.waiters[&new[&request]].ask.owner.clone());
             }
-            // A lock of before a demotion may still have holds whose clients have been told.
+            // A lock that was in the table before a demotion may still have holds whose clients have been told.
             lock.renumber(|record| {
                 record.pending.retain_mut(|hold| {
                     new.get(&hold.request).map(|request| hold.request = *request).is_some()

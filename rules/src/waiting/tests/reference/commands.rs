@@ -11,14 +11,14 @@ impl Reference {
         let outcome = self.take(wish, block, now);
         let holder = self.holder(wish.who).copied();
         if let (Outcome::Granted(..), Some(holder), true) = (outcome, holder, wish.session) {
-            // Clients of this grant that are still to be told start no session, because this connection now keeps the grant alive.
+            // This connection now keeps the grant alive, so clients of the grant that have not been answered yet start no session.
             for answered in self.answered.iter_mut().filter(|answered| answered.grant == holder.fence) {
                 answered.session = None;
             }
             self.keep_alive(conn, wish.lease, holder.fence, now);
         }
         if let Outcome::Granted(..) = outcome {
-            // The owner now has a slot, perhaps. Its clients that wait for another can never have it.
+            // The owner may have a slot now. Then its clients that wait for another slot can never have it.
             self.serve(now);
         }
         outcome

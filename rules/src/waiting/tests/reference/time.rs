@@ -9,7 +9,6 @@ impl Reference {
         self.lapse(now);
         self.renew(now);
         self.serve(now);
-        // When a waiter times out, the waiters behind it may fit.
         while self.time_out_first(now) {
             self.serve(now);
         }

@@ -145,7 +145,7 @@ impl Scene {
                 let answers = self.server.free_done(rules, now);
                 self.told(answers).join("; ")
             }
-            // Nothing is left, not even a timer.
+            // Nothing may be left, not even a timer.
             "idle" => {
                 assert_eq!((self.server.next_due(), self.server.is_empty()), (None, true));
                 String::new()
@@ -231,7 +231,7 @@ impl Scene {
         self.reply(&reply)
     }
 
-    /// Lets time go by, with all that falls due.
+    /// Lets time pass, and does all work that falls due. Returns what happened.
     fn pass(&mut self, length: Millis) -> String {
         let (end, mut told) = (self.now + length, Vec::new());
         while let Some(due) = self.server.next_due().filter(|due| *due <= end) {

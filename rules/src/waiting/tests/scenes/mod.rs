@@ -1,15 +1,15 @@
-//! Scenes: clients send commands to the small server, and what it replies, what it tells others and the state of its locks is compared with
-//! a file. A scene begins with `#`. Of a line, the left half is the command, and after `=>` comes what it led to; after `|`, if they have
-//! changed, come the locks with their holders, and after `<` the waiters.
+//! Scenes: clients send commands to the small server. The test compares the replies, the messages and the state of the locks with a file. A
+//! scene begins with `#`. The left half of a line is the command. After `=>` comes its result; then, if they have changed, the locks with
+//! their holders (after `|`) and the waiters (after `<`).
 //!
 //! To add a scene, write its commands into the file and run the test with `INSTA_UPDATE=always`: this writes the right halves.
 //!
 //! - A digit at the start is the connection, by default 0. `k`, `l` and `m` are keys; `k,l` stands for two of them, as in `LOCK.MACQUIRE`.
-//!   `k a` is the owner `a` at the lock `k`. A lease without `px` is 60 s.
+//! `k a` is the owner `a` at the lock `k`. A lease without `px` is 60 s.
 //! - Fences are numbered as they first appear: `#1`, `#2`.
-//! - With `!` in front, a command is followed by another one in the same step. `due`, `answer` and `free` do only a part of what is due.
-//! - Replicas get nothing, unless `acks all` has been said; `acks mark` acknowledges what had been sent at `mark`, `acks now 1` stands for
-//!   two replicas, of which one has everything and one nothing.
+//! - A command with `!` in front is in the same step as the next command. `due`, `answer` and `free` do only a part of the due work.
+//! - Replicas receive nothing, unless `acks all` comes first; `acks mark` acknowledges what had been sent at `mark`, `acks now 1` stands
+//! for two replicas, of which one has everything and one nothing.
 
 mod commands;
 
@@ -27,7 +27,7 @@ struct Scene {
     server: Server,
     rules: Rules,
     now: Millis,
-    /// The fences that have appeared.
+    /// The fences that have appeared, in this order.
     fences: Vec<Fence>,
     /// The state that was shown last.
     shown: String,
@@ -41,7 +41,7 @@ impl Scene {
         Self { server, rules, now: START, fences: Vec::new(), shown: "free".into(), mark: 0 }
     }
 
-    /// Runs a command. Returns what it led to.
+    /// Runs a command. Returns its result.
     fn run(&mut self, line: &str) -> String {
         let mut words = Words(line.split_whitespace().collect());
         let goes_on = words.flag("!");
@@ -64,7 +64,7 @@ impl Scene {
         text.trim().into()
     }
 
-    /// Returns the number of a fence. A new one is above all that have appeared, or of the same grants.
+    /// Returns the number of a fence. A new fence must be greater than all earlier ones, unless it belongs to the same grants.
     fn named(&mut self, fence: Fence) -> String {
         let place = self.fences.iter().position(|known| *known == fence).unwrap_or_else(|| {
             assert!(self.fences.iter().all(|known| *known < fence), "a fence below an earlier one");
@@ -168,7 +168,7 @@ fn name(owner: &Owner<'_>) -> String {
     owner.text().as_ref().escape_ascii().to_string()
 }
 
-/// Plays all scenes of a file, from its left halves.
+/// Plays all scenes of a file, from the left halves of its lines.
 fn play(text: &str) -> String {
     let mut scene = Scene::new();
     let mut lines = Vec::new();
@@ -185,7 +185,7 @@ fn play(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Plays the scenes of a file, and compares what they lead to with it.
+/// Plays the scenes of a file, and compares the results with the file.
 fn compare(name: &str) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/waiting/tests/scenes");
     let text = std::fs::read_to_string(folder.join(format!("{name}.snap"))).unwrap();

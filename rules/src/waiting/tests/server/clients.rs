@@ -30,7 +30,7 @@ impl Turn<'_> {
         let (open, sends) = (conn.is_some(), conn.is_some_and(|conn| !conn.doomed));
         let arrives = sends && !(blocked.gone && blocked.unblocked && self.rules.keeps_answers);
         self.server.told.extend(blocked.answer.filter(|_| arrives).map(|reply| (blocked.conn, reply)));
-        // A real server knows no more than this about a client that is gone.
+        // A real server tells the module no more than this about a client that is gone.
         let keeps_answers = self.rules.keeps_answers;
         self.finished(request, blocked.gone, |unblocked| open && !(unblocked && keeps_answers));
     }
@@ -70,7 +70,7 @@ impl Server {
         self.take_told()
     }
 
-    /// Does the work that is due, and the work that falls due by it. Returns the answers.
+    /// Does the due work, and also work that becomes due meanwhile. Returns the answers.
     pub(crate) fn run_all_due(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let mut told = Vec::new();
         for _ in 0..1_000 {

@@ -21,7 +21,7 @@ impl Server {
         *away += AWAY + 1;
     }
 
-    /// The process does not run for so many of the world's milliseconds.
+    /// The process does not run for this many milliseconds of the world's time.
     pub(crate) fn freeze(&mut self, time: Millis) {
         (self.busy, self.frozen) = (self.busy - time, self.frozen + time);
     }
@@ -34,7 +34,7 @@ impl Server {
 }
 
 impl Server {
-    /// Another server, which has what this one's file has: a replica, or this one after a restart.
+    /// Returns another server with the contents of this one's file: a replica, or this server after a restart.
     pub(crate) fn out_of_file(&self, conns: Conn, now: Millis) -> Self {
         let mut server = Self::new(conns);
         for (lock, before) in server.locks.iter_mut().zip(&self.locks) {

@@ -27,7 +27,7 @@ use crate::waiting::{Cycle, Grace, LockRef, Message, Moment, RequestId, Table};
 /// The number of a connection. When the connection closes, another connection gets its number.
 pub(crate) type Conn = u8;
 
-/// The number of a lock. Methods without a lock are about the first lock.
+/// The number of a lock. Methods without this argument use the first lock.
 pub(crate) type Lock = usize;
 
 pub(crate) const KEYS: [&[u8]; 3] = [b"k", b"l", b"m"];
@@ -54,7 +54,7 @@ pub(crate) struct Rules {
     pub(crate) keeps_answers: bool,
     /// Whether a turn ends after a little work.
     pub(crate) slow: bool,
-    /// The most holders of the lock.
+    /// The most holders that a lock may have.
     pub(crate) max_holders: Room,
     /// The most waiters for a lock, and the most locks that may depend on a connection.
     pub(crate) most_waiters: Option<usize>,

@@ -12,7 +12,6 @@ use crate::waiting::{
     RequestedLocks, Settled, holders,
 };
 
-/// One turn of the server's event loop.
 pub(super) struct Turn<'a> {
     pub(super) server: &'a mut Server,
     pub(super) rules: Rules,

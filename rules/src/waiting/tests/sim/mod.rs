@@ -1,10 +1,10 @@
-//! One world with a seed and a time of its own: the rules of the server, behind the small server of these tests, and processes that run the
-//! core of the Rust client, both as they ship. Between them is a network that delays, loses and cuts; clients freeze and die; operators
-//! break and delete; a server restarts out of its file, or its replica takes over. `watch` says what must hold at each step, and which
-//! beliefs a protocol without more messages can't keep right.
+//! One world with a seed and a time of its own: the server's rules behind the small server of these tests, and processes that run the core
+//! of the Rust client; both as they ship. The network between them delays and loses messages and cuts connections; clients freeze and die;
+//! operators break and delete locks; a server restarts from its file, or its replica takes over. `watch` says what must hold at each step,
+//! and which wrong beliefs no client can avoid without more messages.
 //!
-//! `REDISLOCK_WORLD_SECONDS=60 REDISLOCK_SEED=1 cargo test -p redislock-rules sim:: -- --nocapture` tries seeds for a minute. A seed that
-//! fails is made small, and its events are told. `REDISLOCK_WORLD_SEEDS` says how many are tried at most.
+//! `REDISLOCK_WORLD_SECONDS=60 REDISLOCK_SEED=1 cargo test -p redislock-rules sim:: -- --nocapture` tries seeds for a minute. A failing
+//! seed is shrunk, and its events are printed. `REDISLOCK_WORLD_SEEDS` is the most seeds that are tried.
 
 #[expect(
     dead_code,
@@ -31,7 +31,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner
 use watch::Fault;
 use world::World;
 
-/// A step: what happens, how much time passes then, and the seed of what else is chosen.
+/// A step: what happens, how much time passes afterwards, and the seed of all other choices.
 type Step = (u8, u8, u32);
 
 /// Runs a world. Returns its fault, its story, and the number of its events.
@@ -91,17 +91,17 @@ fn what_is_believed_is_granted() {
     );
 }
 
-/// What disturbs a small world: each kind of step, with some of the numbers that choose the rest. 0 is what a task does.
+/// The kinds of disturbance in a small world, as in `Step`. 0 lets a task act.
 const KINDS: [u8; 10] = [0, 90, 130, 150, 158, 166, 178, 182, 185, 187];
 const LUCK: u32 = 4;
 
 /// How many small worlds there are.
 const SMALL: u64 = 3;
 
-/// How many events a small world has until its locks are released.
+/// How many events happen in a small world before its locks are released.
 const MOMENTS: u32 = 50;
 
-/// Runs a small world, in which two tasks ask for one lock, and these disturbances come after so many events.
+/// Runs a small world, in which two tasks ask for one lock. Each disturbance comes after the given number of events.
 fn run_small(seed: u64, what: &[(u32, u8, u32)], story: bool) -> (Option<Fault>, Vec<String>) {
     let mut world = World::new(seed, story);
     world.small();
@@ -122,7 +122,7 @@ fn run_small(seed: u64, what: &[(u32, u8, u32)], story: bool) -> (Option<Fault>,
     (world.fault, world.story.unwrap_or_default())
 }
 
-/// Every disturbance at every moment of some small worlds; with `REDISLOCK_WORLD_SECONDS`, then every two of them, as far as the time goes.
+/// Tries every disturbance at every moment of some small worlds; with `REDISLOCK_WORLD_SECONDS` then pairs of them, until the time is up.
 #[test]
 fn small_worlds_whole() {
     let all = (0..MOMENTS).flat_map(|at| KINDS.map(|kind| (at, kind)));

@@ -1,4 +1,4 @@
-//! A process with the shipped core of the Rust client: its clock, its connections and its tasks.
+//! A process with the core of the Rust client as it ships: its clock, its connections and its tasks.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use super::core::{Acquired, Core, Granted, Id, Lane};
 use super::trace::Call;
 use crate::lock::{Millis, Room};
 
-/// The moment from which all clocks count.
+/// The time 0 of all clocks.
 pub(super) static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 pub(super) fn ms(time: Millis) -> Duration {
@@ -20,27 +20,27 @@ pub(super) struct Process {
     pub(super) core: Core,
     pub(super) tasks: Vec<Task>,
     pub(super) dead: bool,
-    /// Its user has been deleted.
+    /// Whether the process's user has been deleted.
     pub(super) denied: bool,
-    /// Whether it ever had a subscription.
+    /// Whether the process has ever had a subscription.
     pub(super) subscribed: bool,
     pub(super) lanes: HashMap<Lane, usize>,
-    /// The pause before the next subscription.
+    /// How long the process waits before it subscribes again.
     pub(super) pause: Millis,
     /// Nothing happens in a frozen process before this time, though its clock goes on.
     pub(super) frozen: Millis,
-    /// By how many millionths its clock is fast.
+    /// By how many millionths the process's clock is fast.
     pub(super) drift: i64,
-    /// When its clock looks next.
+    /// When the core's timer is due next.
     pub(super) looks: Option<Millis>,
     pub(super) recorder: Option<Recorder>,
 }
 
-/// What a process has been told, for a trace.
+/// What the core of a process has been told, for a trace.
 #[derive(Default)]
 pub(super) struct Recorder {
     pub(super) calls: Vec<(Millis, Call)>,
-    /// The acquires and the commands that it has begun.
+    /// The acquires and the commands that the process has begun.
     pub(super) ids: Vec<Id>,
     pub(super) sent: Vec<(u64, String)>,
 }
@@ -60,7 +60,7 @@ pub(super) enum Task {
         id: Id,
         acquired: Acquired,
         locks: Vec<Lock>,
-        /// What it asked for: for how many there is room, and whether replicas have to confirm it.
+        /// What the task asked for: the room, and whether replicas have to confirm the grant.
         room: Room,
         synced: bool,
     },
@@ -90,20 +90,20 @@ impl Process {
         }
     }
 
-    /// What its clock shows at this time.
+    /// Returns what the process's clock shows at this time.
     pub(super) fn clock(&self, now: Millis) -> Instant {
         let nanos = i128::from(now) * (1_000_000 + i128::from(self.drift));
         *BEGIN + Duration::from_nanos(nanos as u64)
     }
 
-    /// The first millisecond in which its clock shows this or more.
+    /// Returns the first millisecond in which the process's clock shows at least this.
     pub(super) fn time(&self, clock: Instant) -> Millis {
         let rate = 1_000_000 + i128::from(self.drift);
         let nanos = clock.saturating_duration_since(*BEGIN).as_nanos() as i128;
         (nanos + rate - 1).div_euclid(rate) as Millis
     }
 
-    /// Takes note of what has become of the tasks' acquires. Returns what is new, in words, and the acquires that have ended.
+    /// Notes what has become of the tasks' acquires. Returns the news in words, and the acquires that have ended.
     pub(super) fn look(&mut self) -> (Vec<String>, Vec<Id>) {
         let (mut told, mut ended) = (Vec::new(), Vec::new());
         for task in &mut self.tasks {

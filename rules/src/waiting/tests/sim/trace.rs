@@ -1,5 +1,5 @@
-//! A trace: what one core is told, and what it does then. `tests/clients/conformance/driver/traces.py` tells its form, and replays it with the
-//! cores of other languages.
+//! A trace: what one core is told, and what it does then. `tests/clients/conformance/driver/traces.py` describes the format, and replays
+//! traces with the cores of other languages.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::process::{BEGIN, ms};
 use super::wire;
 use crate::lock::Millis;
 
-/// What a core is told. Acquires and commands have numbers, from 1, in the order in which they began.
+/// What a core is told. Acquires and commands are numbered from 1, in the order in which they began.
 #[derive(Clone)]
 pub(super) enum Call {
     Subscribed,
@@ -28,7 +28,7 @@ pub(super) enum Call {
     Release(u64),
     Cancel(u64),
     Close,
-    /// The process stands still until then.
+    /// The process is frozen until this time.
     Frozen(Millis),
 }
 
@@ -152,7 +152,7 @@ impl Call {
         }
     }
 
-    /// `None`: the line is something that the core has done.
+    /// Returns `None` if the line is something that the core has done.
     pub(super) fn of_json(json: &Json) -> Option<(Millis, Self)> {
         let what = &json[2];
         let call = match json[1].as_str().unwrap() {
@@ -186,7 +186,7 @@ impl Call {
     }
 }
 
-/// One acquire, and what has been said of it.
+/// One acquire, and what the core has said about it.
 struct Task {
     id: Id,
     acquired: Option<Acquired>,
@@ -198,22 +198,22 @@ struct Task {
     last: Option<Arrow>,
 }
 
-/// From a state, by an event, to a state.
+/// An arrow of the diagram: a state, an event, and the next state.
 pub(super) type Arrow = (&'static str, String, &'static str);
 
-/// A core with a clock of its own, and nothing else.
+/// A core with a clock of its own, without a world around it.
 pub(super) struct Bench {
     core: Core,
     now: Millis,
     frozen: Millis,
     next: Option<Instant>,
     tasks: Vec<Task>,
-    /// The acquire of each command.
+    /// The acquire to which each command belongs.
     sent: Vec<Id>,
-    /// What it was told and what it did, in the form of a trace.
+    /// What the core was told and what it did, as lines of a trace.
     pub(super) lines: Vec<Json>,
     pub(super) arrows: BTreeSet<Vec<Arrow>>,
-    /// When it did something because of its clock alone, and when it was told something.
+    /// When the core did something because of its clock alone, and when it was told something.
     by_clock: Vec<Millis>,
     by_call: Vec<Millis>,
 }
@@ -238,7 +238,7 @@ impl Bench {
         *BEGIN + ms(self.now)
     }
 
-    /// Tells the core something at this time, after all that its clock does before. Returns false if this answers no command.
+    /// Tells the core something, after everything that its clock makes it do before. Returns false if this answers no command.
     pub(super) fn call(&mut self, at: Millis, call: &Call) -> bool {
         self.pass(at - 1);
         if matches!(call, Call::Answer(command, _) if *command as usize > self.sent.len()) {
@@ -293,7 +293,7 @@ impl Bench {
         true
     }
 
-    /// Lets its clock do what is due until then.
+    /// Makes the core do what is due by its clock until this time.
     pub(super) fn pass(&mut self, until: Millis) {
         while let Some(next) = self.next {
             let nanos = next.saturating_duration_since(*BEGIN).as_nanos();
@@ -311,12 +311,12 @@ impl Bench {
         }
     }
 
-    /// Whether it does nothing any more until it is told something.
+    /// Whether the core does nothing more until it is told something.
     pub(super) fn is_over(&self) -> bool {
         self.next.is_none() && self.tasks.iter().all(|task| task.stage == "over")
     }
 
-    /// Whether what the clock did might as well have come before or after what was told.
+    /// Whether something that the clock caused could as well have happened before or after a call, because the times are too close.
     pub(super) fn is_ambiguous(&self) -> bool {
         self.by_clock.iter().any(|at| self.by_call.iter().any(|other| (at - other).abs() <= 2))
     }

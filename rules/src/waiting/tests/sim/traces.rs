@@ -1,7 +1,7 @@
-//! The traces that the cores of other languages replay: the Rust core must still do what they say.
-//! `REDISLOCK_TRACES=same cargo test -p redislock-rules traces` writes what it does now, and drops those that it left.
-//! `REDISLOCK_TRACES=new` chooses them anew, out of many worlds: such that each arrow of the diagram in docs/protocol.md is in one of
-//! them, and each pair of arrows that follow each other.
+//! Traces that the cores of other languages replay. The test checks that the Rust core still does what they say.
+//! `REDISLOCK_TRACES=same cargo test -p redislock-rules traces` rewrites them with what the core does now, and drops those that no longer
+//! apply. `REDISLOCK_TRACES=new` chooses new ones, out of many worlds, so that each arrow of the diagram in docs/protocol.md is in one of
+//! them, and each pair of consecutive arrows.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,16 +11,16 @@ use serde_json::Value as Json;
 use super::trace::{Arrow, Bench, Call};
 use super::world::World;
 
-/// How many worlds there are to choose from, and how many traces are chosen beside those for an arrow.
+/// How many worlds there are to choose from, and how many traces are chosen in addition to those for arrows.
 const WORLDS: u64 = 10_000;
 const OTHERS: usize = 100;
 
-/// `found.jsonl` was chosen, `written.jsonl` is by hand: of a new one, write what the core is told.
+/// The traces of `found.jsonl` were chosen here. Those of `written.jsonl` are handmade: add what a core is told.
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/conformance/traces").join(name)
 }
 
-/// What a core does that is told this.
+/// Returns what a core does if it is told this.
 fn replay(calls: &[(i64, Call)]) -> Option<Bench> {
     let mut bench = Bench::new();
     let told = calls.iter().all(|(at, call)| bench.call(*at, call));
@@ -28,7 +28,7 @@ fn replay(calls: &[(i64, Call)]) -> Option<Bench> {
     told.then_some(bench)
 }
 
-/// Records a world.
+/// Records a trace of a world.
 fn record(seed: u64) -> Option<Bench> {
     let mut world = World::new(seed, false);
     world.record();
@@ -47,7 +47,7 @@ fn record(seed: u64) -> Option<Bench> {
     if world.fault.is_some() || recorder.ids.is_empty() {
         return None;
     }
-    // What comes of a first subscription that fails, and of silence for one that does not wait, is for each package to say.
+    // Packages may differ in how they treat a first subscription that fails, and silence for an acquire that does not wait.
     let free = |call: &Call| match call {
         Call::Unreachable => true,
         Call::Answer(command, Err(error)) => {
@@ -70,7 +70,7 @@ fn text(bench: &Bench) -> String {
     format!("[{}]\n", lines.join(","))
 }
 
-/// What the core does now that is told what this trace tells; `None`: the trace answers what is not sent any more.
+/// Returns what the core does now if it is told what the trace says. Returns `None` if the trace answers a command that is no longer sent.
 fn again(line: &str) -> Option<Bench> {
     let lines: Vec<Json> = serde_json::from_str(line).unwrap();
     let calls: Vec<_> = lines.iter().filter_map(Call::of_json).collect();
@@ -84,7 +84,7 @@ fn choose() -> String {
     let mut left: BTreeSet<_> = all.iter().flat_map(|(_, arrows)| arrows.clone()).collect();
     let (mut chosen, wanted, mut count) = (String::new(), left.clone(), 0);
     while !left.is_empty() {
-        // The most new arrows for their length.
+        // The trace with the most new arrows for its length is next.
         let gain = |(text, arrows): &(String, BTreeSet<_>)| arrows.len() * 1_000_000 / text.len();
         let best = all.iter().enumerate().max_by_key(|(_, one)| gain(one)).map(|(at, _)| at).unwrap();
         let (text, arrows) = all.remove(best);
@@ -97,7 +97,7 @@ fn choose() -> String {
     for arrow in &wanted {
         println!("{arrow:?}");
     }
-    // Others, from the shortest to long ones.
+    // Other traces follow, from short ones to long ones.
     let step = (all.len() / OTHERS / 2).max(1);
     chosen.extend(all.iter().step_by(step).take(OTHERS).map(|(text, _)| text.as_str()));
     chosen
@@ -130,7 +130,7 @@ fn the_core_does_what_the_traces_say() {
     }
 }
 
-/// The traces take each arrow of the diagram, and no way that is none of its arrows, one after another.
+/// The traces take each arrow of the diagram, and the core takes no way that is not a sequence of its arrows.
 #[test]
 fn the_diagram_is_that_of_the_core() {
     let page = std::fs::read_to_string(file("../../../../docs/protocol.md")).unwrap();
@@ -147,7 +147,7 @@ fn the_diagram_is_that_of_the_core() {
     let taken: BTreeSet<[String; 2]> = taken.collect();
     assert!(drawn.len() > 10 && drawn.is_subset(&taken), "{drawn:?}, {taken:?}");
     for [from, to] in &taken {
-        // In one step, a lock can be held and lost again.
+        // A lock can be held and lost again in one step.
         let mut reached = vec![from.clone()];
         for at in 0.. {
             let Some(state) = reached.get(at).cloned() else { break };

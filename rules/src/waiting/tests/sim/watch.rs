@@ -1,4 +1,4 @@
-//! What must hold at each step: what a process believes is within what the server grants, and the server's own promises.
+//! What must hold at each step: a process believes no more than the server has granted, and the server keeps its own promises.
 
 use std::collections::BTreeMap;
 
@@ -12,38 +12,38 @@ use crate::waiting::{Message, MessageKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A process believes that it holds a lock that the server has not granted, or for longer than the server has.
+    /// A process believes that it holds a lock that the server has not granted, or it relies on it for longer than the server grants it.
     Believes {
         lock: Lock,
         fence: u64,
         until: Millis,
         granted: Option<Known>,
     },
-    /// A lock has more holders than one of them allows; or more believe that they hold it.
+    /// A lock has more holders than one of their grants allows, or more processes believe that they hold it.
     TooMany(Lock),
     TooManyBelieve(Lock),
     FenceNotAbove(u64),
     /// Somebody waits for a lock that is free.
     FreeWithAQueue(Lock),
-    /// A grant went past somebody who had come before.
+    /// A grant passed over a waiter that had come earlier.
     NotTheFirst(Lock),
     /// An acquire has made a lease shorter.
     AcquireShortens(Lock),
-    /// What a process has claimed ends before the lease that it asked for.
+    /// The lease of a claimed grant is shorter than the requested lease.
     EndsTooSoon(Lock),
-    /// A break has ended a grant that it made itself.
+    /// `LOCK.BREAK` has ended a grant that was made in the same step.
     BreaksWhatItMade(u64),
-    /// A waiter whom nobody can tell of it has the lock.
+    /// A waiter has the lock, but nobody can tell it.
     Untold(u64),
-    /// A process has heard of a loss, and still believes that it holds the lock.
+    /// A process was told of a loss, and still believes that it holds the lock.
     IgnoresLoss(u64),
-    /// A process is done with an owner that may have a grant, and has not given that back.
+    /// A process is done with an owner that may have a grant, and has not released the grant.
     Forgets(u64),
-    /// When nothing is disturbed any more, something is left.
+    /// Something goes on although nothing disturbs the world any more.
     NeverEnds,
 }
 
-/// What the server did when a grant ended.
+/// What the server was doing when a grant ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Acquire,
@@ -55,25 +55,25 @@ pub(super) enum Why {
     Failover,
 }
 
-/// What the server has granted.
+/// A grant of the server, as this test knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
-    /// When it was made, by the server's clock, and whether its owner has asked for it or extended it since.
+    /// When the grant was made, by the server's clock, and whether its owner has asked for it or extended it since.
     pub(super) since: Millis,
     pub(super) claimed: bool,
-    /// Whether a message has told somebody of it.
+    /// Whether a message has told somebody of the grant.
     pub(super) told: bool,
     pub(super) until: Deadline,
     pub(super) session: bool,
-    /// Whether another server has taken over since it was made: its holder may know of a longer lease than that server.
+    /// Whether another server has taken over since the grant was made: the holder may know of a longer lease than this server.
     pub(super) failed_over: bool,
-    /// Whether another server has brought it back after its end: its owner may hold it beside those who have got the lock since then.
+    /// Whether a failover has brought the grant back after its end: its owner may hold the lock beside later holders.
     pub(super) back: bool,
-    /// Whether its session's connection has closed: the server may have seen that first.
+    /// Whether the connection of the grant's session has closed: the server may know this before the process does.
     pub(super) closed: bool,
-    /// Whether the lease may be shorter than its holder can know: an extension that its process had given up has arrived behind a later
-    /// one, the server's clock was set forward, or it was set back, and an extension by the default lease has ended the lease that this
-    /// made longer.
+    /// Whether the lease may be shorter than its holder knows, for one of three reasons: an extension that the process had given up arrived
+    /// after a later one; the server's clock was set forward; or the clock was set back, which lengthened the lease, and an extension by
+    /// the default lease shortened it again.
     pub(super) shorter: bool,
     pub(super) ended: Option<Why>,
 }
@@ -91,7 +91,7 @@ impl World {
                     continue;
                 }
                 let until = until.map_or(Millis::MAX, |until| process.time(until) + self.set_by);
-                // By so much a slow clock may be late at the end of the longest lease, which is longer after the server's was set back.
+                // A slow clock can be late by this at the end of the longest lease, which is longer if the server's clock was set back.
                 let longest = wire::DEFAULT_LEASE + self.set_back;
                 let slow = if process.drift < 0 { longest * -process.drift / 900_000 } else { 0 };
                 let slack = 1 + slow;
@@ -99,10 +99,10 @@ impl World {
                     let known = Fence::new(*fence).and_then(|fence| self.grants.get(&(*lock, fence)));
                     let no_longer = |known: &Known| Deadline::At(until - slack) <= known.until;
                     let is_within = known.is_some_and(|known| match known.ended {
-                        // A failover may lose what replicas did not have to confirm.
+                        // A failover may lose a grant that replicas did not have to confirm.
                         _ if known.failed_over && !synced || known.shorter || known.closed => true,
                         None | Some(Why::Break | Why::Operator) => no_longer(known),
-                        // It has lapsed, by the server's clock.
+                        // The grant has lapsed, by the server's clock.
                         Some(_) if known.until < Deadline::At(now) => no_longer(known),
                         Some(_) => false,
                     });
@@ -110,7 +110,7 @@ impl World {
                         let (lock, fence, granted) = (*lock, *fence, known.copied());
                         self.fault = Some(Fault::Believes { lock, fence, until, granted });
                     }
-                    // Whose grant an operator, a closed connection or a failover without a grace has ended does not know that yet.
+                    // An owner does not know yet if an operator, a closed connection or a failover without a grace has ended its grant.
                     let counts = |known: &&Known| {
                         let failed_over = known.failed_over && self.rules.grace == 0 || known.shorter;
                         let ended = known.ended.is_some_and(|why| why != Why::Failover);
@@ -123,7 +123,7 @@ impl World {
             }
         }
         for (lock, inside) in inside.iter().enumerate() {
-            // What a failover brings back, though it had ended, may be beside what the same failover loses.
+            // A failover may bring back a grant that had ended, beside the holder whose grant it lost.
             let parts: [fn(&Known) -> bool; 2] = [|known| !known.back, |known| known.ended.is_none()];
             for part in parts {
                 let inside: Vec<_> = inside.values().filter(|(_, known)| part(known)).collect();
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// Notes which grants have begun, which have got another lease, and which have ended.
+    /// Notes which grants have begun, which have a new lease, and which have ended.
     pub(super) fn watch(&mut self, why: Why) {
         let (now, highest) = (self.clock(), self.highest);
         let may_fall = self.set_back > 0 && self.lost_changes;
@@ -148,10 +148,10 @@ impl World {
             let mut new = Vec::new();
             for (fence, (until, owner)) in &seen {
                 let session = self.server.session_of(lock, *fence).is_some();
-                // Each step undoes a session's renewal that replicas have not confirmed.
+                // Each step undoes the renewals of sessions that replicas have not confirmed.
                 let is_synced = self.server.is_synced(lock, *fence);
                 let known = self.grants.get_mut(&(lock, *fence));
-                // Where a fence may be given again, it is that of another grant.
+                // If fences may repeat, this fence may be that of another grant.
                 match known.filter(|known| !(may_fall && known.ended.is_some() && why != Why::Failover)) {
                     Some(known) => {
                         if why == Why::Acquire && *until < known.until && !is_synced {
@@ -165,13 +165,14 @@ impl World {
                         }
                     }
                     None => {
-                        // A failover grants nothing. What it brings back may have ended in the step that made it, so it is not known.
+                        // A failover grants nothing. It may bring back a grant that ended in the step that made it, which is not known
+                        // here.
                         let may_fall = may_fall || why == Why::Failover;
                         if !may_fall && highest.is_some_and(|highest| *fence <= highest) {
                             self.fault = Some(Fault::FenceNotAbove(fence.get()));
                         }
                         self.highest = self.highest.max(Some(*fence));
-                        // Who had the grant that was lost with the fence may still rely on it.
+                        // The earlier owner of this fence may still rely on the grant that was lost.
                         let is_again = self.grants.contains_key(&(lock, *fence));
                         self.grants.insert(
                             (lock, *fence),
@@ -211,13 +212,13 @@ impl World {
                 self.fault = Some(Fault::TooMany(lock));
             }
         }
-        // What has ended long ago, nobody believes any more.
+        // Nobody relies any more on a grant that ended long ago.
         if self.grants.len() > 200 {
             self.grants.retain(|_, known| known.ended.is_none() || known.until >= Deadline::At(now - 60_000));
         }
     }
 
-    /// Whether nobody who has just got this lock has passed somebody who came before, still waits for this lock alone, and would have
+    /// Whether no new holder of this lock has passed over an earlier waiter that still waits for this lock alone, and that would have
     /// fitted as well.
     fn in_order(&self, lock: Lock, queue: &[QueuedRequest], new: &[Owner<'static>]) -> bool {
         let before = &self.queues[lock];
@@ -230,7 +231,7 @@ impl World {
                 .find(|grant| grant.owner() == *owner)
                 .map_or(Room::ONE, |grant| grant.room());
             ahead.iter().all(|other| {
-                // Who has got it, too, may have asked for more in the same step.
+                // An owner that got the lock may have asked again in the same step.
                 let still =
                     queue.iter().any(|asked| asked.request == other.request) && !new.contains(&other.owner);
                 !still || other.room < room || other.slot.is_some() || self.is_several(lock, other)
@@ -245,7 +246,7 @@ impl World {
         })
     }
 
-    /// Checks that nobody waits for a lock that is free, when the server has nothing to do.
+    /// Checks that nobody waits for a free lock when the server has nothing to do.
     pub(super) fn check_queues(&mut self) {
         let (rules, now) = (self.rules, self.clock());
         if self.server.grace_left(rules, now).grants > 0 || now < self.late {
@@ -261,10 +262,10 @@ impl World {
         }
     }
 
-    /// Notes that an owner has got the answer to an acquire or an extension: what it holds then lasts as long as it asked for.
+    /// Notes that an owner was told of its acquire or extension: the lease must now be at least as long as requested.
     pub(super) fn claim(&mut self, p: usize, owner: &[u8], asks: bool) {
         if self.server.grace_left(self.rules, self.clock()).leases > 0 {
-            // A server that was away makes no lease longer.
+            // A server that was away does not extend leases.
             self.leases.remove(&wire::owner(owner));
         }
         let Process { tasks, core, .. } = &self.processes[p];
@@ -276,7 +277,7 @@ impl World {
                 known.claimed = true;
                 let asked = self.leases.get(&held.grant.owner()).map(|lease| known.since + lease);
                 let is_short = asked.is_some_and(|asked| held.deadline < Deadline::At(asked));
-                // A doubt may make a new grant, which is given back.
+                // A core in doubt may ask again and get a new grant, which it then releases.
                 let relies = |task: &Task| matches!(task, Task::Holds { id, .. } if core.belief(*id).is_some_and(|(its, _)| its.contains(&fence.get())));
                 if asks && is_short && !known.failed_over && tasks.iter().any(relies) {
                     self.fault = Some(Fault::EndsTooSoon(lock));
@@ -285,7 +286,7 @@ impl World {
         }
     }
 
-    /// Looks at the changes of a break.
+    /// Checks the changes that a `LOCK.BREAK` has made.
     pub(super) fn check_break(&mut self, lock: Lock) {
         let effects = &self.server.effects;
         for (at, (_, effect)) in effects.iter().enumerate() {
@@ -298,7 +299,7 @@ impl World {
         }
     }
 
-    /// Looks at the messages of one event.
+    /// Checks the messages of one event.
     pub(super) fn check_messages(&mut self, messages: &[Message]) {
         for message in messages {
             let (MessageKind::Granted(fence) | MessageKind::Start { fence, .. }) = message.kind else {
@@ -316,10 +317,10 @@ impl World {
         }
     }
 
-    /// Checks that nobody has a lock who could not be told, when the server has nothing to do.
+    /// Checks, when the server has nothing to do, that no grant belongs to an owner that could not be told.
     pub(super) fn check_told(&mut self) {
         for (_, lock, fence) in std::mem::take(&mut self.untold) {
-            // Another acquire of its owner may have got it, or been told of it, or its own may wait for replicas meanwhile.
+            // The grant may have been claimed by another acquire of its owner, or its own acquire may still wait for replicas.
             let is_claimed = self.grants.get(&(lock, fence)).is_some_and(|known| known.claimed || known.told);
             let held = self.server.all_held_of(lock).into_iter().find(|held| held.grant.fence() == fence);
             if held.is_some_and(|held| !is_claimed && !self.is_blocked(&held.grant.owner())) {
@@ -328,7 +329,7 @@ impl World {
         }
     }
 
-    /// Checks that a process that has heard of a loss believes it.
+    /// Checks that a process that was told of a loss no longer believes that it holds the lock.
     pub(super) fn check_loss(&mut self, p: usize, message: &[u8]) {
         let text = String::from_utf8_lossy(message);
         let Some((fence, owner)) = text.strip_prefix("lost ").and_then(|rest| rest.split_once(' ')) else {
@@ -345,7 +346,7 @@ impl World {
         }
     }
 
-    /// Checks that a process that is done with an owner has given back what the owner has.
+    /// Checks that a process that is done with an owner has released what the owner held.
     pub(super) fn check_ends(&mut self, p: usize) {
         let core = &self.processes[p].core;
         let mut ended = Vec::new();
@@ -368,7 +369,7 @@ impl World {
         }
     }
 
-    /// What has not come to its end yet.
+    /// Returns everything that still goes on.
     pub(super) fn left(&mut self) -> Vec<String> {
         let now = self.clock();
         let mut left = Vec::new();

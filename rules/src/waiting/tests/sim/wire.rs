@@ -8,7 +8,7 @@ use super::super::server::{Conn, KEYS, Lock, Reply, Rules, Server};
 use crate::lock::{AcquireRequest, Deadline, Extras, Got, Millis, Owner, Room, Slot, SlotRequest};
 use crate::waiting::{Channel, Confirm, ExtendRequest, ReleaseRequest, WaitOptions};
 
-/// The lease of a command that names none, in ms.
+/// The lease of a command without a lease, in ms.
 pub(super) const DEFAULT_LEASE: Millis = 8_000;
 
 /// The words of a command.
@@ -21,7 +21,7 @@ pub(super) fn shown(words: &[Vec<u8>]) -> String {
     words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// The options of a command, after its keys and its owner.
+/// The options of a command, which follow its keys and its owner.
 struct Options<'a>(&'a [Vec<u8>]);
 
 impl<'a> Options<'a> {
@@ -60,12 +60,12 @@ pub(super) fn extends(words: &[Vec<u8>]) -> bool {
     words[0].ends_with(b"EXTEND")
 }
 
-/// Whether an acquire or an extension with this reply has got what it asked for.
+/// Whether an acquire or an extension with this reply was successful.
 pub(super) fn is_given(reply: &RedisResult<Value>) -> bool {
     matches!(reply, Ok(Value::Array(_) | Value::Int(_)))
 }
 
-/// The owner for whom this command was sent.
+/// Returns the owner for which this command was sent.
 pub(super) fn owner_of(words: &[Vec<u8>]) -> Vec<u8> {
     let keys = if words[0].starts_with(b"LOCK.M") { 1 + number(&words[1]) as usize } else { 1 };
     Options(words).value("OWNER").unwrap_or_else(|| &words[1 + keys]).to_vec()

@@ -1,4 +1,4 @@
-//! The world: one server, processes with the shipped core, the network between them, and whoever disturbs them.
+//! The world: one server, processes with the core as it ships, the network between them, and everything that disturbs them.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -29,7 +29,7 @@ pub(super) struct World {
     serial: u64,
     pub(super) rules: Rules,
     pub(super) server: Server,
-    /// The server does nothing before this time.
+    /// The server is stopped until this time.
     stopped: Millis,
     free: Vec<Conn>,
     inbox: VecDeque<Arrived>,
@@ -37,7 +37,7 @@ pub(super) struct World {
     pub(super) processes: Vec<Process>,
     lines: Vec<Line>,
     luck: u64,
-    /// Whether nothing disturbs them any more, and every lock is released as soon as it is held.
+    /// Whether disturbances have ended, and every lock is released as soon as it is held.
     pub(super) calm: bool,
     pub(super) grants: BTreeMap<(Lock, Fence), Known>,
     pub(super) highest: Option<Fence>,
@@ -47,36 +47,36 @@ pub(super) struct World {
     pub(super) story: Option<Vec<String>>,
     pub(super) steps: u64,
     replica: Server,
-    /// What is on its way to the replica.
+    /// The effects that are on their way to the replica.
     stream: VecDeque<(Lock, Effect)>,
     streamed: Millis,
     /// How many servers have been the primary before this one.
     primaries: u32,
-    /// By how much the server's clock has been set.
+    /// By how much the server's clock has been set, in all.
     pub(super) set_by: Millis,
-    /// By how much the clock has been set back, and whether a failover has lost changes: after both, a fence may not be above all others.
+    /// By how much the clock has been set back. If a failover has also lost changes, a new fence may not be above all others.
     pub(super) set_back: Millis,
-    /// Until its clock shows this, the server may do late what it was to do by the clock that was set back.
+    /// Until the clock shows this, the server may be late with what was due by the clock before it was set back.
     pub(super) late: Millis,
     pub(super) lost_changes: bool,
-    /// Grants that have been published where nobody listens, in this turn.
+    /// Grants whose messages were published in this turn, on channels that nobody listens to.
     pub(super) untold: Vec<(usize, Lock, Fence)>,
-    /// The leases that owners have asked for, who neither extend them nor share them.
+    /// The leases that owners have asked for, as long as they have not extended them and no other command uses the name.
     pub(super) leases: HashMap<Owner<'static>, Millis>,
-    /// The owners of one task whose last command is an acquire of one lock: of several, some may be held though the answer is null.
+    /// Owners of one task whose last command asks for one lock. (With several locks, the owner may hold some although the reply is null.)
     pub(super) asked: BTreeMap<Vec<u8>, Asked>,
-    /// How long things are under way.
+    /// How long messages are on their way.
     delays: &'static [Millis],
-    /// Of how many locks this world has, and the kinds of steps that it leaves out: with less of all, what is left meets more often.
+    /// How many locks this world has, and which kinds of steps it leaves out: with fewer of both, the others meet more often.
     keys: u64,
     without: u64,
 }
 
-/// What a process has asked for, and not given up yet.
+/// An acquire that a process has not given up yet.
 pub(super) struct Asked {
     pub(super) process: usize,
     pub(super) id: Id,
-    /// The last fence of all, before the first of these acquires was sent.
+    /// The last fence before the first of these acquires was sent.
     pub(super) highest: Option<Fence>,
 }
 
@@ -84,19 +84,19 @@ enum Event {
     Up(usize, Up),
     Down(usize, Down),
     Turn,
-    /// The clock of a process looks.
+    /// The timer of a process is due.
     Look(usize),
-    /// A command has had no answer for too long.
+    /// A command has had no reply for too long.
     Patience(usize, u64),
     ClientSees(usize),
     ServerSees(usize),
-    /// A process looks whether its subscription is silent.
+    /// A process checks whether its subscription is silent.
     Silence(usize),
     Subscribe(usize),
     Operator(Operator),
     /// The server's heartbeat.
     Beat,
-    /// The replica gets the next effect; then the primary gets its acknowledgement.
+    /// The replica gets the next effect. Later, the primary gets the acknowledgement.
     Replica(u32),
     Acked(u32, Offset),
 }
@@ -114,7 +114,7 @@ enum Down {
     Message(Vec<u8>),
 }
 
-/// What the server finds when its turn begins.
+/// What the server finds at the beginning of its turn.
 enum Arrived {
     From(usize, Up),
     Closed(usize),
@@ -127,40 +127,40 @@ enum Operator {
     Delete(Lock),
     /// `CLIENT KILL` of a connection.
     Kill(usize),
-    /// Deletes the user of a process, which closes its connections; or makes it again.
+    /// Deletes the user of a process, which closes its connections, or makes the user again.
     User(usize),
-    /// Allows so many waiters for a lock.
+    /// Sets the most waiters that a lock may have.
     Waiters(Option<usize>),
-    /// Sets the server's clock by so much.
+    /// Sets the server's clock forward or back by this much.
     Clock(Millis),
 }
 
 /// A connection. Each direction keeps its order.
 struct Line {
     process: usize,
-    /// What a process uses it for; `None`: the subscription.
+    /// What a process uses the connection for; `None`: the subscription.
     lane: Option<Lane>,
     conn: Option<Conn>,
     at_client: bool,
     at_server: bool,
-    /// Nothing more gets through, and, if `lost`, not even what is on its way.
+    /// Whether nothing more gets through and, if `lost`, messages on their way are lost, too.
     cut: bool,
     lost: bool,
     subscribed: bool,
-    /// When the last thing that was sent arrives.
+    /// When the last message in this direction arrives.
     up: Millis,
     down: Millis,
-    /// The commands without an answer.
+    /// The commands without a reply.
     open: VecDeque<(u64, Id)>,
-    /// The command that waits for replicas, and what came after it.
+    /// The command that waits for replicas, and the commands behind it.
     blocked: Option<(u64, Vec<Vec<u8>>)>,
     later: VecDeque<Up>,
-    /// Whether the process has heard something since it last looked, or has sent a ping since then.
+    /// Whether the process has received something since it last checked, and whether it has sent a ping since then.
     heard: bool,
     pinged: bool,
 }
 
-/// An effect as it arrives at a replica.
+/// Returns an effect in the form in which replicas receive it.
 fn sent(effect: Effect, now: Millis) -> Effect {
     let state = match &effect {
         Effect::Alone(grant, until) => encoding::state(grant, *until, true),
@@ -217,7 +217,7 @@ impl World {
         let kind = world.luck(8);
         (world.rules.late, world.rules.keeps_answers) = (kind & 1 > 0, kind & 2 > 0);
         if kind & 4 > 0 {
-            // As the page on failover has it: longer than the longest lease.
+            // The page on failover asks for a grace that is longer than the longest lease.
             (world.rules.max_lease, world.rules.grace) = (Some(LONGEST), LONGEST + 3_000);
             world.server.grace = Grace::new();
             world.server.promote(world.now - world.rules.grace);
@@ -260,7 +260,7 @@ impl World {
         self.events.insert((at.max(self.now), self.serial), event);
     }
 
-    /// Has what the first process is told recorded. What comes in one millisecond could come in any order, so all takes some.
+    /// Records what the core of the first process is told. The order of calls within a millisecond is not defined, so the delays differ.
     pub(super) fn record(&mut self) {
         self.delays = &[3, 3, 5, 7, 30, 300];
         (self.processes[0].drift, self.processes[0].recorder) = (0, Some(Recorder::default()));
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// Tells a process the answer to a command.
+    /// Gives a process the reply to a command.
     fn answer(&mut self, p: usize, serial: u64, id: Id, reply: RedisResult<Value>) {
         self.note(p, |recorder| {
             let command = recorder.sent.iter().position(|(sent, _)| *sent == serial).unwrap();
@@ -293,7 +293,7 @@ impl World {
         self.subscribe(number);
     }
 
-    /// Takes the next step, which this record chooses, and lets some time pass.
+    /// Takes the step that this record describes, and lets some time pass.
     pub(super) fn step(&mut self, (action, time, luck): (u8, u8, u32)) {
         self.luck = u64::from(luck);
         let alive: Vec<usize> = (0..self.processes.len()).filter(|p| !self.processes[*p].dead).collect();
@@ -303,7 +303,7 @@ impl World {
         match if left_out { action % 130 } else { action } {
             0..=89 => self.task(p, task),
             90..=129 => {
-                // Another one, more probably one with something to do.
+                // A task with something to do is chosen more often.
                 let busy = |task: &Task| !matches!(task, Task::Idle);
                 if let Some(task) = self.processes[p].tasks.iter().position(busy) {
                     self.task(p, task);
@@ -352,7 +352,7 @@ impl World {
             _ => {}
         }
         let time = match time {
-            // The next step is in the same turn of the server.
+            // No time passes, so the next step is in the same turn of the server.
             0..=39 => return,
             40..=79 => 0,
             80..=159 => 1,
@@ -417,7 +417,7 @@ impl World {
         };
         let keys = locks.iter().map(|lock| KEYS[*lock].to_vec()).collect();
         let mut request = Request::new(keys, format!("p{p}-{}", self.serial).into_bytes());
-        // One owner's sets of locks must not overlap without being the same.
+        // The sets of locks that one owner asks for must be equal or disjoint.
         if locks.len() == 1 && self.luck(4) == 0 {
             (request.owner, request.named) = (format!("p{p}").into_bytes(), true);
         }
@@ -429,7 +429,7 @@ impl World {
         let room = self.one_of(&[Room::ONE, Room::ONE, Room::ANY, Room::limit(2).unwrap()]);
         (request.shared, request.limit) =
             (room == Room::ANY, (room > Room::ONE).then_some(2).filter(|_| room != Room::ANY));
-        // All tasks of an owner agree on these: otherwise, one would end or undo what another one has.
+        // All tasks of an owner must agree on this: otherwise, one would end or undo what another one has.
         request.session = if request.named { p % 2 == 1 } else { request.session };
         let synced = if request.named { p / 2 % 2 == 1 } else { self.luck(8) == 0 };
         request.sync = synced.then_some((1, ms(1_000)));
@@ -459,7 +459,7 @@ impl World {
         self.with(p, |core, now| core.dropped(id, now));
     }
 
-    /// An operator comes, perhaps when something falls due, and before the server does it.
+    /// An operator acts, perhaps at the time at which something is due, before the server has done it.
     fn operate(&mut self, operator: Operator) {
         let due = self.server.next_due().map_or(0, |at| at - self.set_by);
         if due > self.now && self.luck(2) == 0 {
@@ -478,7 +478,7 @@ impl World {
         }
         let subscriptions: Vec<usize> =
             open.iter().copied().filter(|line| self.lines[*line].lane.is_none()).collect();
-        // Of a process that works with a lock that it has not claimed yet.
+        // The operator prefers a process that works with a lock that it has not claimed yet.
         let began = |task: &Task| {
             matches!(task, Task::Holds { granted, locks, .. } if Fence::new(granted.fences[0])
                 .and_then(|fence| self.grants.get(&(locks[0], fence))).is_some_and(|known| !known.claimed))
@@ -532,7 +532,7 @@ impl World {
         self.begin();
     }
 
-    /// The primary ends, and its replica takes over; or it restarts out of its file.
+    /// The primary ends. Its replica takes over, or it restarts from its file.
     fn replace(&mut self, fails_over: bool) {
         let away = self.one_of(&[10, 500, 3_000]);
         let lost = self.stream.len();
@@ -565,14 +565,14 @@ impl World {
         self.turn_at(self.stopped);
     }
 
-    /// Lets all happen that happens in the next milliseconds.
+    /// Makes everything happen that happens in the next milliseconds.
     pub(super) fn pass(&mut self, time: Millis) {
         let end = self.now + time;
         while self.fault.is_none() && self.next(end) {}
         self.now = end;
     }
 
-    /// Lets the next event happen, if it is not later than that.
+    /// Makes the next event happen, if this is not later than `end`.
     pub(super) fn next(&mut self, end: Millis) -> bool {
         let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= end) else {
             return false;
@@ -585,7 +585,7 @@ impl World {
         true
     }
 
-    /// Makes this world a small one: one lock, and nothing that is under way for long.
+    /// Makes this a small world: one lock, and short delays.
     pub(super) fn small(&mut self) {
         (self.keys, self.without, self.delays) = (1, 0, &[1]);
     }
@@ -670,9 +670,9 @@ impl World {
         }
     }
 
-    // The process's side
+    // Methods for processes
 
-    /// Does something in a process, and what follows from it.
+    /// Runs something in the core of a process, and does what the core then asks for.
     pub(super) fn with<R>(
         &mut self,
         p: usize,
@@ -712,7 +712,7 @@ impl World {
         }
     }
 
-    /// The clock of a process looks at what is due.
+    /// Runs the timer of a process.
     fn look(&mut self, p: usize) {
         let (next, _) = self.with(p, |core, now| core.tick(now));
         let Some(next) = next else { return };
@@ -799,7 +799,7 @@ impl World {
         self.lines[line].heard = true;
         match what {
             Down::Reply(serial, reply) => {
-                // Whoever has waited too long for it does not get it.
+                // A reply is ignored if the process has waited too long for it.
                 let Some(place) = self.lines[line].open.iter().position(|(open, _)| *open == serial) else {
                     return;
                 };
@@ -873,7 +873,7 @@ impl World {
         self.at(self.now + SILENCE.as_millis() as Millis, Event::Silence(line));
     }
 
-    /// Looks whether a subscription is silent.
+    /// Checks whether a subscription is silent.
     fn listen(&mut self, line: usize) {
         let Line { heard, pinged, subscribed, .. } = self.lines[line];
         if !heard && pinged || !subscribed {
@@ -887,7 +887,7 @@ impl World {
         self.at(self.now + SILENCE.as_millis() as Millis, Event::Silence(line));
     }
 
-    // The server's side
+    // Methods for the server
 
     /// What the server's clock shows.
     pub(super) fn clock(&self) -> Millis {
@@ -939,7 +939,7 @@ impl World {
         }
         let next = next.map(|at| at - self.set_by);
         if let Some(at) = next {
-            // What is due and not done is done a little later.
+            // Work that is due but was not done in this turn follows a little later.
             self.turn_at(at.max(self.now + 1));
         }
     }
@@ -965,7 +965,7 @@ impl World {
         given.into_iter().for_each(|(p, owner, asks)| self.claim(p, &owner, asks));
     }
 
-    /// Publishes what the server has to say, and notes which grants have begun and ended.
+    /// Publishes the server's messages, and notes which grants have begun and ended.
     fn observe(&mut self, why: Why) {
         for (lock, effect) in std::mem::take(&mut self.server.effects) {
             self.server.written += 1;
@@ -1059,7 +1059,7 @@ impl World {
                         self.set_by += by;
                         self.leases.clear();
                         self.set_back -= by.min(0);
-                        // The grace goes by a clock that nobody sets.
+                        // The grace uses a monotonic clock, which does not change if the wall clock is set.
                         self.server.busy -= by;
                         if by > 0 {
                             self.grants.values_mut().for_each(|known| known.shorter = true);
@@ -1107,14 +1107,14 @@ impl World {
         self.observe(Why::Closed);
     }
 
-    /// A process closes its locks.
+    /// A process closes its client object for locks.
     pub(super) fn close_locks(&mut self, p: usize) {
         self.say(|| format!("p{p} closes its locks"));
         self.note(p, |_| Call::Close);
         self.with(p, |core, now| core.close(now));
     }
 
-    /// Nothing disturbs them any more, and every task releases its lock and asks for no other one. Whatever there was comes to an end.
+    /// Ends all disturbances. Every task releases its lock and asks for no other one, so everything has to come to an end.
     pub(super) fn end_all(&mut self) {
         self.say(|| "from here on, nothing disturbs them".to_string());
         self.calm = true;
