@@ -1,4 +1,4 @@
-//! Taking a lock: who gets it, with what, and who does not.
+//! Acquiring a lock: who gets it, with which reply, and who is refused.
 
 use crate::support::{Payload, Server};
 
@@ -13,7 +13,7 @@ fn an_options_word_can_be_an_owner_or_a_key() {
     assert_eq!(client.ask::<i64>("LOCK.RELEASE ALL ALL ALL"), 0);
 }
 
-/// More holds than those of most locks: from 2,048 on a grant with a UUID takes another allocation.
+/// From 2,048 holds on, a grant with a UUID is stored in a larger allocation.
 #[test]
 fn many_holds_come_and_go_and_are_kept() {
     const MANY: usize = 5000;

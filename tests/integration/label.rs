@@ -1,4 +1,4 @@
-//! `LABEL`: who holds a lock, in words.
+//! `LABEL`: a description of the holder, as text.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::support::{Client, Server, Waiter, convert, grant, heard, in_each_kind_of_file, soon};
 
-/// Any bytes, those of the module's own separators too.
+/// The label has any bytes, including the module's own separators.
 const ODD: &[u8] = b"host 7,\0/3:\r\n\xff~<=+";
 
 #[track_caller]
@@ -14,7 +14,7 @@ fn label(client: &mut Client, key: &str) -> String {
     client.lock_info(key).expect("a held lock")["label"].clone()
 }
 
-/// The labels that `LOCK.INFO ... FULL` shows, of the holders or of those who wait.
+/// Returns the labels that `LOCK.INFO ... FULL` shows, of holders or of waiters.
 #[track_caller]
 fn labels(client: &mut Client, part: &str) -> Vec<String> {
     let mut info: HashMap<String, Value> = client.ask("LOCK.INFO k FULL");
@@ -37,7 +37,7 @@ fn a_holder_has_the_label_that_it_gave_last() {
     assert_eq!(label(&mut client, "k"), "two");
     client.ask_words::<Value, _>(["LOCK.ACQUIRE", "k", "OWNER", "a", "ONCE", "LABEL", ""]);
     assert_eq!(label(&mut client, "k"), "");
-    // It goes with the grant.
+    // The label ends with the grant.
     client.acquire("k", "OWNER a LABEL three").unwrap();
     client.ask::<i64>("LOCK.RELEASE k a ALL");
     client.acquire("k", "OWNER a").unwrap();
@@ -66,7 +66,7 @@ fn waiters_have_labels_too() {
     assert_eq!(labels(&mut client, "grants"), ["second", "claimed"]);
 }
 
-/// Takes `odd` with any bytes, and `k` with one of three holders labelled.
+/// Acquires `odd` with unusual bytes, and `k` with three holders, of which one has a label.
 fn take(client: &mut Client) {
     let words: [&[u8]; 7] = [b"LOCK.ACQUIRE", b"odd", b"OWNER", b"a,b", b"EX", b"600", b"LABEL"];
     client.ask_words::<Value, _>(words.into_iter().chain([ODD]));
@@ -108,7 +108,7 @@ fn replicas_and_payloads_have_labels() {
     soon("the replica to have it", || digest(&mut there) == digest(&mut client));
 }
 
-/// A plain lock with a label is exclusive still, and nothing of it is left when the label is taken away.
+/// A lock with a label stays exclusive, and nothing remains of the label after it is removed.
 #[test]
 fn a_label_taken_away_leaves_a_plain_lock() {
     let (_server, mut client) = Server::and_client();
@@ -123,7 +123,7 @@ fn a_label_taken_away_leaves_a_plain_lock() {
     assert_eq!(look(&mut client), plain);
 }
 
-/// Owners are what it takes to release a lock, and so no secret to those only who may write to it.
+/// An owner's name is enough to release a lock, so it is shown only to users that may write to the lock.
 #[test]
 fn owners_are_shown_to_those_who_may_write_and_labels_to_all_who_may_read() {
     let (server, mut client) = Server::and_client();

@@ -1,7 +1,7 @@
-//! Tests on real servers with the module loaded, by behaviour: `CONTRIBUTING.md` has a line for each folder. See `support` for what they
-//! stand on.
+//! Tests on real servers with the module loaded. `CONTRIBUTING.md` describes the folders, which are named after behaviour; `support` has
+//! the helpers.
 
-// Helpers outside `#[test]` functions are tests too: what would crash a server makes a test fail here.
+// These lints are allowed in helpers, too, because a panic here only makes a test fail.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod support;

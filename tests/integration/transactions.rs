@@ -1,17 +1,17 @@
-//! The lock commands inside `MULTI` and scripts, in RESP2 and RESP3.
+//! The lock commands in `MULTI` and scripts, in RESP2 and RESP3.
 
 use redis::{Value, from_redis_value};
 
 use crate::support::{Client, FREE, HELD_BY_ANOTHER, Server, grant, syntax_at, transaction};
 
-/// A way to send commands: plainly, in one transaction, or in one script. Each reply, or the text of the error.
+/// A way to send commands: directly, in one transaction, or in scripts. Returns each reply, or the text of the error.
 type Way = fn(&mut Client, &[&str]) -> Vec<Result<Value, String>>;
 
 fn plainly(client: &mut Client, lines: &[&str]) -> Vec<Result<Value, String>> {
     lines.iter().map(|line| client.send(line)).collect()
 }
 
-/// Each line in a script of its own: a script's error is its only reply.
+/// Each line is a script of its own, because an error in a script is its only reply.
 fn in_scripts(client: &mut Client, lines: &[&str]) -> Vec<Result<Value, String>> {
     lines
         .iter()

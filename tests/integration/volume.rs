@@ -1,4 +1,4 @@
-//! Many clients at work on a server whose clock alone runs fast or slow, and is set.
+//! Many clients at work on a server whose own clock runs fast or slow, and is set.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use crate::support::{
 
 const CLIENTS: usize = 60;
 
-/// In ms.
+/// The lease of the clients, in ms.
 const LEASE: u64 = 1000;
 
-/// By how much the server's clock is fast or slow, as a part of the time; and how much of a lease an owner counts on that allows
-/// for more than that.
+/// `DRIFT`: by how much the server's clock is fast or slow, as a part of the time. `SHARE`: the part of a lease on which owners rely, which
+/// allows for a larger drift.
 const DRIFT: f64 = 0.1;
 const SHARE: f64 = 0.8;
 
-/// To the one server.
+/// A route to the only server.
 struct Straight(u16);
 
 impl Route for Straight {
@@ -29,8 +29,8 @@ impl Route for Straight {
     fn learn(&mut self, _key: &str, _port: u16, _outcome: &Outcome) {}
 }
 
-/// What an owner counts on whom no step of the clock has concerned: where it is set ahead, leases end early (docs/safety.md); so may
-/// those that a server gives or looks at in the very turn in which it is set back.
+/// Returns the part of a belief that a step of the clock can't invalidate: a clock that is set ahead ends leases early (docs/safety.md),
+/// and one that is set back may shorten leases that the server gives or looks at in the same turn.
 fn counted_on(belief: &Belief, steps: &[(Instant, Instant)]) -> Option<Belief> {
     let most = belief.asked + Duration::from_millis(LEASE).mul_f64(SHARE);
     let until = belief.until.min(most);
@@ -38,7 +38,7 @@ fn counted_on(belief: &Belief, steps: &[(Instant, Instant)]) -> Option<Belief> {
     (!disturbed).then(|| Belief { until, ..belief.clone() })
 }
 
-/// Fences rise, and nobody is inside somebody else's lease.
+/// Fences rise, and no owner gets the lock inside another one's lease.
 #[test]
 fn soak_volume_while_the_clock_is_set_and_drifts() {
     const TICK: Duration = Duration::from_millis(5);
@@ -62,7 +62,7 @@ fn soak_volume_while_the_clock_is_set_and_drifts() {
         ahead += by;
         let from = Instant::now();
         clock.set(ahead);
-        // Valkey 9 counts the processor's ticks, and looks at the clock about once in a millisecond.
+        // Valkey 9 uses the processor's counter, and reads the clock about once in a millisecond.
         wait_for("the server to see it", || {
             let shown = server_time(&mut client) - wall_clock();
             (shown as f64 / 1000.0 - ahead).abs() < 0.05

@@ -6,15 +6,15 @@ type question struct{ client, sent int64 }
 
 type lockOwner struct{ key, owner string }
 
-// facts are what a history tells beside its answered commands. All of it only excuses: a command without an answer may have been
-// done or not, and a connection that closed may have ended what hung on it.
+// facts are what a history tells apart from answered commands. They only ever excuse a reply: a command without an answer may have been
+// executed or not, and a connection that closed may have ended its sessions and waits.
 type facts struct {
-	lossy       bool // a new server may lack what an earlier one acknowledged
+	lossy       bool // a new server may lack changes that an earlier one acknowledged
 	transaction map[question]bool
-	closed      map[int64]int64     // by connection: since when it may be closed
-	unsure      map[lockOwner]int64 // since when a command of that owner has no answer
-	phantom     map[lockOwner]int64 // the same, for an acquire
-	broken      map[string]int64    // by key: since when a LOCK.BREAK is without an answer
+	closed      map[int64]int64     // by connection: the time from which it may be closed
+	unsure      map[lockOwner]int64 // the time from which a command of that owner has no answer
+	phantom     map[lockOwner]int64 // the time from which an acquire of that owner has no answer
+	broken      map[string]int64    // by key: the time from which a LOCK.BREAK has no answer
 	sessions    map[lockOwner][]int64
 	waits       map[string][]span
 	upgrades    map[*Record]bool
@@ -30,7 +30,7 @@ func earliest[K comparable](in map[K]int64, key K, time int64) {
 	}
 }
 
-// since is when something may first have been, or never.
+// since returns the earliest time at which something may have happened, or never.
 func since[K comparable](in map[K]int64, key K) int64 {
 	if time, ok := in[key]; ok {
 		return time
@@ -51,7 +51,7 @@ func factsOf(history []*Record, lossy bool) *facts {
 	for _, r := range inOrder {
 		of := lockOwner{r.Key, r.ask.Owner}
 		asked := question{r.Client, r.Sent}
-		// Records of one command for several locks have one call.
+		// A command for several locks has a record for each, but its call counts once.
 		if len(r.With) == 0 || !slices.Contains(commands[asked], string(r.Call)) {
 			commands[asked] = append(commands[asked], string(r.Call))
 		}
@@ -93,7 +93,7 @@ func factsOf(history []*Record, lossy bool) *facts {
 	return f
 }
 
-// sessionEnds is since when the session of an owner may have ended; false if it has none.
+// sessionEnds returns the time from which an owner's session may have ended; false if the owner has no session.
 func (f *facts) sessionEnds(of lockOwner) (int64, bool) {
 	ends := never
 	for _, client := range f.sessions[of] {
@@ -102,12 +102,12 @@ func (f *facts) sessionEnds(of lockOwner) (int64, bool) {
 	return ends, len(f.sessions[of]) > 0
 }
 
-// somebodyWaits says whether there may have been a queue at some time between those two.
+// somebodyWaits says whether there may have been a queue at some time between from and to.
 func (f *facts) somebodyWaits(key string, from, to int64) bool {
 	return slices.ContainsFunc(f.waits[key], func(wait span) bool { return wait.from <= to && from <= wait.to })
 }
 
-// phantomAt says whether somebody may hold the lock who was never told.
+// phantomAt says whether an owner that was never told may hold the lock.
 func (f *facts) phantomAt(key string, time int64) bool {
 	for of, sent := range f.phantom {
 		if of.key == key && sent <= time {

@@ -54,10 +54,10 @@ type shown struct {
 	Most  int64
 }
 
-// unbounded is the room of SHARED.
+// unbounded is the room of a grant with SHARED.
 const unbounded = int64(1)<<62 - 1
 
-// one reads what is either "Name" or {"Name": content}.
+// one parses either "Name" or {"Name": content}.
 func one(text json.RawMessage) (string, json.RawMessage, error) {
 	var name string
 	if json.Unmarshal(text, &name) == nil {
@@ -146,7 +146,7 @@ func read(path string) ([]*Record, error) {
 	return history, lines.Err()
 }
 
-// process is the server that a connection is to.
+// process returns the number of the server to which a connection belongs.
 func process(client int64) int64 { return client / 1_000_000 }
 
 func (r *Record) answered() bool { return r.Received != nil }
@@ -158,7 +158,7 @@ func (r *Record) blocks(h *facts) bool {
 
 func (r *Record) notHeld() bool { return r.reply.kind == "Refused" && r.reply.word == "NOTHELD" }
 
-// isGrant says whether the reply tells of a grant that this command made.
+// isGrant says whether the reply reports a grant that this command made.
 func (r *Record) isGrant() bool {
 	if r.ask.kind != "Acquire" || r.reply.kind != "Granted" || r.reply.Holds != 1 || !r.answered() {
 		return false

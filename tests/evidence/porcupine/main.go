@@ -1,5 +1,5 @@
-// Judges histories of locks with Porcupine, a checker of linearizability: is there an order of all commands, each between its
-// question and its answer, in which a lock as the pages describe it would have given these answers?
+// Judges histories of locks with Porcupine, a checker of linearizability: is there an order of all commands, each between its request and
+// its reply, in which a lock as documented would have given these replies?
 //
 //	go run . [-failovers] HISTORY...
 //
@@ -110,7 +110,7 @@ func fenceModel() porcupine.Model {
 	}
 }
 
-// operation is a record as a step of its lock; false if it tells nothing.
+// operation makes a step of the model from a record; false if the record says nothing about a lock.
 func operation(r *Record, known *facts) (op, bool) {
 	if !r.answered() || r.Key == "" || r.reply.kind == "Refused" && !r.notHeld() || r.reply.kind == "Gone" {
 		return op{}, false
@@ -136,7 +136,7 @@ type waitsOf struct {
 	key    string
 }
 
-// queueOf is the queue that a look at a lock showed, and who in it was granted the lock later by that very wait.
+// queueOf returns the queue that a LOCK.INFO showed, and which of its waiters got the lock later by that same wait.
 func queueOf(look *Record, all map[waitsOf][]*Record, known *facts) []waiter {
 	var queue []waiter
 	for _, client := range look.reply.Queue {
@@ -152,7 +152,7 @@ func queueOf(look *Record, all map[waitsOf][]*Record, known *facts) []waiter {
 	return queue
 }
 
-// togetherOrNot: a command for several locks is granted all of them, or none; and its new grants have one fence.
+// togetherOrNot checks commands for several locks: they get all locks or none, and new grants of one command have one fence.
 func togetherOrNot(history []*Record) string {
 	first := map[question]*Record{}
 	for _, r := range history {
@@ -175,7 +175,7 @@ func togetherOrNot(history []*Record) string {
 	return ""
 }
 
-// explain names the commands behind the longest order that Porcupine found.
+// explain names the commands after which the longest order that Porcupine found could not go on.
 func explain(key string, all []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []int
 	for _, partition := range info.PartialLinearizations() {

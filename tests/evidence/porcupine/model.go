@@ -6,11 +6,11 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The model of one lock, from the pages of the commands and docs/words.md: who holds it, how often, with which fence, for how long.
-// Time is not part of the state. Of each lease it is known when it ends at the earliest and at the latest, since the server began it
-// between question and answer; and a step happens between its own question and answer.
+// The model of one lock, from the pages of the commands and docs/words.md: who holds it, how often, with which fence, and until when. Time
+// is not part of the state. A lease began between request and reply, so its end has an earliest and a latest time; each step also happens
+// between its own request and reply.
 
-// slack is how much later than the latest end a grant may still be there: the server counts in ms, and Redis 8 rounds up.
+// slack is how long after its latest end a grant may still be there, in µs: the server counts in ms, and Redis 8 rounds up.
 const slack = 2000
 
 type grant struct {
@@ -18,13 +18,13 @@ type grant struct {
 	fence    int64
 	holds    int64
 	room     int64
-	earliest int64 // the lease ends then at the earliest
+	earliest int64 // the earliest end of the lease
 	latest   int64
-	deadline int64 // by MAXHOLD
+	deadline int64 // the latest end, by MAXHOLD
 	process  int64
 }
 
-// waiter was seen in the queue. If known, it was granted the lock later, so it stood there until then.
+// waiter was seen in the queue. If known is set, it later got the lock, so it was in the queue until then.
 type waiter struct {
 	client int64
 	known  bool
@@ -32,7 +32,7 @@ type waiter struct {
 
 type state struct {
 	grants []grant
-	last   int64 // the greatest fence
+	last   int64 // the greatest fence so far
 	queue  []waiter
 }
 
@@ -63,27 +63,27 @@ func lockModel() porcupine.Model {
 
 func (o op) of(owner string) lockOwner { return lockOwner{o.Key, owner} }
 
-// unsure says whether a command of that owner, without an answer, may have been done by then.
+// unsure says whether a command of that owner without an answer may have been executed by then.
 func (o op) unsure(owner string) bool { return since(o.facts.unsure, o.of(owner)) <= o.ret }
 
 func (o op) elsewhere(g grant) bool { return o.facts.lossy && g.process != process(o.Client) }
 
-// mayHaveEnded says whether the grant may be over at this step.
+// mayHaveEnded says whether the grant may have ended before this step.
 func (o op) mayHaveEnded(g grant) bool {
 	ends, _ := o.facts.sessionEnds(o.of(g.owner))
 	return o.ret >= g.earliest || o.unsure(g.owner) || since(o.facts.broken, o.Key) <= o.ret || ends <= o.ret
 }
 
-// mayBeMissing adds what a failover may have lost. It excuses nobody from exclusion.
+// mayBeMissing also allows for what a failover may have lost. It must not be used to judge mutual exclusion.
 func (o op) mayBeMissing(g grant) bool { return o.mayHaveEnded(g) || o.elsewhere(g) }
 
-// hasEnded says whether the grant is over for certain.
+// hasEnded says whether the grant has certainly ended.
 func (o op) hasEnded(g grant) bool {
 	_, session := o.facts.sessionEnds(o.of(g.owner))
 	return !session && !o.unsure(g.owner) && !o.elsewhere(g) && o.call > g.latest+slack
 }
 
-// mayBeUntold says whether the owner may have a grant of which no answer told.
+// mayBeUntold says whether the owner may have a grant that no answer reported.
 func (o op) mayBeUntold(owner string) bool {
 	return since(o.facts.phantom, o.of(owner)) <= o.ret || o.facts.lossy
 }
@@ -97,7 +97,7 @@ func (o op) step(s state) (state, bool) {
 		return o.acquire(s)
 	case "Release", "Extend":
 		if o.notHeld() {
-			// One of several locks is enough for LOCK.MEXTEND to refuse.
+			// LOCK.MEXTEND refuses if one of its locks is not held, which may be another lock.
 			if o.ask.kind == "Extend" && len(o.With) > 1 {
 				return s, true
 			}
@@ -126,7 +126,7 @@ func (s state) with(g grant) state {
 	return s
 }
 
-// gone: those grants are not there. A session may come back when a server stood still.
+// gone requires that those grants have ended, and removes them. A server that stood still may end a session later.
 func (o op) gone(s state, which func(grant) bool) (state, bool) {
 	for _, g := range s.grants {
 		if which(g) && !o.mayBeMissing(g) {
@@ -139,14 +139,14 @@ func (o op) gone(s state, which func(grant) bool) (state, bool) {
 	}), true
 }
 
-// fits says whether that many others, all certain, leave room.
+// fits says whether the other holders that are certain leave room for this request.
 func (o op) fits(s state) bool {
 	others := s.without(func(g grant) bool { return g.owner == o.ask.Owner || o.mayHaveEnded(g) }).grants
 	count := int64(len(others))
 	return count < o.ask.room && !slices.ContainsFunc(others, func(g grant) bool { return g.room <= count })
 }
 
-// refusedWithReason: null needs somebody in the way, or a queue. Of several locks any may be the reason.
+// refusedWithReason checks a null reply, which needs a holder in the way, or a queue; with several locks, of any of them.
 func (o op) refusedWithReason(s state) bool {
 	if o.blocks(o.facts) && (*o.ask.Block == 0 || *o.Received < o.Sent+*o.ask.Block*1000) {
 		return false
@@ -154,7 +154,7 @@ func (o op) refusedWithReason(s state) bool {
 	if len(o.With) > 1 || o.facts.lossy || o.facts.somebodyWaits(o.Key, o.call, o.ret) && !o.blocks(o.facts) {
 		return true
 	}
-	// One that waited is in the queue itself.
+	// A client that waited was itself in the queue.
 	if o.blocks(o.facts) || o.facts.phantomAt(o.Key, o.ret) {
 		return true
 	}
@@ -188,7 +188,7 @@ func (o op) acquire(s state) (state, bool) {
 			return s, false
 		}
 	}
-	// Whoever can't hold the lock beside it has ended.
+	// Grants that exclude the new one must have ended.
 	s = s.without(func(other grant) bool { return g.room == 1 || other.room == 1 }).with(g)
 	s.last = max(s.last, g.fence)
 	s.queue = slices.DeleteFunc(slices.Clone(s.queue), func(w waiter) bool { return w.client == o.Client })
@@ -216,7 +216,7 @@ func (o op) reenter(s state, g grant) (state, bool) {
 	if o.call+end > g.deadline+slack {
 		return s, false
 	}
-	// It never shortens the lease. Of several leases the answer tells the shortest.
+	// An acquire never shortens the lease. With several locks, the answer has the shortest of their leases.
 	if len(o.With) < 2 && o.ret+end+slack < g.earliest && !o.unsure(g.owner) && !o.elsewhere(g) {
 		return s, false
 	}
@@ -225,7 +225,7 @@ func (o op) reenter(s state, g grant) (state, bool) {
 	return s.with(g), true
 }
 
-// inTurn: whoever was seen in the queue gets the lock before those who stood behind it or came later.
+// inTurn checks that a waiter seen in the queue gets the lock before those behind it and those that came later.
 func (o op) inTurn(s state) bool {
 	if o.facts.upgrades[o.Record] {
 		return true
@@ -241,7 +241,7 @@ func (o op) inTurn(s state) bool {
 	return true
 }
 
-// release is also for extensions: both are the owner's alone.
+// release also checks extensions: only the owner can do either.
 func (o op) release(s state) (state, bool) {
 	at, n := s.find(o.ask.Owner), o.reply.number
 	if at < 0 || o.hasEnded(s.grants[at]) {
@@ -283,7 +283,7 @@ func (o op) breaks(s state) (state, bool) {
 	return s.without(func(grant) bool { return true }), n >= certain && (n <= possible || untold)
 }
 
-// look: LOCK.INFO shows each grant that has not ended, the oldest first, and no others.
+// look checks a LOCK.INFO: it shows each grant that has not ended, the oldest first, and no others.
 func (o op) look(s state) (state, bool) {
 	before := int64(0)
 	for _, seen := range o.reply.Grants {

@@ -1,4 +1,4 @@
-//! Slots that move in one step, as Valkey 9 and Redis 8.4 can do it, each by a command of its own.
+//! Atomic slot migration, as in Valkey 9 and Redis 8.4, which have different commands for it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use super::nodes::Cluster;
 use super::under_load::{SLOTS, end, load, wait_for_grants};
 use crate::support::{Client, Mailbox, Setup, Waiter, WallClock, server_time, size, wait_for};
 
-/// Asks a server of Valkey or of Redis how its moves of slots go; the latest is the first.
+/// The commands of Valkey and of Redis that list slot migrations, the latest one first.
 const MOVES: [&str; 2] = ["CLUSTER GETSLOTMIGRATIONS", "CLUSTER MIGRATION STATUS ALL"];
 
-/// What a client says to that; none where its server can move no slots at once.
+/// Returns the migrations that a node lists, or `None` if its server has no atomic slot migration.
 fn moves(client: &mut Client) -> Option<Vec<HashMap<String, Value>>> {
     MOVES.iter().find_map(|line| client.send(line).ok()).map(|moves| redis::from_redis_value(moves).unwrap())
 }
 
 impl Cluster {
-    /// Whether these servers can do it; says so where not.
+    /// Whether these servers have atomic slot migration; prints a note if not.
     fn can_move_at_once(&self) -> bool {
         let can = moves(&mut self.client(0)).is_some();
         if !can {
@@ -27,8 +27,7 @@ impl Cluster {
         can
     }
 
-    /// Moves slots, and waits until that is done. Valkey tells the server that has them to give them away, Redis the one that
-    /// is to have them.
+    /// Migrates slots, and waits until this is done. Valkey wants the command on the old node, Redis on the new one.
     fn move_at_once(&self, first: u16, last: u16, from: usize, to: usize) {
         let (mut old, mut new) = (self.client(from), self.client(to));
         let mut client = if old.send(MOVES[0]).is_ok() {
@@ -47,7 +46,7 @@ impl Cluster {
     }
 }
 
-/// A cluster whose servers can do it: the slot of `k`, the node that has it, and another.
+/// Starts a cluster with atomic slot migration. Returns the slot of `k`, the node that has it, and another node.
 fn two_nodes() -> Option<(Cluster, u16, usize, usize)> {
     two_nodes_of(Setup::new())
 }
@@ -88,11 +87,11 @@ fn a_slot_moves_at_once_with_its_locks_but_not_its_waiters() {
     let mut next = Waiter::new(&cluster.nodes[to], "k", "OWNER carol");
     assert_eq!(there.ask::<i64>("LOCK.RELEASE k alice ALL"), 0);
     assert!(next.granted().fence > held.fence);
-    // Redis deletes them a little later.
+    // Redis deletes the keys a little later.
     wait_for("nothing left", || here.ask::<i64>("DBSIZE") == 0);
 }
 
-/// From a client it would be refused, and the lock lost: nobody is told of an error in a slot that moves.
+/// The server would refuse such a fence from a client. In a migration the lock would then be lost, because nobody is told of the error.
 #[test]
 fn a_lock_moves_at_once_however_far_ahead_its_fence_is() {
     let clock = WallClock::new();
@@ -107,8 +106,8 @@ fn a_lock_moves_at_once_however_far_ahead_its_fence_is() {
     assert!(there.acquire("{k}next", "").unwrap().fence > held.fence);
 }
 
-/// The old server sees to sessions, and has lost the lock; the new one knows of none. So the lock is free when its lease ends,
-/// whether the connection is there or not.
+/// The old server keeps sessions alive, but has lost the lock; the new one knows no sessions. So the lock is free when its lease ends,
+/// whether or not the connection is open.
 #[test]
 fn a_session_whose_slot_moves_at_once_lasts_as_long_as_its_lease() {
     let Some((cluster, slot, from, to)) = two_nodes() else { return };

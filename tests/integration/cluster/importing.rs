@@ -1,4 +1,4 @@
-//! Sessions on the node that a slot is being moved to, where clients come with `ASKING`.
+//! Sessions on the node that imports a slot, where clients use `ASKING`.
 
 use redis::{Value, from_redis_value};
 
@@ -6,14 +6,14 @@ use super::nodes::Cluster;
 use super::slots::{asking, asking_waiter};
 use crate::support::{Client, Setup, Waiter, all_along, grant, soon, wait_for, wait_until_gone};
 
-/// What the node that imports the slot shows of `k`: the fence of the grant, and whether it has a session.
+/// Returns what the importing node shows of `k`: the fence of the grant, and whether it has a session.
 fn shown(client: &mut Client) -> Option<(i64, bool)> {
     let info: Option<std::collections::HashMap<String, String>> =
         from_redis_value(asking(client, "LOCK.INFO k").unwrap()).unwrap();
     info.map(|info| (info["fence"].parse().unwrap(), info["session"] == "1"))
 }
 
-/// The grant is kept for a time that its lease alone would not last for.
+/// Checks that the grant lasts for longer than its lease.
 #[track_caller]
 fn is_kept(client: &mut Client, fence: i64, when: &str) {
     all_along(client, 3500, |client| {
@@ -21,7 +21,7 @@ fn is_kept(client: &mut Client, fence: i64, when: &str) {
     });
 }
 
-/// A slot on its way: its number, where from, where to.
+/// Begins to move the slot of `k`. Returns the slot, the old node and the new node.
 fn moving(cluster: &Cluster) -> (u16, usize, usize) {
     let (slot, from, to) = cluster.way_of("k");
     cluster.begin_move(slot, from, to);
@@ -68,12 +68,12 @@ fn a_connection_that_closes_while_the_slot_is_on_its_way_releases_its_lock() {
     let mut bob = asking_waiter(&cluster.nodes[to], "LOCK.ACQUIRE k OWNER bob PX 600000 BLOCK 0");
     drop(alice);
     wait_until_gone(&mut there, id);
-    // It may take until then: the server lets nothing but clients write here before.
+    // The handover may be delayed until the move ends: before that, the server lets only clients write to this slot.
     cluster.end_move(slot, from, to);
     assert!(bob.granted().fence > first.fence);
 }
 
-/// The slot does not come: what was granted here cannot be served here, and its session must not last for ever.
+/// The slot is never moved here: the session of a grant that was made here must not last for ever.
 #[test]
 fn a_session_ends_where_the_slot_does_not_come() {
     let cluster = Cluster::start(Setup::new(), false);

@@ -1,4 +1,4 @@
-//! A cluster of three primaries, each with a replica where asked for, as the server's own command-line client makes it.
+//! A cluster of three primaries, with a replica each on request. The server's own command-line client makes it.
 
 use std::collections::{HashMap, HashSet};
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, Outcome, Rng, Route, Server, Setup, cli_program, wait_for};
 
-/// How many slots there are.
+/// The number of hash slots of a cluster.
 const SLOTS: u16 = 16384;
 
 pub(crate) struct Cluster {
@@ -22,8 +22,8 @@ impl Cluster {
         let nodes: Vec<Server> = (0..count).map(|_| setup.clone().start()).collect();
         let ids = nodes.iter().map(|node| node.client().ask("CLUSTER MYID")).collect();
         let cluster = Self { nodes, ids };
-        // A node speaks to each other one within half of the node timeout, so new ones agree sooner if it is short: within 3 s, and
-        // within 5 to 21 s if it is 15 s. A node that is wrongly taken for dead meanwhile is not replaced.
+        // A node contacts each other node within half of the node timeout. With a short timeout, new nodes agree within 3 s; with 15 s,
+        // within 5 to 21 s. A node that is wrongly taken for dead meanwhile is not replaced.
         cluster.set("cluster-node-timeout 3000 cluster-replica-no-failover yes");
         let addresses: Vec<String> =
             cluster.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
@@ -39,12 +39,12 @@ impl Cluster {
                     .all(|node| node.client().info("replication", "master_link_status") == "up")
             });
         }
-        // From now on no node is to take another for dead, however busy the machine is.
+        // From now on, no node should take another for dead, even on a busy machine.
         cluster.set("cluster-node-timeout 15000 cluster-replica-no-failover no");
         cluster
     }
 
-    /// A channel as packages name it, in a slot that this node serves.
+    /// Returns a channel named as packages name it, in a slot that this node serves.
     pub(super) fn channel_of(&self, node: usize) -> String {
         let mut client = self.client(node);
         let (ports, port) = (served(&mut client).expect("a whole cluster"), self.nodes[node].port());
@@ -57,7 +57,7 @@ impl Cluster {
         format!("redislock:web-7:12:5f0c:{{{tag}}}")
     }
 
-    /// How many messages of that kind the nodes have sent each other: `publish`, which goes to all of them, or `publishshard`.
+    /// Returns how many messages of this kind the nodes have sent each other: `publish` (to all nodes) or `publishshard`.
     pub(super) fn bus_messages(&self, kind: &str) -> u64 {
         let sent = format!("cluster_stats_messages_{kind}_sent:");
         let count = |node: &Server| {
@@ -81,8 +81,8 @@ impl Cluster {
         assert!(output.status.success(), "{args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Waits until all nodes find the cluster whole, agree on who serves what and on who follows whom, and hear each other: what
-    /// one publishes before is lost on its way to the others.
+    /// Waits until all nodes find the cluster complete, agree on slots and replicas, and are connected: before that, messages published on
+    /// one node do not reach the others.
     pub(super) fn wait_for_agreement(&self) {
         wait_for("the nodes to agree", || {
             if !self.nodes.iter().zip(&self.ids).all(|(node, id)| self.is_linked(&mut node.client(), id)) {
@@ -100,8 +100,8 @@ impl Cluster {
         });
     }
 
-    /// Whether the node with that id has its connections to and from each of the others. One from another counts once that has
-    /// said on it who it is.
+    /// Whether the node with this id is connected to and from each other node. An incoming connection counts once the other node has
+    /// identified itself on it.
     fn is_linked(&self, client: &mut Client, own: &str) -> bool {
         let links: Vec<HashMap<String, redis::Value>> = client.ask("CLUSTER LINKS");
         let text = |value: &redis::Value| redis::from_redis_value::<String>(value.clone()).unwrap();
@@ -121,14 +121,14 @@ impl Cluster {
         self.nodes[node].client()
     }
 
-    /// The slot of that key, the node that has it, and another: the way that it may go.
+    /// Returns the slot of a key, the node that has it, and another node, for a move.
     pub(crate) fn way_of(&self, key: &str) -> (u16, usize, usize) {
         let slot = self.client(0).ask(&format!("CLUSTER KEYSLOT {key}"));
         let from = self.owner_of(slot);
         (slot, from, (from + 1) % 3)
     }
 
-    /// The node that serves a slot, by the first node's view. On a busy machine that may find another gone for a moment.
+    /// Returns the node that serves a slot, as the first node sees it. On a busy machine, this node may miss another one for a moment.
     pub(super) fn owner_of(&self, slot: u16) -> usize {
         let mut owner = None;
         wait_for("a whole cluster", || {
@@ -138,7 +138,7 @@ impl Cluster {
         owner.unwrap()
     }
 
-    /// The node that serves a slot, by the view of one; none where that finds the cluster broken.
+    /// Returns the node that serves a slot, as this node sees it, or `None` if it finds the cluster broken.
     pub(super) fn seen_by(&self, node: usize, slot: u16) -> Option<usize> {
         let port = served(&mut self.client(node))?[usize::from(slot)];
         self.nodes.iter().position(|node| node.port() == port)
@@ -151,15 +151,15 @@ impl Cluster {
         self.nodes.iter().position(follows).expect("a replica")
     }
 
-    /// Has a replica take over from its primary while that lives. The replica asks for it in one message, which may be lost,
-    /// and gives up after 5 s: then it is told again, as an operator would.
+    /// Makes a replica take over from its live primary. The replica asks for this in one message, which may be lost, and gives up after 5
+    /// s: then the command is sent again, as an operator would.
     pub(super) fn promote(&self, replica: usize) {
         let mut client = self.client(replica);
         let mut asked: Option<Instant> = None;
         wait_for("the replica to take over", || {
             let done = client.info("replication", "role") == "master";
             if !done && asked.is_none_or(|at| at.elapsed() > Duration::from_secs(6)) {
-                // It may have taken over in this moment, and then refuses.
+                // The replica refuses the command if it has just taken over.
                 client.send("CLUSTER FAILOVER").ok();
                 asked = Some(Instant::now());
             }
@@ -173,15 +173,15 @@ impl Cluster {
         self.client(from).ask::<()>(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.id(to)));
     }
 
-    /// Moves one key of such a slot.
+    /// Moves one key of a slot whose move has begun.
     pub(crate) fn move_key(&self, key: &str, from: usize, to: usize) {
         let port = self.nodes[to].port().to_string();
         let words = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS", key];
         assert_eq!(self.client(from).ask_words::<String, _>(words), "OK");
     }
 
-    /// Ends the move of a slot. A node that takes a slot tells the others by an epoch of its own making: where two did so at
-    /// once, the slot might go back.
+    /// Ends the move of a slot, on one node after the other. A node that takes a slot gives itself a new epoch: if two nodes did so at the
+    /// same time, the slot might go back.
     pub(super) fn end_move(&self, slot: u16, from: usize, to: usize) {
         for node in [to, from] {
             self.client(node).ask::<()>(&format!("CLUSTER SETSLOT {slot} NODE {}", self.id(to)));
@@ -189,7 +189,7 @@ impl Cluster {
         self.wait_for_agreement();
     }
 
-    /// That many names of locks whose slots are below `end`.
+    /// Returns this many lock names whose slots are below `end`.
     pub(super) fn names_below(&self, end: u16, count: usize) -> Vec<String> {
         let mut client = self.client(0);
         let mut found = Vec::new();
@@ -204,7 +204,7 @@ impl Cluster {
         found
     }
 
-    /// Clients of it, as many.
+    /// Returns this many clients of the cluster.
     pub(super) fn routes(&self, count: usize) -> Vec<ByCluster> {
         let ports: Vec<u16> = self.nodes.iter().map(Server::port).collect();
         let mut rng = Rng::new();
@@ -214,7 +214,7 @@ impl Cluster {
     }
 }
 
-/// Which port serves each slot; none where one is not served, or the node finds the cluster broken.
+/// Returns the port that serves each slot, or `None` if a slot is not served or the node finds the cluster broken.
 fn served(client: &mut Client) -> Option<Vec<u16>> {
     let state: String = client.ask("CLUSTER INFO");
     if !state.contains("cluster_state:ok") {
@@ -230,7 +230,7 @@ fn served(client: &mut Client) -> Option<Vec<u16>> {
     (!ports.contains(&0)).then_some(ports)
 }
 
-/// Each replica with its primary, by their ids.
+/// Returns each replica with its primary, by their ids.
 fn followers(client: &mut Client) -> Vec<String> {
     let nodes: String = client.ask("CLUSTER NODES");
     let words = nodes.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -240,7 +240,7 @@ fn followers(client: &mut Client) -> Vec<String> {
     pairs
 }
 
-/// Asks any node, and goes where that sends it.
+/// A client that asks any node, and follows redirections.
 pub(super) struct ByCluster {
     ports: Vec<u16>,
     known: HashMap<String, u16>,

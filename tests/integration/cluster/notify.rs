@@ -21,7 +21,7 @@ fn if_nobody_of_the_shard_listens_the_message_goes_to_every_node_and_a_moved_slo
     let cluster = Cluster::start(Setup::new(), false);
     let (slot, from, to) = cluster.way_of("k");
     let mut client = cluster.client(from);
-    // At another node than the lock's.
+    // The subscriber is at another node than the lock.
     let mut mail = Mailbox::of(&cluster.nodes[to], "ch");
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     queue_up(&mut client, "bob");
@@ -65,10 +65,10 @@ fn a_message_stays_in_the_shard_if_somebody_listens_there() {
         assert_eq!([mail.next(), mail.next(), mail.next()], all);
         mail
     });
-    // One for the replica each.
+    // Each message was sent once, to the node's replica.
     assert_eq!(["publish", "publishshard"].map(|kind| cluster.bus_messages(kind)), [0, 3]);
 
-    // A primary does not know who listens at its replicas.
+    // A primary does not know who listens at its replicas, so it can't count them.
     drop(mail);
     wait_for("the subscription to end", || {
         client.ask::<(String, i64)>(&format!("PUBSUB SHARDNUMSUB {channel}")).1 == 0

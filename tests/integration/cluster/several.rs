@@ -1,4 +1,4 @@
-//! Several locks of one slot, and a slot that moves with those who wait for several.
+//! Several locks of one slot, and moves of a slot for whose locks clients wait.
 
 use super::nodes::Cluster;
 use super::slots::asking;
@@ -7,7 +7,7 @@ use crate::support::{Client, Mailbox, Server, Setup, Waiter, wait_for};
 
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
 
-/// A client that waits for those locks.
+/// Returns a client that waits for these locks.
 #[track_caller]
 fn waits(server: &Server, keys: &str, owner: &str) -> Waiter {
     let line = ask(keys, owner, "BLOCK 0");
@@ -68,7 +68,7 @@ fn a_slot_moves_and_those_who_wait_for_several_are_redirected() {
     for key in ["{k}a", "{k}b"] {
         cluster.move_key(key, from, to);
     }
-    // What is left here gets free: the others are not here.
+    // A waiter gets nothing from the locks that are still here, because the others have moved.
     assert_eq!(here.ask::<i64>("LOCK.RELEASE {k}c carol"), 0);
     for waiter in &waiters {
         assert!(waiter.is_blocked(&mut here));
@@ -82,7 +82,7 @@ fn a_slot_moves_and_those_who_wait_for_several_are_redirected() {
     wait_for("no waiters", || here.info("lock", "lock_waiters") == "0");
     assert_eq!(here.info("lock", "lock_places"), "0");
     assert_eq!(here.ask::<i64>("DBSIZE"), 0);
-    // The locks are the same ones there, and go on; nothing is reserved.
+    // On the new node the locks continue with the same fences; nothing is reserved.
     let mut waiter = waits(new, "{k}b {k}free {k}a", "erin");
     let line = format!("LOCK.MRELEASE 2 {{k}}a {{k}}b alice FENCE {fence}");
     assert_eq!(there.ask::<Vec<i64>>(&line), [0, 0]);
@@ -99,7 +99,7 @@ fn while_a_slot_is_on_its_way_all_keys_have_to_be_here() {
     let (mut here, mut there) = (cluster.client(from), cluster.client(to));
     let fence = holds(&mut here, "{k}a {k}b", "alice");
     cluster.begin_move(slot, from, to);
-    // All are here still.
+    // All locks are still on this node.
     assert_eq!(here.ask::<i64>("LOCK.MEXTEND 2 {k}a {k}b alice PX 700000"), 700_000);
     cluster.move_key("{k}a", from, to);
     for line in

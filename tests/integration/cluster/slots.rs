@@ -1,4 +1,4 @@
-//! Redirections, and slots that are moved by hand, a step at a time.
+//! Redirections, and slots that are moved by hand, key by key.
 
 use super::nodes::Cluster;
 use crate::support::{Client, Server, Setup, Waiter, grant, server_time, wait_for, wait_until};
@@ -6,14 +6,14 @@ use crate::support::{Client, Server, Setup, Waiter, grant, server_time, wait_for
 const COMMANDS: [&str; 5] =
     ["LOCK.ACQUIRE k", "LOCK.RELEASE k alice", "LOCK.EXTEND k alice", "LOCK.INFO k", "LOCK.BREAK k"];
 
-/// What the waiter is told, which takes the server up to some seconds: it looks at some of its blocked clients each time.
+/// Returns the waiter's error. The server needs up to some seconds for this, because it checks only some blocked clients each time.
 fn told(waiter: &mut Waiter) -> String {
     let error = waiter.client.finish().expect_err("an error");
     assert_eq!(waiter.client.ask::<String>("PING"), "PONG", "a second reply");
     error
 }
 
-/// Waits for a while in which the waiter must not be answered, then sees that it still waits.
+/// Checks that the waiter is not answered for a while, and still waits.
 fn still_waits(server: &Server, waiter: &Waiter) {
     let mut client = server.client();
     let now = server_time(&mut client);
@@ -26,7 +26,7 @@ pub(super) fn asking(client: &mut Client, line: &str) -> Result<redis::Value, St
     client.send(line)
 }
 
-/// A client that waits on the node that a slot is being moved to.
+/// Returns a client that waits on the importing node.
 pub(super) fn asking_waiter(server: &Server, line: &str) -> Waiter {
     let mut client = server.client();
     let id = client.ask("CLIENT ID");
@@ -81,10 +81,10 @@ fn a_slot_moves_and_takes_its_locks_but_not_its_waiters() {
     cluster.begin_move(slot, from, to);
     here.ask::<i64>("LOCK.EXTEND {k}lapses alice PX 300");
 
-    // What is still here is served here.
+    // This node still serves the keys that it has.
     assert_eq!(here.ask::<i64>("LOCK.RELEASE {k}given alice"), 0);
     assert_eq!(given.granted().owner, "bob");
-    // What has gone looks deleted, or lapsed. Neither is for this node to give.
+    // A key that has moved looks deleted, or lapsed. This node must not grant either lock.
     cluster.move_key("k", from, to);
     wait_for("the lapse", || here.send("LOCK.INFO {k}lapses").is_err_and(|error| error.starts_with("ASK ")));
     for waiter in &waiters {
@@ -92,7 +92,7 @@ fn a_slot_moves_and_takes_its_locks_but_not_its_waiters() {
     }
     assert_eq!(here.ask::<i64>("DBSIZE"), 1);
 
-    // The lock is the same one there, and goes on.
+    // On the importing node, the lock continues with the same grant.
     let mut importing = asking_waiter(new, "LOCK.ACQUIRE k OWNER dave PX 300 BLOCK 0");
     let mut next = asking_waiter(new, "LOCK.ACQUIRE k OWNER erin BLOCK 0");
     let line = format!("LOCK.RELEASE k alice FENCE {}", held.fence);
@@ -107,7 +107,7 @@ fn a_slot_moves_and_takes_its_locks_but_not_its_waiters() {
     for waiter in waiters.iter_mut().chain([&mut later]) {
         assert_eq!(told(waiter), moved);
     }
-    // A lapse on the node that now has the slot.
+    // The lease ends on the node that now has the slot.
     let after = grant(next.client.finish().unwrap()).unwrap();
     assert_eq!(after.owner, "erin");
     assert!(after.fence > held.fence);
@@ -136,7 +136,7 @@ fn a_move_that_is_called_off_leaves_the_waiters_where_they_are() {
     assert_eq!(waiter.granted().owner, "bob");
 }
 
-/// A session that was left behind on the old node does not end the grant when that comes back.
+/// A session that was left on the old node must not end the grant when the lock comes back.
 #[test]
 fn a_session_does_not_outlive_the_move_of_its_slot() {
     let cluster = Cluster::start(Setup::new(), false);
@@ -153,12 +153,12 @@ fn a_session_does_not_outlive_the_move_of_its_slot() {
     cluster.begin_move(slot, to, from);
     cluster.move_key("k", to, from);
     cluster.end_move(slot, to, from);
-    // Looks at the lock, as its session would.
+    // A command looks at the lock, as the session's renewal would.
     drop(Waiter::new(&cluster.nodes[from], "k", "OWNER bob"));
     assert_eq!(here.holder("k").unwrap().fence, held.fence);
 }
 
-/// Keys for whose slots the server takes a part, the whole, or the whole in spite of braces.
+/// Keys whose slots depend on a part of the key, or on the whole key in spite of braces.
 const ODD: [&str; 12] =
     ["{tag}lock", "lock{tag}", "a{}b", "a{b", "a}b", "}", "{", "{}", "{}{tag}", "{a}{b}", "{{x}}", "}{y}"];
 
@@ -187,7 +187,7 @@ fn waiters_on_keys_with_odd_braces_are_redirected_too() {
     for (key, slot, from, waiter) in &mut parted {
         let to = (*from + 1) % 3;
         assert_eq!(told(waiter), format!("MOVED {slot} 127.0.0.1:{}", cluster.nodes[to].port()), "{key}");
-        // On the other node one can wait for it too, and is given it.
+        // On the other node, a client can also wait for the lock, and gets it.
         let mut next = Waiter::new(&cluster.nodes[to], key, "OWNER carol");
         assert_eq!(cluster.client(to).ask::<i64>(&format!("LOCK.RELEASE {key} alice")), 0);
         assert_eq!(next.granted().owner, "carol");

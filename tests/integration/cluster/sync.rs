@@ -1,18 +1,18 @@
-//! A slot moves while a replica is still to confirm a grant in it (`SYNC`).
+//! A slot moves while a replica still has to confirm a grant in it (`SYNC`).
 
 use redis::Value;
 
 use super::nodes::Cluster;
 use crate::support::{Setup, Waiter, freeze, wait_for, wake};
 
-/// Alice asks for `k`, and the node's replica stands still. The lock and its slot move away; the replica goes on before that, or
-/// afterwards. Alice's answer; what she was not told of ends with its lease at the latest.
+/// Alice asks for `k` while the node's replica stands still. Then the slot moves. The replica continues before the move (`wakes`) or
+/// afterwards. Returns alice's answer. A grant of which she was not told must end with its lease at the latest.
 fn answer_where_it_moves(wakes: bool) -> Result<Value, String> {
     let cluster = Cluster::start(Setup::new(), true);
     let (slot, from, to) = cluster.way_of("k");
     let replica = cluster.replica_of(from);
     let (mut here, mut there) = (cluster.client(from), cluster.client(to));
-    // While a slot moves, its node serves the keys that are there.
+    // While a slot moves, its old node serves the keys that are still there.
     let first = "LOCK.ACQUIRE k OWNER first ONCE SHARED PX 60000 SYNC 1 1000";
     wait_for("a replica that confirms", || here.send(first).is_ok());
     cluster.begin_move(slot, from, to);
@@ -26,7 +26,7 @@ fn answer_where_it_moves(wakes: bool) -> Result<Value, String> {
     }
     let end = format!("CLUSTER SETSLOT {slot} NODE {}", cluster.id(to));
     there.ask::<()>(&end);
-    // Some servers refuse this without a replica: then the node hears of the move from the others.
+    // Some servers refuse this without a replica. Then the node learns of the move from the other nodes.
     here.send(&end).ok();
     assert_eq!(there.holding("k"), ["first", "alice"]);
     let answer = alice.client.finish();
@@ -35,7 +35,7 @@ fn answer_where_it_moves(wakes: bool) -> Result<Value, String> {
     answer
 }
 
-/// Whether the replica still has to confirm the grant, or has it and then loses it with the slot.
+/// Tests both a replica that still has to confirm the grant, and one that has it and then loses it with the slot.
 #[test]
 fn a_grant_is_not_told_where_its_slot_moves() {
     for wakes in [false, true] {

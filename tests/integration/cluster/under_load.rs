@@ -1,4 +1,4 @@
-//! Slots that move and primaries that fail, with clients at work.
+//! Moves of slots and failures of primaries, under load.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -13,19 +13,18 @@ pub(super) const LEASE: u64 = 2000;
 /// The locks of the clients are in the slots below this.
 pub(super) const SLOTS: u16 = 30;
 
-/// Clients of the cluster, each of which waits for an answer for as long.
+/// Starts clients of the cluster, each of which waits for an answer for this long.
 pub(super) fn load(cluster: &Cluster, patience: Duration) -> Load {
     Load::start(cluster.routes(8), &Work::new(&cluster.names_below(SLOTS, 6), LEASE), &[patience])
 }
 
-/// Waits until clients have been granted some locks by that node from now on.
+/// Waits until this node has made some new grants.
 pub(super) fn wait_for_grants(cluster: &Cluster, ledger: &Ledger, node: usize) {
     let (port, from) = (cluster.nodes[node].port(), Instant::now());
     wait_for("grants", || ledger.count_since(from, port) > 20);
 }
 
-/// Ends the load, and looks at what the clients wrote down. With `whole`, no connection broke: a client that was forgotten
-/// would say so.
+/// Ends the load, and checks what the clients recorded. If `whole` is true, no connection broke, so each client must have been answered.
 pub(super) fn end(load: Load, what: &str, whole: bool) {
     let ledger = Arc::clone(&load.ledger);
     let tally = load.stop();
@@ -52,7 +51,7 @@ fn slots_move_under_load() {
     for _ in 0..size(2, 20) {
         wait_for_grants(&cluster, &load.ledger, at);
         let to = (at + 1) % 3;
-        // The first slots of a node are the first to go.
+        // The command-line client moves the first slots of a node first.
         let slots = SLOTS.to_string();
         let from_to = ["--cluster-from", cluster.id(at), "--cluster-to", cluster.id(to)];
         let mut args = vec!["--cluster", "reshard", &first, "--cluster-slots", &slots, "--cluster-yes"];
@@ -68,7 +67,7 @@ fn slots_move_under_load() {
 
 #[test]
 fn primaries_of_a_cluster_fail_under_load() {
-    // The old primary lives on for the node timeout, then finds itself cut off.
+    // The old primary keeps serving for the node timeout, until it notices that it is cut off.
     let args = "lock.default-lease 2000 lock.max-lease 2000 lock.failover-grace 4500";
     let mut cluster = Cluster::start(Setup::new().module_args(args), true);
     // A node that is silent for 1.5 s is replaced.

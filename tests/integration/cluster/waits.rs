@@ -1,11 +1,11 @@
-//! `LOCK.WAITS`: each node tells of those who wait there; a key leads to the node that has it.
+//! `LOCK.WAITS`: each node shows its own waiters; a key redirects to the node that has it.
 
 use redis::Value;
 
 use super::nodes::Cluster;
 use crate::support::{Client, Setup};
 
-/// How many are shown.
+/// Returns how many waits are shown.
 fn count(client: &mut Client, words: &str) -> usize {
     let (cursor, waits): (String, Vec<Value>) = client.ask(&format!("LOCK.WAITS {words}"));
     assert_eq!(cursor, "0");

@@ -1,4 +1,4 @@
-//! Each command at its worst.
+//! Tests the most work that each command can cause.
 
 use super::attacks;
 

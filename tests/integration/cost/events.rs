@@ -1,7 +1,7 @@
-//! Each kind of event at its worst: what other commands do to keys, connections that close, and time that goes by.
+//! Tests the most work that each kind of event can cause: other commands on keys, closed connections, and the passing of time.
 //!
-//! For a millisecond a turn clears up what a flush or a close has left, before it counts: so no program here leaves more of that
-//! than fits the bound.
+//! For a millisecond, a turn clears up after a flush or a close without counting the work. So each program here leaves no more such work
+//! than fits into the bound.
 
 use super::attacks;
 
@@ -158,7 +158,7 @@ attacks! {
         until lock_syncs_failed 300
         until lock_keys 0
     ";
-    /// Holders of each are to be told.
+    /// The module has to notify all holders of each lock.
     a_command_for_locks_that_were_deleted_whose_holders_have_channels: "
         1 l SUBSCRIBE told
         300 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 3600000 NOTIFY told
@@ -168,7 +168,7 @@ attacks! {
         1 a EXEC
         until lock_keys 100
     ";
-    /// Each lock is left free only after one such place has been given up, which is in 100 queues.
+    /// Each lock becomes free only after a place has been given up that is in 100 queues.
     a_release_of_locks_whose_first_waiters_have_gone: "
         1 l SUBSCRIBE told
         1 a ACL SETUSER gone on nopass ~* &* +@all

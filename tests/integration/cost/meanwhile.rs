@@ -1,4 +1,4 @@
-//! Commands that come while work is left over find what is so, as if all of it had been done.
+//! While work is left over, commands see the state as if all the work had been done.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ fn a_connection_that_has_closed_holds_nothing_from_then_on() {
     stage.judge(0);
 }
 
-/// More holders than may be are in what is restored, and all but one of their leases have ended.
+/// The restored lock has more holders than the limit allows, and all leases but one have ended.
 #[test]
 fn a_restored_lock_of_very_many_holders() {
     const MANY: u64 = 20_000;
@@ -69,7 +69,7 @@ fn a_restored_lock_of_very_many_holders() {
     stage.judge(0);
 }
 
-/// Their holders have leases that others must look through each time, and each has a thousand places.
+/// Commands must look through the leases of these locks' holders each time, and each holder has a thousand places.
 #[test]
 fn locks_that_are_touched_all_the_time_keep_no_other_waiting() {
     let mut stage = Stage::new();
@@ -96,7 +96,7 @@ fn locks_that_are_touched_all_the_time_keep_no_other_waiting() {
         next.begin("LOCK.ACQUIRE v OWNER next BLOCK 0");
         wait_for("one to wait", || lock_field(&mut stage.client, "lock_waiters") == 40_001);
         stage.client.ask::<i64>("DEL v");
-        // In vain, if the others kept it waiting: they go on until it is told.
+        // The other clients continue until the waiter is told. If they kept it waiting, the test would time out here.
         let granted = next.finish();
         over.store(true, Ordering::Relaxed);
         assert!(touching.join().unwrap() > 0);

@@ -1,8 +1,8 @@
-//! What one client can cost the others: the server answers one command at a time, so whoever makes much work in one step keeps all
-//! waiting. The module counts its work (`waiting::budget`), and shows the most that it has done in one turn (`INFO lock`,
-//! `lock_most_work`). So these tests ask for a number, and not for a time.
+//! What one client can cost the others: the server executes one command at a time, so a client that causes much work in one step keeps all
+//! others waiting. The module counts its work (`waiting::budget`), and shows the most work of one turn (`INFO lock`, `lock_most_work`). So
+//! these tests check a number, and not a time.
 //!
-//! The programs of `commands` and `events` try each command and each kind of event at its worst; those of `seeds/` were found by a search
+//! The programs of `commands` and `events` try the most expensive use of each command and event; those of `seeds/` were found by a search
 //! with random programs.
 
 mod commands;
@@ -12,21 +12,21 @@ mod program;
 mod replay;
 mod run;
 
-/// What a step may do, and a turn, before they leave the rest for later.
+/// The most work that a step or a turn does before it leaves the rest for later.
 const WORK: u64 = 2_000;
 
-/// The most that a step adds for each lock that its command names, once its budget is used up: the lock is given to one waiter (4),
-/// of whose owner 16 others were looked at when this bound was set (two are now), and one more gets it too (4).
+/// The most work that a step adds for each named lock after its budget is used up: it gives the lock to one waiter (4), looks at 16 others
+/// of the same owner (two today; 16 when the bound was set), and one more waiter gets the lock (4).
 const LAST: u64 = 4 + 16 + 4;
 
-/// The most work of a turn, where a command may name so many locks: a turn that is not over yet begins one more step. That does its
-/// budget, and then what can't be left undone for the locks that it names. (To tell 1,000 holders of one lock that it has ended is
-/// work of 4,000, whatever the budget is. That fits too, since nothing else of that size is due with it here.)
+/// The most work of a turn if a command may name this many locks. A turn that still has budget begins one more step, which uses its own
+/// budget, and then does what can't be postponed for the named locks. (Telling 1,000 holders of a lock that it has ended is work of 4,000,
+/// whatever the budget. The bound covers this, because nothing else of that size is due at the same time here.)
 fn bound(keys: u64) -> u64 {
     WORK + WORK + LAST * keys
 }
 
-/// A test for each program: it comes to its end, within the bound, and leaves nothing that is due for ever.
+/// Makes a test of each program: it must end, stay within the bound, and leave nothing due for ever.
 macro_rules! attacks {
     ($($(#[$attribute:meta])* $name:ident: $program:literal;)*) => {$(
         $(#[$attribute])*
@@ -43,7 +43,7 @@ fn attack(program: &str) {
     attack_beside(0, program);
 }
 
-/// `attack` with so much work that is not within the budget: `docs/design.md`, "The budget".
+/// As `attack`, with additional work that the budget does not cover: see `docs/design.md`, "The budget".
 #[track_caller]
 fn attack_beside(uncovered: u64, program: &str) {
     let mut stage = run::Stage::new();

@@ -1,15 +1,15 @@
-//! A program of clients as text: a step in each line. `seeds/` has some.
+//! A program for clients as text, with a step in each line. `seeds/` has some.
 //!
-//!     100 a LOCK.ACQUIRE k OWNER o$ SHARED    connection `a` sends that 100 times; `$` is 0, 1, 2 ... in turn
-//!     20 a LOCK.ACQUIRE k$%10 OWNER o$/10     the same with what is left of that number, and how often it has 10 in it
+//!     100 a LOCK.ACQUIRE k OWNER o$ SHARED    connection `a` sends the command 100 times; `$` is 0, 1, 2 ...
+//!     20 a LOCK.ACQUIRE k$%10 OWNER o$/10     `$%10` is the number modulo 10, `$/10` the number divided by 10
 //!     1 a LOCK.MRELEASE 3 k*3 o0              `k*3` is `k0 k1 k2`
-//!     64 w$ LOCK.ACQUIRE k OWNER w$ BLOCK 0   each on a connection of its own
-//!     close a                                 the connection, or all whose names begin so where it ends in `$`
-//!     pass 100                                100 ms go by
-//!     until lock_waiters 0                    that comes true of `INFO`
+//!     64 w$ LOCK.ACQUIRE k OWNER w$ BLOCK 0   each command has a connection of its own
+//!     close a                                 closes connection `a`; `close w$` closes all that begin with `w`
+//!     pass 100                                waits for 100 ms
+//!     until lock_waiters 0                    waits until `INFO` shows this
 //!     # a comment
 //!
-//! A connection is opened when it sends first.
+//! A connection is opened when it first sends something.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -20,7 +20,7 @@ pub(super) enum Step {
         command: String,
     },
     Close(String),
-    /// So many ms pass.
+    /// Waits for this many ms.
     Pass(u64),
     Until {
         field: String,
@@ -65,7 +65,7 @@ impl Display for Step {
     }
 }
 
-/// A command as it is sent, of that number.
+/// Returns the command with this number filled in.
 pub(super) fn spell(command: &str, number: usize) -> String {
     let mut line = String::new();
     for word in numbered(command, number).split_whitespace() {

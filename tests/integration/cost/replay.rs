@@ -1,11 +1,11 @@
-//! Programs that were the worst once: those that the search begins with.
+//! Runs the programs that once caused the most work, with which the search begins.
 
 use std::fs;
 
 use super::run::Stage;
 use crate::support::{path_in, root};
 
-/// Each with its file's name; from the folder `REDISLOCK_PROGRAMS`, where that is set.
+/// Returns the programs with the names of their files, from the folder `REDISLOCK_PROGRAMS` if it is set.
 pub(super) fn seeds() -> Vec<(String, String)> {
     let folder = path_in("REDISLOCK_PROGRAMS").unwrap_or_else(|| root().join("tests/integration/cost/seeds"));
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());

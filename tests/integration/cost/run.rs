@@ -1,4 +1,4 @@
-//! Runs a program on a server of its own, and looks at how much the module worked in one turn.
+//! Runs a program on a server of its own, and checks how much work the module did in one turn.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,44 +10,44 @@ use std::time::Duration;
 use super::program::{Program, Step, spell};
 use crate::support::{Client, PATIENCE, Server, Setup, wait_for};
 
-/// How much of a second a server that has nothing to do may need, in hundredths.
+/// How much processor time an idle server may use in a second, in hundredths of a second.
 const IDLE: u64 = 5;
 
-/// So many words are sent together: the server does all that has come of a connection before it looks at the next one.
+/// How many commands are sent at once: the server handles everything that has arrived on a connection before it turns to the next one.
 const TOGETHER: usize = 300;
 
 pub(super) struct Stage {
     server: Server,
     pub(super) client: Client,
     connections: BTreeMap<String, Connection>,
-    /// The most that a turn of the module has done, and the step in which that came about.
+    /// The most work of one turn of the module, and the step in which this happened.
     work: u64,
     by: String,
 }
 
 impl Stage {
-    /// With the bounds that the module has by default.
+    /// The module has its default limits here.
     pub(super) fn new() -> Self {
         let server = Setup::new().shipped().set("maxclients", "10000").start();
         let client = server.client();
         Self { server, client, connections: BTreeMap::new(), work: 0, by: String::new() }
     }
 
-    /// One that does not wait for the others.
+    /// Returns a client that does not wait for the other connections.
     pub(super) fn other_client(&self) -> Client {
         self.server.client()
     }
 
-    /// Runs a program, and prints what each step has cost.
+    /// Runs a program, and prints how much work each step has caused.
     pub(super) fn run(&mut self, program: &str) {
-        // What is left to be done comes in the last step.
+        // The last step waits for work that is left over.
         for step in Program::parse(program).0.iter().chain([&Step::Pass(20)]) {
             self.take(step);
             self.note(step);
         }
     }
 
-    /// Beside the bound, a turn may do so much that nothing bounds.
+    /// Checks the bound. `unbounded` is additional work in a turn that the budget does not cover.
     #[track_caller]
     pub(super) fn judge(&mut self, unbounded: u64) {
         let setting: Vec<String> = self.client.ask("CONFIG GET lock.max-keys");
@@ -83,8 +83,8 @@ impl Stage {
         }
     }
 
-    /// Sends these on a connection, and waits for the answers, unless one may block it. A connection that the server has closed is
-    /// opened again next time.
+    /// Sends these commands on a connection, and waits for the answers, unless a command may block. A connection that the server has closed
+    /// is opened again next time.
     fn send(&mut self, by: &str, lines: &[String]) {
         let by = by.trim();
         let port = self.server.port();
@@ -102,7 +102,7 @@ impl Stage {
         }
     }
 
-    /// Waits until the server does nothing for a second: nothing is due for ever.
+    /// Waits until the server is idle for a second, so nothing is due for ever.
     #[track_caller]
     pub(super) fn wait_for_idle(&mut self) {
         let pid = self.server.pid();
@@ -114,18 +114,18 @@ impl Stage {
     }
 }
 
-/// How much processor time a process has used, in hundredths of a second.
+/// Returns the processor time of a process, in hundredths of a second.
 fn ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    // Behind the program's name: utime and stime are the fields 14 and 15.
+    // After the program's name: utime and stime are the fields 14 and 15.
     let (_, fields) = stat.rsplit_once(") ").unwrap();
     fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
 }
 
-/// A connection that does not care for what it is answered.
+/// A connection that ignores the replies.
 struct Connection {
     stream: TcpStream,
-    /// It may be blocked, or be in a transaction: then nothing is to be waited for.
+    /// Whether the connection may be blocked, and whether it is in a transaction: then there are no replies to wait for.
     blocked: bool,
     queues: bool,
     sent: u64,
@@ -139,7 +139,7 @@ impl Connection {
         Self { stream, blocked: false, queues: false, sent: 0 }
     }
 
-    /// None where the connection is gone.
+    /// Returns `None` if the connection is closed.
     fn send(&mut self, lines: &[String]) -> Option<()> {
         for line in lines {
             self.blocked |= line.contains("BLOCK ") && !line.contains("NOTIFY ") || line.contains("SYNC ");

@@ -1,9 +1,9 @@
-//! `DETECT`: what users are told of locks that they have no right to.
+//! `DETECT`: what the reply shows users of locks to which they have no access.
 
 use super::circles::{WOULD, hold, waits};
 use crate::support::{Server, Waiter};
 
-/// An owner is shown by the locks on both sides of it: by the one that it holds, and by the one that it waits for.
+/// An owner's name is shown to users that may write to one of the locks beside it: the lock that it holds, or the lock that it waits for.
 #[test]
 fn owners_are_named_to_those_who_may_write_to_a_lock_beside_them() {
     let (server, mut client) = Server::and_client();
@@ -46,7 +46,7 @@ fn owners_are_named_to_those_who_may_write_to_a_lock_beside_them() {
     }
 }
 
-/// A session's owner is shown by the lock that it holds alone, and who waits on its connection by the other lock.
+/// The owner of a session is shown only because of the lock that it holds, and the waiter on its connection because of the other lock.
 #[test]
 fn owners_on_one_connection_are_named_each_by_its_own_lock() {
     let (server, mut client) = Server::and_client();

@@ -1,4 +1,4 @@
-//! `DETECT`: a wait that would never end is told at once.
+//! `DETECT`: a wait that would never end is reported at once.
 
 use redis::Value;
 
@@ -6,7 +6,7 @@ use crate::support::{Client, Server, Waiter, wait_for};
 
 pub(crate) const WOULD: &str = "DEADLOCK this wait would never end: ";
 
-/// Each of these owners takes the lock of its name with an "s" behind, for ten minutes.
+/// Each of these owners takes the lock with its name and an "s" at the end, for ten minutes.
 #[track_caller]
 pub(crate) fn hold(client: &mut Client, owners: &str) {
     for owner in owners.split_whitespace() {
@@ -19,7 +19,7 @@ pub(crate) fn waits(server: &Server, key: &str, owner: &str) -> Waiter {
     Waiter::new(server, key, &format!("OWNER {owner} PX 600000 DETECT"))
 }
 
-/// Asks, and is told of that circle; nothing is changed by it.
+/// Checks that the request is refused with this cycle, and that it changes nothing.
 #[track_caller]
 fn is_told(client: &mut Client, line: &str, circle: &str) {
     let (before, waiting) = (client.snapshot(), client.info("lock", "lock_waiters"));
@@ -41,7 +41,7 @@ fn a_circle_is_told_only_to_who_asks_and_would_wait() {
     assert_eq!(client.ask::<Vec<Value>>("EXEC"), [Value::Nil], "there, nobody waits");
     let mut b = Waiter::new(&server, "as", "OWNER b");
     assert_eq!(client.info("lock", "lock_deadlocks"), "0");
-    // What is no circle is waited for, also behind those who stand in one.
+    // A request without a cycle of its own waits, even behind clients that are in a cycle.
     let mut c = waits(&server, "as", "c");
     assert_eq!(client.ask::<i64>("LOCK.RELEASE as a"), 0);
     assert_eq!(b.granted().owner, "b");
@@ -62,7 +62,7 @@ fn a_long_circle_is_told_in_part() {
     is_told(&mut client, "LOCK.ACQUIRE t1s OWNER t0 BLOCK 0 DETECT", &format!("{circle}, and 4 more"));
 }
 
-/// A waiter in front that waits for another lock too.
+/// A waiter in front also waits for another lock.
 #[test]
 fn a_circle_through_those_who_came_before_is_told() {
     let (server, mut client) = Server::and_client();
@@ -98,13 +98,13 @@ fn a_circle_through_places_of_notify_is_told() {
         "LOCK.ACQUIRE as OWNER b BLOCK 0 NOTIFY box DETECT",
         r#"b waits for "as" held by a, a waits for "bs" held by b"#,
     );
-    // Where another has closed the circle without a question, asking again tells; the place is kept.
+    // If another client has closed the cycle without `DETECT`, asking again reports it, and the owner keeps its place.
     assert_eq!(client.ask::<String>("LOCK.ACQUIRE as OWNER b BLOCK 0 NOTIFY box"), "QUEUED");
     is_told(&mut client, place, r#"a waits for "bs" held by b, b waits for "as" held by a"#);
     assert_eq!(client.ask::<i64>("LOCK.LEAVE bs a"), 1);
 }
 
-/// A connection that is blocked gives nothing back, under whatever names it has taken it.
+/// A blocked connection can't release its locks, under whatever owner names it has acquired them.
 #[test]
 fn a_circle_through_all_sessions_of_a_connection_is_told() {
     let (server, mut client) = Server::and_client();
@@ -123,7 +123,7 @@ fn a_circle_through_all_sessions_of_a_connection_is_told() {
         "another waits for \"two\" held by its on the connection of later, \
          later waits for \"one\" held by mine on the connection of another",
     );
-    // One that is notified goes on, and may give it back.
+    // An owner with a place is not blocked, and may still release the lock.
     let _listener = crate::support::Mailbox::of(&server, "box");
     let place = "LOCK.ACQUIRE two OWNER another BLOCK 0 NOTIFY box DETECT";
     assert_eq!(client.ask::<String>(place), "QUEUED");
@@ -151,7 +151,7 @@ fn a_circle_through_several_databases_is_told() {
     assert_eq!(third.holder("cs").unwrap().owner, "c", "the database is still selected");
 }
 
-/// An error is one line.
+/// An error must be one line, so unusual bytes are escaped.
 #[test]
 fn a_circle_names_locks_and_owners_of_any_bytes() {
     let (server, mut client) = Server::and_client();

@@ -1,10 +1,10 @@
-//! What `DETECT` looks at is not changed by that, nor does anybody else notice.
+//! A search by `DETECT` changes nothing that it looks at, and nobody else notices it.
 
 use redis::Value;
 
 use crate::support::{Mailbox, Server, Waiter, wait_for};
 
-/// Alice, who holds `as`, is told of a circle over `bs` and `cs`: Bob waits for Carol's lock, and for one that is free.
+/// Alice holds `as`, and is told of a cycle over `bs` and `cs`: Bob waits for Carol's lock and for a free one.
 #[test]
 fn a_search_by_detect_leaves_no_trace() {
     let (server, mut client) = Server::and_client();

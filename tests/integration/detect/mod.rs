@@ -1,4 +1,4 @@
-//! `DETECT`: a wait that would never end is told at once.
+//! `DETECT`: a wait that would never end is reported at once.
 
 mod access;
 mod circles;

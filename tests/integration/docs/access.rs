@@ -1,4 +1,4 @@
-//! Who may run what: ACL categories and key permissions are those of the pages.
+//! Who may run which command: ACL categories and key permissions are as documented.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,13 +7,13 @@ use super::page::pages;
 use super::shown::Shown;
 use crate::support::{Client, Server, Setup, module_path, root};
 
-/// Whether the server takes ACL categories from a module, and whether the module can bring one of its own.
+/// Whether modules can put commands into ACL categories on this server, and whether they can add a category.
 fn takes_categories(client: &mut Client) -> bool {
     let categories: Vec<String> = client.ask("ACL CAT");
     categories.iter().any(|category| category == "lock")
 }
 
-/// Whether the user may run it; what comes of it does not matter.
+/// Whether the user may run the command; other errors do not matter.
 #[track_caller]
 fn allowed(client: &mut Client, command: &str) -> bool {
     match client.send(command) {
@@ -46,7 +46,7 @@ fn the_table_for_operators_is_that_of_the_pages() {
     }
 }
 
-/// Redis before 7.4 cannot; every other server can.
+/// Redis before 7.4 can't have a category of a module; every other server can.
 #[test]
 fn the_category_of_the_module_is_there_where_the_server_can_have_it() {
     let (server, mut client) = Server::and_client();
@@ -156,7 +156,7 @@ fn a_refused_load_leaves_no_category_behind() {
     assert!(!server.log().contains("ACL categor"), "{}", server.log());
 }
 
-/// Reading and writing by different patterns, as one user has them.
+/// The user may read some keys and write others, by two patterns.
 #[test]
 fn a_user_may_look_at_all_locks_and_take_its_own() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! The pages are a book, and its table of contents has them all.
+//! The documentation is a book, and its table of contents lists all pages.
 
 use std::collections::BTreeSet;
 use std::fs;

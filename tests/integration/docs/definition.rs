@@ -1,4 +1,4 @@
-//! What the server shows of the commands is what their pages say, and what their parsers take.
+//! What the server shows of the commands is what their pages say, and what their parsers accept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,11 +10,11 @@ use crate::support::{Client, Server, cli_program, root};
 
 const INTERNAL: [&str; 2] = ["lock.apply", "lock.settle"];
 
-/// Does something with every page and what the server shows of its command.
+/// Calls `check` for every page and what the server shows of its command.
 #[track_caller]
 fn each(mut check: impl FnMut(&mut Client, &Page, &Shown)) {
     let server = Server::start();
-    // The one shows arrays, the other maps.
+    // RESP2 shows arrays, RESP3 maps.
     for mut client in [server.client(), server.client_resp3()] {
         for page in pages() {
             let shown = Shown::of(&mut client, &page.command);
@@ -30,7 +30,7 @@ fn every_command_for_clients_has_a_page() {
     for internal in INTERNAL {
         assert!(commands.remove(internal), "{internal}");
     }
-    // Of a debug build; `faults::the_released_module_has_none_of_it`.
+    // Only a debug build has this command; see `faults::the_released_module_has_none_of_it`.
     commands.remove("lock.fault");
     let pages: BTreeSet<_> = pages().iter().map(|page| page.command.to_lowercase()).collect();
     assert_eq!(commands, pages);
@@ -52,7 +52,7 @@ fn syntax_summary_complexity_and_history_are_those_of_the_page() {
     });
 }
 
-/// The letters in `O(K log N)`, and those that "for K locks" or "H holders" explain.
+/// The letters in `O(K log N)` must be explained, as in "for K locks" or "H holders".
 #[test]
 fn a_complexity_says_what_its_letters_are() {
     each(|_, page, shown| {
@@ -71,13 +71,13 @@ fn a_complexity_says_what_its_letters_are() {
     });
 }
 
-/// The options' words of a syntax. The values after them may have shorter names in an overview.
+/// Returns the options' words of a syntax. The names of their values may be shorter in an overview.
 fn option_words(syntax: &str) -> Vec<&str> {
     let words = syntax.split(|sign: char| "[]| \\".contains(sign));
     words.filter(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_uppercase())).collect()
 }
 
-/// The rows of a page's table of commands: the command, and its syntax in short.
+/// Returns the rows of a page's table of commands: each command and its short syntax.
 fn rows(page: &str) -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join(page)).unwrap();
     let rows = text.lines().filter_map(|line| line.strip_prefix("| [`")?.split_once("`]("));
@@ -142,7 +142,7 @@ fn the_arity_is_that_of_the_required_arguments() {
     });
 }
 
-/// The words for an argument of that name.
+/// Returns a value for an argument with this name.
 fn value(name: &str) -> String {
     match name {
         "numkeys" => "1",
@@ -157,7 +157,7 @@ fn value(name: &str) -> String {
         "cursor" => "0",
         "slot" => "3",
         "number" => "7",
-        // Nobody confirms it: not for long.
+        // No replica confirms this, so the timeout is short.
         "sync" => "1 1",
         _ => panic!("say here which value to try for {name}"),
     }
@@ -173,7 +173,7 @@ fn every_option_is_taken_once_and_nothing_else_is() {
         for argument in required {
             bare += &argument.ways(value)[0];
         }
-        // Whether the parser takes it, not what comes of it; on a free lock, so that nothing waits.
+        // Checks only whether the parser accepts the words. The lock is free, so nothing waits.
         let mut taken = |words: &str| {
             client.ask::<()>("FLUSHALL");
             let error = client.send(words).err().unwrap_or_default();
@@ -195,7 +195,7 @@ fn every_option_is_taken_once_and_nothing_else_is() {
             all += &format!(" {}", ways[0]);
         }
         for option in options.iter().rev() {
-            // `START` goes with neither `SESSION` nor `SYNC`: see `notify::start::what_is_refused_changes_nothing`.
+            // `START` can't be combined with `SESSION` or `SYNC`: see `notify::start::what_is_refused_changes_nothing`.
             let mut ways = option.ways(value).into_iter().rev();
             backwards += &format!(" {}", ways.find(|way| !way.contains(" START ")).unwrap());
         }
@@ -289,7 +289,7 @@ fn the_command_line_client_shows_the_syntax() {
         let mut cli = Command::new(cli_program());
         let shown = cli.args(["-p", &server.port().to_string(), "help", &page.command]).output().unwrap();
         let shown = plain(&String::from_utf8(shown.stdout).unwrap());
-        // There, no blanks are around the sign for "or".
+        // `HELP` shows no blanks around the sign for "or".
         for text in [page.syntax().replace(" | ", "|"), format!("summary: {}", page.summary())] {
             assert!(shown.contains(&text), "the page has:\n{text}\nHELP shows:{shown}");
         }

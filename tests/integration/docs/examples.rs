@@ -1,7 +1,7 @@
-//! The sessions that the pages and the README show are what the command-line client shows.
+//! The terminal sessions in the pages and the README are what the command-line client shows.
 //!
-//! Each session is typed anew, on a server of its own. What differs each time is compared by what it is: a fence stands for
-//! one grant throughout a page, a UUID is a UUID, what is left of a time is no more than the time.
+//! Each session is typed anew, on a server of its own. Values that differ each time are compared by their kind: a fence stands for the same
+//! grant throughout a page, a UUID for any UUID, and a remaining time must not exceed the time on the page.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -14,14 +14,14 @@ use crate::support::{Client, Mailbox, Setup, Waiter, cli_program, root};
 
 const PROMPT: &str = "    127.0.0.1:6379> ";
 
-/// A command that is typed, and what is shown for it: nothing where it is still waiting.
+/// A typed command, and its output, which is empty if the command still waits.
 struct Step {
     command: String,
     shown: Vec<String>,
     resp3: bool,
 }
 
-/// The indented blocks with prompts. The line before a block says so where it is `redis-cli -3`.
+/// Returns the steps of the indented blocks with prompts. The line before a block says if the client is `redis-cli -3`.
 fn steps(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let (mut resp3, mut open) = (false, false);
@@ -41,12 +41,12 @@ fn steps(text: &str) -> Vec<Step> {
     steps
 }
 
-/// The fences of a page, and what they are this time.
+/// The fences of a page, each with its value in this run.
 #[derive(Default)]
 struct Fences(HashMap<i64, i64>);
 
 impl Fences {
-    /// The command with the fences of this run in place of those of the page.
+    /// Returns the command with this run's fences instead of the page's.
     fn replace(&self, command: &str) -> String {
         let words = command.split_whitespace().map(|word| {
             let known = word.parse().ok().and_then(|fence| self.0.get(&fence));
@@ -55,7 +55,7 @@ impl Fences {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether the line is what the page shows; `label` is the line before.
+    /// Whether the line matches the page; `label` is the line before.
     fn is(&mut self, label: &str, line: &str, shown: &str) -> bool {
         const INTEGER: &str = "(integer) ";
         if let (Some((before, number)), Some((shown_before, shown_number))) =
@@ -81,7 +81,7 @@ impl Fences {
             self.0.insert(shown, number);
             known.map_or(number > greatest, |known| number == known)
         } else if shown > 1000 && shown % 1000 > 0 {
-            // What is left of some tens of seconds.
+            // The remaining time of a lease of some tens of seconds.
             (1..=(shown / 10_000 + 1) * 10_000).contains(&number)
         } else {
             number == shown
@@ -89,7 +89,7 @@ impl Fences {
     }
 }
 
-/// What is around a UUID of version 4 in the line.
+/// Returns what is around a UUID of version 4 in the line.
 fn uuid(line: &str) -> Option<(&str, &str)> {
     let (before, rest) = line.split_once('"')?;
     let (text, after) = rest.split_once('"')?;
@@ -100,7 +100,7 @@ fn uuid(line: &str) -> Option<(&str, &str)> {
     fits.then_some((before, after))
 }
 
-/// Types the whole session.
+/// Types the whole session, and compares the output.
 #[track_caller]
 fn type_in(page: &str, text: &str) {
     let steps = steps(text);
@@ -114,7 +114,7 @@ fn type_in(page: &str, text: &str) {
             continue;
         }
         if step.shown == ["QUEUED"] {
-            // The connection stays open, and the place with it.
+            // The connection stays open, so the place is kept.
             let mut client = server.client();
             assert_eq!(client.ask::<String>(&command), "QUEUED", "{page}: {command}");
             queued.push(client);
@@ -148,7 +148,7 @@ fn the_examples_of_the_pages_are_real() {
     assert!(typed > 0, "no session on the pages of options");
 }
 
-/// Sessions of several connections: `A> command`, what is shown for it, and `A< message  channel  "text"` for a subscriber.
+/// Sessions with several connections: `A> command`, its output, and `A< message  channel  "text"` for a subscriber.
 #[test]
 fn the_sessions_of_several_connections_are_real() {
     let server = Setup::new().module_args("default-lease 30000").start();

@@ -1,5 +1,5 @@
-//! The fields that a command answers are those that its page has in a table, and those of the maps in them.
-//! (`gauges` holds the fields of `INFO lock` to their page.)
+//! The fields of a command's reply are those of the table on its page, and so are the fields of nested maps. (`gauges` compares the fields
+//! of `INFO lock` with their page.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use redis::Value;
 use super::page::{Page, pages};
 use crate::support::{Client, Server, Setup, Waiter, convert};
 
-/// Fields, and what each of them has in it: of the reply, the fields of its maps; of the page, the names that its row has.
+/// Fields, each with the names that belong to it: the fields of its map in a reply, or the names in its row on a page.
 type Fields = BTreeMap<String, BTreeSet<String>>;
 
-/// The fields of the maps that a command has answered, in all situations that there are.
+/// The fields of a command's replies, and of the maps in them, in all situations.
 #[derive(Default)]
 struct Shown(Fields);
 
@@ -28,7 +28,7 @@ impl Shown {
         }
     }
 
-    /// Notes the fields of each entry that `LOCK.WAITS` shows.
+    /// Notes the fields of each entry in a reply of `LOCK.WAITS`.
     #[track_caller]
     fn add_page(&mut self, client: &mut Client, line: &str) {
         let (_, shown): (String, Vec<Value>) = client.ask(line);
@@ -36,7 +36,7 @@ impl Shown {
         shown.into_iter().for_each(|map| self.add(map));
     }
 
-    /// They are those of the table, and the fields of a map are those that are named beside it.
+    /// Checks that the fields are those of the table, and that the fields of a map are named in its row.
     #[track_caller]
     fn are_those_of(&self, table: &Fields) {
         let names = |fields: &Fields| fields.keys().cloned().collect::<BTreeSet<_>>();
@@ -58,7 +58,7 @@ fn page(command: &str) -> Page {
     pages().into_iter().find(|page| page.command == command).unwrap()
 }
 
-/// The tables of fields in the page's section on the reply.
+/// Returns the tables of fields in the page's section on the reply.
 #[track_caller]
 fn tables(page: &Page) -> Vec<Fields> {
     let paragraphs = page.section("Reply").split("\n\n");
@@ -66,7 +66,7 @@ fn tables(page: &Page) -> Vec<Fields> {
     tables.map(|table| table.lines().skip(2).flat_map(row).collect()).collect()
 }
 
-/// What the first column names, each with what looks like a field in the second.
+/// Returns the names in the first column, each with the field names in the second.
 fn row(line: &str) -> Vec<(String, BTreeSet<String>)> {
     let mut columns = line.trim_matches('|').splitn(2, '|').map(quoted);
     let (names, inner) = (columns.next().unwrap(), columns.next().unwrap());
@@ -79,7 +79,7 @@ fn quoted(text: &str) -> BTreeSet<String> {
     words.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')).collect()
 }
 
-/// Bob waits for `k` and for `l`, which alice and dave hold; so `k` is free and reserved. Carol waits for `k` alone.
+/// Bob waits for `k` and `l`, which alice and dave hold. Alice has released `k`, so `k` is free and reserved. Carol waits for `k` alone.
 struct Jam {
     server: Server,
     client: Client,

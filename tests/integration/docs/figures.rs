@@ -1,4 +1,4 @@
-//! What a page repeats is what its source says: a setting's default, and the versions of servers, Rust and the project.
+//! Values repeated on a page agree with their source: defaults of settings, and versions of servers, Rust and the project.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::operations::prose;
 use crate::support::root;
 
-/// The page's text in one line, its numbers without commas.
+/// Returns the page's text in one line, with numbers without commas.
 fn plain(path: &Path) -> String {
     let text = prose(&fs::read_to_string(path).unwrap());
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -19,7 +19,7 @@ fn plain(path: &Path) -> String {
     kept.map(|(_, sign)| sign).collect()
 }
 
-/// "7.0, 8.0 and 8.6".
+/// Returns a list in words, such as "7.0, 8.0 and 8.6".
 fn listed(names: &[&str]) -> String {
     let (last, others) = names.split_last().unwrap();
     format!("{} and {last}", others.join(", "))
@@ -30,7 +30,7 @@ fn versions_are_those_of_the_project() {
     let text = fs::read_to_string(root().join("tests/servers.conf")).unwrap();
     let servers = |kind: &str| {
         let names = text.lines().filter_map(|line| line.strip_prefix(kind)?.split_whitespace().next());
-        // Two of one line of servers have one name here.
+        // Servers of the same minor version are listed once.
         listed(&names.filter(|name| name.matches('.').count() < 2).collect::<Vec<_>>())
     };
     let servers = format!("Redis {}, and on Valkey {}", servers("redis-"), servers("valkey-"));

@@ -1,4 +1,4 @@
-//! The pages of the commands, the definitions that the server has, and what the commands do: all the same.
+//! The pages of the commands, the server's command definitions, and what the commands do all agree.
 
 mod access;
 mod book;

@@ -1,4 +1,4 @@
-//! The pages for operators and the packaged configuration: their links, settings and ACL rules are real.
+//! The pages for operators and the packaged configuration: their links, settings and ACL rules are correct.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ pub(super) fn page(name: &str) -> String {
     fs::read_to_string(root().join("docs/operations").join(name)).unwrap()
 }
 
-/// All pages in the folder and those in it.
+/// Collects all pages in a folder and its subfolders.
 fn pages_in(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -22,7 +22,7 @@ fn pages_in(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The page without its programs and examples.
+/// Returns the page without its code and examples.
 pub(super) fn prose(text: &str) -> String {
     let mut fenced = false;
     let lines = text.lines().filter(|line| {
@@ -33,7 +33,7 @@ pub(super) fn prose(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What a link to each heading of the page ends in.
+/// Returns the anchors of the page's headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     let names = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
@@ -44,7 +44,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors.collect()
 }
 
-/// Whether there is what the page's link names: the file, and the heading in it.
+/// Whether the target of a page's link exists: the file, and the heading in it.
 pub(super) fn leads_somewhere(page: &Path, link: &str) -> bool {
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
     let target = if file.is_empty() { page.to_owned() } else { page.parent().unwrap().join(file) };
@@ -79,7 +79,7 @@ fn every_link_of_the_pages_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// The rows behind an empty line would be shown as plain text.
+/// The rows after an empty line would be shown as plain text.
 #[test]
 fn no_empty_line_splits_a_table_of_the_pages() {
     let is_row = |line: &str| line.starts_with('|');

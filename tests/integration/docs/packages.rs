@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::support::root;
 
-/// Each package: its sources, how they end, what its list of errors is called, which constants it has, and the unit of a bare number
-/// in ms. A process of PHP waits with `BLOCK`; Node pings all the time.
+/// Each package: its folder, the ending of its source files, the name of its list of errors, its constants, and the unit, in ms, of numbers
+/// without a unit. PHP waits with `BLOCK`, and Node pings all the time, so these lack some constants.
 const PACKAGES: [(&str, &str, &str, &[&str], f64); 7] = [
     ("go", "go", "passing", ALL, 1.0),
     ("java/client/src/main", "java", "PASSING", ALL, 1000.0),
@@ -19,7 +19,7 @@ const PACKAGES: [(&str, &str, &str, &[&str], f64); 7] = [
 ];
 const ALL: &[&str] = &["ASK_AGAIN", "TRY_AGAIN", "PARTING", "SILENCE"];
 
-/// All that the files with that ending say, in one line.
+/// Returns the text of all files with this ending, in one line.
 fn source(folder: &Path, ending: &str) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -33,14 +33,14 @@ fn source(folder: &Path, ending: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What is assigned to that name, and all that follows.
+/// Returns the text after the assignment to this name.
 fn assigned<'a>(source: &'a str, name: &str) -> Option<&'a str> {
     let named = source.match_indices(name).filter(|&(at, _)| source[..at].ends_with(' '));
     let mut values = named.filter_map(|(at, _)| source[at + name.len()..].split_once("= "));
     values.find(|(kind, _)| *kind == " " || kind.starts_with(": ") && kind.len() < 20).map(|(_, value)| value)
 }
 
-/// The quoted words of a list.
+/// Returns the quoted words of a list.
 fn listed(mut text: &str) -> BTreeSet<&str> {
     let mut words = BTreeSet::new();
     text = &text[text.find(['"', '\'']).unwrap()..];
@@ -52,7 +52,7 @@ fn listed(mut text: &str) -> BTreeSet<&str> {
     words
 }
 
-/// `4 * time.Second`, `TimeUnit.MILLISECONDS.toNanos(40)`, `0.1 # after a lost connection`.
+/// Parses values such as `4 * time.Second`, `TimeUnit.MILLISECONDS.toNanos(40)` and `0.1 # after a lost connection`.
 fn in_ms(value: &str, unit: f64) -> f64 {
     let value = value.split(['#', ';', '/']).next().unwrap().to_lowercase();
     let from = value.find(|sign: char| sign.is_ascii_digit()).unwrap();
@@ -67,7 +67,7 @@ fn in_ms(value: &str, unit: f64) -> f64 {
     number.parse::<f64>().unwrap() * unit
 }
 
-/// `askAgain`.
+/// Turns a name like `ASK_AGAIN` into `askAgain`.
 fn in_camel_case(constant: &str) -> String {
     let (first, rest) = constant.split_once('_').unwrap_or((constant, ""));
     let (initial, others) = rest.split_at(rest.len().min(1));

@@ -8,12 +8,12 @@ use crate::support::root;
 
 /// The page of one command.
 pub(super) struct Page {
-    /// The command, as the title has it.
+    /// The command's name, as in the title.
     pub(super) command: String,
     pub(super) text: String,
 }
 
-/// The files in the folder of those pages. Options that have a page of their own are there too.
+/// Returns the files in the folder of the commands' pages, which also has pages of options.
 fn files() -> Vec<PathBuf> {
     let folder = root().join("docs/commands");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -25,13 +25,13 @@ fn name(path: &Path) -> &str {
     path.file_stem().unwrap().to_str().unwrap()
 }
 
-/// The pages of options: the name of each, and its text.
+/// Returns the pages of options: each option's name and the text.
 pub(super) fn pages_of_options() -> Vec<(String, String)> {
     let files = files().into_iter().filter(|path| !name(path).starts_with("lock."));
     files.map(|path| (name(&path).into(), fs::read_to_string(&path).unwrap())).collect()
 }
 
-/// Every page of a command.
+/// Returns the pages of commands.
 pub(super) fn pages() -> Vec<Page> {
     let files = files().into_iter().filter(|path| name(path).starts_with("lock."));
     let mut pages: Vec<Page> = files
@@ -47,28 +47,28 @@ pub(super) fn pages() -> Vec<Page> {
 }
 
 impl Page {
-    /// The line below the title.
+    /// Returns the syntax, which is below the title.
     pub(super) fn syntax(&self) -> &str {
         self.paragraph(1)
     }
 
-    /// The first sentence.
+    /// Returns the first sentence.
     pub(super) fn summary(&self) -> String {
         self.paragraph(2).replace('`', "")
     }
 
-    /// Whether the command takes several keys, and their number first.
+    /// Whether the command takes several keys, after their number.
     pub(super) fn counts_keys(&self) -> bool {
         self.syntax().starts_with(&format!("{} numkeys key [key ...]", self.command))
     }
 
-    /// Whether its key stands after a word.
+    /// Whether the command's key follows the word `KEY`.
     pub(super) fn names_key(&self) -> bool {
         self.syntax().contains("[KEY key")
     }
 
-    /// The command with these keys and an owner: with the first one where it takes no more. What `LOCK.INFO` and `LOCK.BREAK` take
-    /// as a second word is an error of another kind.
+    /// Returns the command with these keys and an owner, or only with the first key if it takes one. `LOCK.INFO` and `LOCK.BREAK` get no
+    /// owner, because a second word would be an error of another kind.
     pub(super) fn with_keys(&self, keys: [&str; 2]) -> String {
         let owner = if self.syntax().contains("[OWNER owner]") { "OWNER alice" } else { "alice" };
         if self.names_key() {
@@ -84,7 +84,7 @@ impl Page {
         self.text.split("\n\n").nth(place).unwrap().trim()
     }
 
-    /// What is below that heading, without blank lines around it.
+    /// Returns the section with this heading, without blank lines around it.
     #[track_caller]
     pub(super) fn section(&self, heading: &str) -> &str {
         let (_, rest) = self
@@ -94,14 +94,14 @@ impl Page {
         rest.split("\n## ").next().unwrap().trim()
     }
 
-    /// What stands between backticks in that section and begins with the sign.
+    /// Returns the texts between backticks in a section that begin with this sign.
     #[track_caller]
     pub(super) fn marked(&self, heading: &str, sign: char) -> BTreeSet<&str> {
         let marked = self.section(heading).split('`').skip(1).step_by(2);
         marked.filter(|word| word.starts_with(sign)).collect()
     }
 
-    /// What the first column of that section's table has between backticks.
+    /// Returns the texts between backticks in the first column of a section's table.
     #[track_caller]
     pub(super) fn first_column(&self, heading: &str) -> BTreeSet<&str> {
         let rows = self.section(heading).lines().filter(|line| line.starts_with("| `"));

@@ -1,5 +1,5 @@
-//! The files for Prometheus: the script tells all of `INFO lock` and does no more, alerts and dashboard are well made.
-//! `tests/clients/prometheus` has them at work with redis_exporter and Prometheus.
+//! The files for Prometheus: the script reports all of `INFO lock` and changes nothing; alerts and dashboard are correct.
+//! `tests/clients/prometheus` tests them with redis_exporter and Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ fn file(name: &str) -> String {
     fs::read_to_string(root().join("contrib/prometheus").join(name)).unwrap()
 }
 
-/// A connection of the exporter's user, as the page makes it.
+/// Connects as the exporter's user, which is made as the page says.
 fn exporter(server: &Server) -> Client {
     let page = page("prometheus.md");
     let rule = page.lines().find_map(|line| line.strip_prefix("    ACL SETUSER exporter ")).unwrap();
@@ -23,7 +23,7 @@ fn exporter(server: &Server) -> Client {
     client
 }
 
-/// What the script says of the server: its metrics and their values.
+/// Returns the metrics that the script reports, with their values.
 #[track_caller]
 fn metrics(client: &mut Client) -> BTreeMap<String, String> {
     let said: Vec<String> = client.ask_words(["EVAL", &file("redislock.lua"), "0"]);
@@ -32,7 +32,7 @@ fn metrics(client: &mut Client) -> BTreeMap<String, String> {
     metrics
 }
 
-/// The metric of a field; `is_gauge`: it tells what is there now.
+/// Returns the metric of a field; `is_gauge`: its value can also fall.
 fn metric(field: &str, is_gauge: bool) -> String {
     let waits = "redis_lock_wait_seconds";
     match field {
@@ -58,7 +58,7 @@ fn the_script_tells_each_field() {
     client.ask::<i64>("LOCK.RELEASE l alice");
     waiter.granted();
 
-    // The page marks the fields that don't count up.
+    // The page marks the fields that are not counters.
     let page = page("watch.md");
     let gauges: BTreeSet<_> = page
         .lines()
@@ -79,7 +79,7 @@ fn the_script_tells_each_field() {
         let told = metrics.remove(&metric).unwrap_or_else(|| panic!("no {metric} in {metrics:?}"));
         if metric.contains("_seconds") && !metric.contains("_bucket") {
             let [told, value] = [&told[..], value].map(|number| number.parse::<f64>().unwrap());
-            // A wait goes on between the two.
+            // A wait grows between the two readings.
             assert!((told - value / 1000.0).abs() < 10.0, "{metric} {told}, {field} {value}");
         } else {
             assert_eq!(told, value, "{metric}");
@@ -111,7 +111,7 @@ fn the_script_asks_for_one_section_and_nothing_else() {
     assert_eq!(calls, BTreeSet::from(["eval:calls=1", "info:calls=1"]), "{stats}");
 }
 
-/// Where a script that writes would be refused, or held back.
+/// Tests states in which the server would refuse or delay a script that writes.
 #[test]
 fn the_script_runs_whatever_state_the_server_is_in() {
     let (server, mut client) = Server::held();
@@ -140,7 +140,7 @@ fn the_exporters_user_reaches_no_lock_not_by_scripts_either() {
         let script = format!("return redis.call({call})");
         for keys in [&["0"][..], &["1", "k"]] {
             let refusal = exporter.send_words(["EVAL", &script].iter().chain(keys)).unwrap_err();
-            // In the words of Redis 7.0, and of the others.
+            // Redis 7.0 words this error in another way than the other servers.
             let is_forbidden = ["can't run", "permissions"].iter().any(|word| refusal.contains(word));
             assert!(is_forbidden, "{call}: {refusal}");
         }
@@ -164,7 +164,7 @@ fn each_alert_says_what_is_wrong_and_where_to_read_on() {
     }
 }
 
-/// What Grafana would show in silence as an empty or a hidden panel.
+/// Grafana would silently show an empty or hidden panel for such errors.
 #[test]
 fn the_dashboard_is_well_made() {
     let dashboard: Value = serde_json::from_str(&file("dashboard.json")).unwrap();

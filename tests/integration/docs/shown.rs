@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::support::{Client, convert};
 
-/// What `COMMAND INFO` and `COMMAND DOCS` tell of a command.
+/// What `COMMAND INFO` and `COMMAND DOCS` show of a command.
 pub(super) struct Shown {
     pub(super) arity: i64,
     pub(super) flags: BTreeSet<String>,
@@ -23,7 +23,7 @@ pub(super) struct Argument {
     kind: String,
     token: Option<String>,
     pub(super) optional: bool,
-    /// There may be more than one, in a row.
+    /// Whether the argument can be repeated.
     pub(super) multiple: bool,
     parts: Vec<Self>,
 }
@@ -73,7 +73,7 @@ fn arguments(reply: Value) -> Vec<Argument> {
 }
 
 impl Argument {
-    /// As one writes it down, without the brackets of an option.
+    /// Returns the argument as in a syntax, without the brackets of an option.
     pub(super) fn bare(&self) -> String {
         let join = |sign| self.parts.iter().map(Self::written).collect::<Vec<_>>().join(sign);
         let value = match &self.kind[..] {
@@ -86,14 +86,14 @@ impl Argument {
         words.iter().filter(|word| !word.is_empty()).cloned().collect::<Vec<_>>().join(" ")
     }
 
-    /// As one writes it down.
+    /// Returns the argument as in a syntax.
     pub(super) fn written(&self) -> String {
         let bare = self.bare();
         let words = if self.multiple { format!("{bare} [{bare} ...]") } else { bare };
         if self.optional { format!("[{words}]") } else { words }
     }
 
-    /// The ways to say it, as words to send; `value` says what stands for a name.
+    /// Returns the ways to write the argument, as words to send; `value` gives a value for each name.
     pub(super) fn ways(&self, value: impl Fn(&str) -> String + Copy) -> Vec<String> {
         let token = self.token.clone().unwrap_or_default();
         match &self.kind[..] {

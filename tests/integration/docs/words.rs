@@ -1,11 +1,11 @@
-//! Pages keep to their budgets of words, which words.conf has: what a page gains has to be taken out elsewhere.
+//! Pages keep within their limits of words in words.conf: to lengthen a page, shorten it elsewhere.
 
 use std::fs;
 use std::process::Command;
 
 use crate::support::root;
 
-/// The words of the page, without the tables that a program writes between two comments.
+/// Counts the words of a page, without generated tables, which stand between two comments.
 fn words(page: &str) -> usize {
     let text = fs::read_to_string(root().join(page)).unwrap();
     let (mut words, mut by_hand) = (0, true);
@@ -19,7 +19,7 @@ fn words(page: &str) -> usize {
     words
 }
 
-/// The pages that git finds by this pattern: `docs/operations`, `*.md :!docs/bench/`.
+/// Returns the pages that git finds by a pattern such as `docs/operations` or `*.md :!docs/bench/`.
 fn pages(pattern: &str) -> String {
     let mut git = Command::new("git");
     let output =

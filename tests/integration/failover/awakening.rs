@@ -1,5 +1,5 @@
-//! An old primary that goes on beside its successor, and what the grace of each keeps apart. Without sentinels: each step is
-//! taken by hand.
+//! An old primary that continues beside its successor, and how the grace of each keeps their holders apart. There are no sentinels: the
+//! test takes each step of a failover.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,8 +15,7 @@ const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// A primary with a replica, and its successor-to-be, both with that longest lease and with a grace that goes beyond it by
-/// that. In ms.
+/// A primary and the replica that will succeed it. Both have this longest lease, and a grace that is longer by this much; in ms.
 struct Pair {
     old: Server,
     relay: Proxy,
@@ -37,14 +36,14 @@ impl Pair {
             old.client().ask::<()>(&format!("CONFIG SET {line}"));
         }
         let pair = Self { old, relay, new, lease };
-        // The grace of the start.
+        // The grace after the start has to end first.
         let mut client = pair.old.client();
         wait_for("the first grant", || client.send("LOCK.ACQUIRE first OWNER x").is_ok());
         wait_for("the end of the first grant", || client.send("LOCK.RELEASE first x").is_ok());
         pair
     }
 
-    /// Stops the old primary once it counts its replica as a good one, which it finds out once a second.
+    /// Stops the old primary once it counts its replica as good, which it checks once a second.
     fn fall_asleep(&self) {
         let mut client = self.old.client();
         wait_for("its replica to count", || client.info("replication", "min_slaves_good_slaves") == "1");
@@ -55,9 +54,9 @@ impl Pair {
         Link::to(self.old.port(), LONG)
     }
 
-    /// The replica becomes a primary, and the old one does not hear of it. An eager owner then asks it for the lock; the outcome is its link's next one.
+    /// Promotes the replica without the old primary's knowing. The returned link belongs to another owner, whose acquire has been sent.
     fn fail_over(&self) -> Link {
-        // It sends no acknowledgements from here on; the server looks for them once a second.
+        // From here on, the replica sends no acknowledgements; the old primary checks for them once a second.
         self.relay.lose_effects(true);
         self.relay.hide_ends();
         self.new.client().ask::<()>("REPLICAOF NO ONE");
@@ -67,7 +66,7 @@ impl Pair {
     }
 }
 
-/// Takes a lock. On a busy machine the server may miss its replica for a moment, or stand still for long enough to begin a grace.
+/// Takes a lock; tries again, because on a busy machine the server may miss its replica, or stand still and begin a grace.
 #[track_caller]
 fn take(link: &mut Link, line: &str) {
     wait_for("a grant", || {
@@ -77,7 +76,7 @@ fn take(link: &mut Link, line: &str) {
     });
 }
 
-/// Has alice hold the lock for 1.5 s, and bob wait for it. Once more where this machine is so slow that her lease ends first.
+/// Alice holds the lock for 1.5 s, and bob waits for it. If the machine is so slow that her lease ends first, this tries again.
 #[track_caller]
 fn take_and_wait(pair: &Pair) -> [Link; 2] {
     let (mut holder, mut client) = (pair.open(), pair.old.client());
@@ -98,14 +97,14 @@ fn take_and_wait(pair: &Pair) -> [Link; 2] {
     }
 }
 
-/// When that outcome came, which has to be a grant.
+/// Returns when the outcome came, which has to be a grant.
 fn granted(link: &mut Link) -> Instant {
     let Outcome::Reply(reply) = link.finish() else { panic!("no grant") };
     assert!(grant(reply).is_some());
     Instant::now()
 }
 
-/// Until when an owner that asked for that lease at that time believes in it; none where it was refused.
+/// Returns until when an owner relies on a lease that it asked for at this time, or `None` if it was refused.
 fn believed(outcome: &Outcome, asked: Instant, lease: u64) -> Option<Instant> {
     let given = match outcome {
         Outcome::Reply(Value::Int(given)) => Some(*given),
@@ -131,7 +130,7 @@ fn a_primary_that_wakes_up_grants_nothing_at_first() {
     pair.fall_asleep();
     let mut successor = pair.fail_over();
     granted(&mut successor);
-    // All at once: a release, an acquire of a lock that has lapsed by now, and an acquire of another lock.
+    // The stopped server finds these together: a release, an acquire of a lock that has lapsed, and an acquire of another lock.
     links[0].begin("LOCK.RELEASE k alice");
     links[1].begin("LOCK.ACQUIRE k OWNER carol");
     links[2].begin("LOCK.ACQUIRE other OWNER carol");
@@ -141,7 +140,7 @@ fn a_primary_that_wakes_up_grants_nothing_at_first() {
         let outcome = link.finish();
         assert!(matches!(outcome.code(), Some("GRACE" | "NOREPLICAS")), "{outcome:?}");
     }
-    // The grace over, nobody is granted anything since the replica is gone.
+    // After the grace, nothing is granted either, because the replica is gone.
     let mut client = pair.old.client();
     wait_for("the end of the grace", || client.refused("LOCK.ACQUIRE other").starts_with("NOREPLICAS"));
     assert!(waiter.is_blocked(&mut client));
@@ -152,7 +151,7 @@ fn a_primary_that_wakes_up_grants_nothing_at_first() {
 
 #[test]
 fn a_primary_that_wakes_up_lengthens_no_lease_at_first() {
-    // The lease is longer than all that a failover takes: it still runs when the old primary wakes up.
+    // The lease is longer than the failover, so it still runs when the old primary wakes up.
     let pair = Pair::start(6000, 2000);
     let mut owners: Vec<Link> = (0..10).map(|_| pair.open()).collect();
     let ask = |number: usize| format!("LOCK.ACQUIRE k{number} OWNER alice ONCE");
@@ -186,7 +185,7 @@ fn a_primary_that_wakes_up_renews_no_session_at_first() {
     pair.fall_asleep();
     let before: i64 = pair.new.client().ask("PEXPIRETIME k");
     pair.fail_over();
-    // The renewal, after a third of the lease, is overdue.
+    // The renewal, due after a third of the lease, is overdue.
     sleep(ms(3000));
     wake(&pair.old);
     let after: i64 = client.ask("PEXPIRETIME k");
@@ -195,14 +194,14 @@ fn a_primary_that_wakes_up_renews_no_session_at_first() {
 
 #[test]
 fn a_primary_that_was_busy_while_it_was_replaced_grants_nothing_at_first() {
-    // On a busy machine a failover takes longer.
+    // A failover takes longer on a busy machine, so longer times are tried, too.
     assert!(
         [8, 24, 72].into_iter().any(is_busy_while_it_is_replaced),
         "the old primary was not busy for long enough"
     );
 }
 
-/// Whether the old primary was busy, for so many seconds, until its successor had granted the lock.
+/// Whether the old primary was busy, for this many seconds, until its successor had granted the lock.
 fn is_busy_while_it_is_replaced(seconds: u32) -> bool {
     let pair = Pair::start(1500, 2000);
     let _links = take_and_wait(&pair);
@@ -213,11 +212,11 @@ fn is_busy_while_it_is_replaced(seconds: u32) -> bool {
     let held = Instant::now();
     let done = busy.finish();
     assert!(matches!(done, Outcome::Reply(_)), "{done:?}");
-    // The successor is inside its lease, or somebody after it would be.
+    // The successor's owner, or the next one, is still inside its lease.
     let outcome = pair.old.client().holder("k").map(|held| held.owner);
     let was_busy = held.elapsed() > ms(200);
     assert!(outcome.is_none() || !was_busy, "the old primary granted the lock to {outcome:?}");
-    // It looks once a second.
+    // The primary checks its replicas once a second.
     wait_for("an old primary without replicas", || {
         pair.old.client().info("replication", "min_slaves_good_slaves") == "0"
     });

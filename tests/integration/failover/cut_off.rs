@@ -1,9 +1,9 @@
-//! A primary that is cut off together with one of its two replicas, while the other one takes over. Without sentinels: each step is
-//! taken by hand.
+//! A primary is cut off together with one of its two replicas, while the other replica takes over. There are no sentinels: the test takes
+//! each step of a failover.
 
 use crate::support::{Proxy, Server, Setup, wait_for};
 
-/// A primary with two replicas, of which the second is about to take over. The first one stays with the primary.
+/// A primary with two replicas. The first replica stays with the primary; the second will take over.
 struct Split {
     old: Server,
     _beside: Server,
@@ -22,13 +22,13 @@ impl Split {
         let new = setup.set("replicaof", &format!("127.0.0.1 {}", relay.port())).start();
         new.wait_for_sync_with(&old);
         old.client().ask::<()>(&format!("CONFIG SET min-replicas-to-write {replicas_to_write}"));
-        // The grace of the start; and a replica may be late for a moment on a busy machine.
+        // The grace after the start has to end first, and on a busy machine a replica may be late for a moment.
         let mut client = old.client();
         wait_for("a grant", || client.send("LOCK.ACQUIRE first OWNER x ONCE").is_ok());
         Self { old, _beside: beside, relay, new }
     }
 
-    /// The successor is cut off from the primary and promoted, and has granted the lock.
+    /// Cuts the successor off from the primary, promotes it, and waits until it has granted the lock.
     fn take_over(&self) {
         self.relay.cut(true);
         let mut client = self.new.client();
@@ -40,7 +40,7 @@ impl Split {
     }
 }
 
-/// The limit that docs/operations/failover.md names: if this fails, the page promises too little.
+/// Tests the limit that docs/operations/failover.md names: if this fails, the page promises too little.
 #[test]
 fn one_replica_to_write_does_not_stop_a_primary_that_is_cut_off_with_it() {
     let split = Split::start("1");

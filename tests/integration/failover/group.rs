@@ -1,5 +1,4 @@
-//! A primary, its replicas and three sentinels. The servers speak with each other through relays that can lose
-//! effects, or be cut.
+//! A primary, its replicas and three sentinels. The servers reach each other through relays that can lose effects, or be cut.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,11 +10,11 @@ use redis::Value;
 
 use crate::support::{Client, Link, Outcome, Proxy, Route, Server, Setup};
 
-/// What a failover, with all that belongs to it, may take.
+/// The longest time that a failover and everything around it may take.
 pub(super) const LONG: Duration = Duration::from_secs(120);
 
-/// How often the sentinels look, in ms, so that a failover is told apart from a healthy group within a second and not within ten. A machine
-/// that stood still makes them wait for as long as `tilt-period`.
+/// How often the sentinels check, in ms, so that they notice a failover within one second instead of ten. After the machine stood still,
+/// they pause for `tilt-period`.
 const PACE: &str = "info-period 300 ask-period 200 publish-period 300 tilt-period 1000";
 
 /// What the sentinels call the group.
@@ -28,22 +27,22 @@ pub(super) struct Group {
     addresses: Arc<Addresses>,
 }
 
-/// Where things are.
+/// The ports of the sentinels and servers.
 struct Addresses {
     sentinels: Vec<u16>,
-    /// The server behind each relay.
+    /// For each relay's port, the port of the server behind it.
     servers: HashMap<u16, u16>,
 }
 
-/// With its files in memory, where there is such a folder. A server that is promoted syncs its configuration file: where the disk takes
-/// seconds for that, it does not answer meanwhile, and the sentinels give its promotion up.
+/// Puts the server's files into memory, if there is such a folder. A server that is promoted syncs its configuration file: on a slow disk,
+/// it would not answer for seconds, and the sentinels would give up its promotion.
 fn in_memory(setup: Setup) -> Setup {
     let folder = Path::new("/dev/shm");
     if folder.is_dir() { setup.in_folder(folder) } else { setup }
 }
 
 impl Group {
-    /// Starts all, with so many replicas; the first server is the primary.
+    /// Starts the servers, with this many replicas, and the sentinels; the first server is the primary.
     pub(super) fn start(setup: &Setup, replicas: usize) -> Self {
         let setup = in_memory(setup.clone());
         let servers: Vec<Server> = (0..=replicas).map(|_| setup.clone().start()).collect();
@@ -91,7 +90,7 @@ impl Group {
         &self.addresses.sentinels
     }
 
-    /// Clients that ask the sentinels, as many.
+    /// Returns this many clients that ask the sentinels.
     pub(super) fn routes(&self, count: usize) -> Vec<BySentinel> {
         (0..count)
             .map(|number| BySentinel {
@@ -103,7 +102,7 @@ impl Group {
             .collect()
     }
 
-    /// Has the others reach a server through its relay.
+    /// Makes the other servers reach this server through its relay.
     fn announce(&self, server: usize) {
         insist(
             &self.servers[server],
@@ -122,7 +121,7 @@ impl Group {
         patiently("a replica in sync", || self.is_in_sync(server, primary));
     }
 
-    /// Waits until a server is in sync with the primary, or is that itself: on a busy machine the sentinels may replace one more.
+    /// Waits until a server is in sync with the primary, or is it: on a busy machine the sentinels may make another failover.
     pub(super) fn wait_until_back(&self, server: usize) {
         patiently("a server that is back", || {
             self.primary().is_some_and(|primary| primary == server || self.is_in_sync(server, primary))
@@ -135,7 +134,7 @@ impl Group {
         field("role") == "slave" && field("master_port") == relay && field("master_link_status") == "up"
     }
 
-    /// The primary, as the sentinels see it; they agree.
+    /// Returns the primary, if all sentinels agree on it.
     pub(super) fn primary(&self) -> Option<usize> {
         let mut views = self.sentinels.iter().map(|sentinel| primary_by(sentinel.port()));
         let first = views.next()??;
@@ -143,7 +142,7 @@ impl Group {
         self.relays.iter().position(|relay| relay.port() == first)
     }
 
-    /// Waits until each sentinel knows all replicas, which are up, and two other sentinels.
+    /// Waits until each sentinel knows all replicas as up, and two other sentinels.
     pub(super) fn wait_for_health(&self) {
         patiently("a healthy group", || {
             self.sentinels.iter().all(|sentinel| {
@@ -166,14 +165,14 @@ impl Group {
             .any(|sentinel| state(&mut sentinel.client(), "MASTER")["flags"].contains("failover_in_progress"))
     }
 
-    /// Whether a server other than this one has been made a primary.
+    /// Whether another server than this one has become a primary.
     pub(super) fn has_primary_beside(&self, old: usize) -> bool {
         let mut others = self.servers.iter().enumerate().filter(|(number, _)| *number != old);
         others.any(|(_, server)| replication(server, "role") == "master")
     }
 }
 
-/// Sends a command until it is answered: the sentinels close connections.
+/// Sends a command until it is answered, because sentinels close connections.
 #[track_caller]
 fn insist(server: &Server, line: &str) {
     patiently(line, || {
@@ -182,7 +181,7 @@ fn insist(server: &Server, line: &str) {
     });
 }
 
-/// A field of `INFO replication`; empty where the server does not answer.
+/// Returns a field of `INFO replication`, or an empty string if the server does not answer.
 fn replication(server: &Server, field: &str) -> String {
     let link = Link::open(server.port(), Duration::from_secs(1));
     let Some(Outcome::Reply(reply)) = link.map(|mut link| link.send("INFO replication")) else {
@@ -197,7 +196,7 @@ fn state(client: &mut Client, what: &str) -> HashMap<String, String> {
     client.ask(&format!("SENTINEL {what} {NAME}"))
 }
 
-/// The port of the primary's relay, by one sentinel.
+/// Returns the port of the primary's relay, as this sentinel sees it.
 fn primary_by(sentinel: u16) -> Option<u16> {
     let mut link = Link::open(sentinel, Duration::from_millis(500))?;
     match link.send(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}")) {
@@ -209,7 +208,7 @@ fn primary_by(sentinel: u16) -> Option<u16> {
     }
 }
 
-/// As `wait_for`, for what takes a failover.
+/// As `wait_for`, but waits as long as a failover may take.
 #[track_caller]
 pub(super) fn patiently(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -219,17 +218,17 @@ pub(super) fn patiently(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Asks the sentinels where the primary is, and again after each trouble with it.
+/// A client that asks the sentinels for the primary, and asks again after each problem with it.
 pub(super) struct BySentinel {
     addresses: Arc<Addresses>,
     next: usize,
     known: Option<u16>,
-    /// Too few replicas are no trouble.
+    /// Whether the client stays with a primary that has too few replicas.
     faithful: bool,
 }
 
 impl BySentinel {
-    /// One that stays with a primary that finds no replicas.
+    /// Returns a client that stays with a primary that has too few replicas.
     pub(super) fn faithful(self) -> Self {
         Self { faithful: true, ..self }
     }

@@ -1,5 +1,5 @@
-//! What asynchronous replication lost with its primary, and what its successor makes of that. The model
-//! `a_failover_with_a_grace_keeps_owners_apart` tries it with extensions, too.
+//! Effects that were lost with the primary because replication is asynchronous, and how the successor copes. The model
+//! `a_failover_with_a_grace_keeps_owners_apart` also tries extensions.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Failovers by sentinels, under load: primaries killed, frozen ones that wake up later, and some that are cut off, one way or both.
+//! Failovers by sentinels, under load: primaries are killed, frozen until later, or cut off in one or both directions.
 
 mod awakening;
 mod cut_off;
@@ -15,13 +15,13 @@ use std::thread::scope;
 use crate::support::{Setup, Work, size};
 use trial::{Exit, Trial, keys};
 
-/// The leases of the clients, in ms: longer than a failover takes, or there would be nothing to keep apart.
+/// The leases of the clients, in ms: longer than a failover takes, because otherwise old and new grants would not overlap.
 const LEASE: u64 = 3000;
 
 const FREEZES: [Exit; 3] = [Exit::WokenInBetween, Exit::WokenLate, Exit::WokenEarly];
 
-/// What keeps two owners apart over a failover. Beyond the longest lease, the grace covers the time in which an old primary
-/// still takes its replicas for good: `min-replicas-max-lag`, and 5 s in which sentinels turn the other replicas to the new one.
+/// Settings that keep owners apart over a failover. The grace exceeds the longest lease by the time in which an old primary still counts
+/// its replicas as good: `min-replicas-max-lag`, and 5 s until sentinels have turned the other replicas to the new primary.
 fn careful() -> Setup {
     Setup::new()
         .set("min-replicas-to-write", "1")
@@ -33,7 +33,7 @@ fn start(setup: &Setup) -> Trial {
     Trial::start(setup, 2, Work::new(&keys(), LEASE))
 }
 
-/// Plays so many groups at once, since they mostly wait; how many overlaps all of them had.
+/// Runs this many groups at once, because they mostly wait. Returns how many overlaps there were in all.
 fn at_once(groups: usize, one: impl Fn() -> usize + Sync) -> usize {
     scope(|scope| {
         let groups: Vec<_> = (0..groups).map(|_| scope.spawn(&one)).collect();

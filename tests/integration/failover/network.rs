@@ -1,5 +1,5 @@
-//! Failovers by sentinels in a network that loses packets: some all the time, and all of one way while a primary is replaced, which
-//! its clients still reach.
+//! Failovers by sentinels in a network that loses packets: some all the time, and all of one direction during a failover, while clients
+//! still reach the old primary.
 
 use super::sync::confirmed;
 use super::trial::{Exit, Trial};
@@ -8,7 +8,7 @@ use crate::support::{Network, Own, apart, size};
 
 const EXITS: [Exit; 4] = [Exit::Mute, Exit::Deaf, Exit::Killed, Exit::CutOff];
 
-/// Plays failovers of that trial; no two owners at any time.
+/// Runs failovers of this trial, in which two owners must never overlap.
 fn in_a_bad_network(name: &str, start: impl FnOnce() -> Trial + Send, with_grace: bool) {
     apart(Own::Network, || {
         let network = Network::new();

@@ -7,7 +7,7 @@ use redis::Value;
 use super::group::{LONG, patiently};
 use crate::support::{Belief, Ledger, Link, Outcome, Server, convert, instant_of};
 
-/// A client that waits, without limit, for a lock whose owner never gives it back, or for others too.
+/// A client that waits, without limit, for a lock that is never released, alone or together with others.
 pub(super) struct Pinned {
     waiter: Link,
     line: String,
@@ -15,7 +15,7 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// With leases of so many ms.
+    /// Starts one client of each kind, with leases of this many ms.
     pub(super) fn all(server: &Server, lease: u64) -> Vec<Self> {
         let locks = ["ACQUIRE pinned", "MACQUIRE 3 free pinned other"];
         locks.iter().enumerate().map(|(number, locks)| Self::new(server, number, locks, lease)).collect()
@@ -30,20 +30,20 @@ impl Pinned {
         waiter.begin(&line);
         patiently("a waiter", || {
             let info = server.client().lock_info("pinned");
-            // On a busy machine the owner's lease may be over by now.
+            // On a busy machine, the owner's lease may already have ended.
             info.is_some_and(|info| info["waiters"] == (number + 1).to_string() || info["owner"] != "holder")
         });
         Self { waiter, line, asked }
     }
 
-    /// The old primary sends it away, and the new one grants it. Where the old one lives on for longer than the owner's lease, it may grant
-    /// it, too: that is judged as all other grants are.
+    /// Checks that the old primary sends the client away, and that the new one grants it the lock. If the old one lives longer than the
+    /// owner's lease, it may also grant the lock: this grant is recorded and judged like all others.
     pub(super) fn comes_back(mut self, old: &Server, new: &Server, ledger: &Ledger) {
         let mut first = None;
         match self.waiter.finish() {
             Outcome::Reply(reply) => {
                 let (fence, lease) = fence_and_lease(reply);
-                // It is not known when it heard of it: the grant, and the whole millisecond.
+                // The time of the reply is not known, so the latest one counts: the millisecond after the grant.
                 let (since, until) = (instant_of(fence / 1000 + 1), instant_of(fence / 1000 + lease));
                 self.believe(ledger, old, fence, [self.asked, since, until]);
                 first = Some(fence);
@@ -56,7 +56,7 @@ impl Pinned {
         let asked = Instant::now();
         let (fence, _) = fence_and_lease(reply_to(&mut link, &self.line));
         let since = Instant::now();
-        // Not where the new primary has the old one's grant. It is broken at once.
+        // If this is another grant than the old primary's, it is recorded. It is broken at once.
         if first != Some(fence) {
             self.believe(ledger, new, fence, [asked, since, Instant::now()]);
         }
@@ -65,14 +65,14 @@ impl Pinned {
         }
     }
 
-    /// Writes down that it was granted the lock: when it asked, heard of it, and counts on it no longer.
+    /// Records a grant: when the client asked, when it was told, and until when it relies on the lock.
     fn believe(&self, ledger: &Ledger, server: &Server, fence: i64, [asked, since, until]: [Instant; 3]) {
         let (key, owner, server) = ("pinned".into(), self.line.clone(), server.port());
         ledger.add(Belief { key, owner, fence, room: 1, server, asked, since, until });
     }
 }
 
-/// Of a grant of one lock, or of several that have the same fence.
+/// Returns the fence and the lease of a grant of one lock, or of several locks with the same fence.
 fn fence_and_lease(reply: Value) -> (i64, i64) {
     match convert::<Vec<Value>>(reply).as_slice() {
         [_, Value::Int(fence), _, Value::Int(lease), ..] => (*fence, *lease),
@@ -81,7 +81,7 @@ fn fence_and_lease(reply: Value) -> (i64, i64) {
     }
 }
 
-/// The reply to a command. On a busy machine a server may find too few good replicas for a moment, or begin a grace.
+/// Returns the reply to a command. Tries again, because on a busy machine a server may miss its replicas, or begin a grace.
 pub(super) fn reply_to(link: &mut Link, line: &str) -> Value {
     let mut reply = None;
     patiently("a reply", || {

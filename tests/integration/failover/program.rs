@@ -37,7 +37,7 @@ fn a_command_goes_on_under_its_lock() {
     assert_eq!(client.ask::<i64>("WAIT 1 60000"), 1, "the replica has it");
     group.servers[0].kill();
     patiently("another primary", || group.has_primary_beside(0));
-    // Renewed there: else it would end there.
+    // The lease grows, so the program has renewed it on the new primary.
     let mut client = group.servers[1].client();
     let mut last = i64::MAX;
     patiently("a renewal", || {

@@ -10,22 +10,22 @@ use crate::support::{
     Belief, Link, Load, Network, Outcome, Rng, Setup, Way, Work, figure, freeze, grant, wake,
 };
 
-/// How a primary goes.
+/// How a primary fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Exit {
-    /// At once, and what it sent to its replicas last is lost.
+    /// It is killed at once, and the last effects for its replicas are lost.
     Killed,
-    /// It stands still, and goes on as soon as a sentinel has begun to replace it.
+    /// It freezes, and continues as soon as a sentinel has begun to replace it.
     WokenEarly,
-    /// It goes on when a replica has been promoted, while the other is still its own.
+    /// It freezes, and continues when one replica has been promoted, while the other still follows it.
     WokenInBetween,
-    /// It goes on some time after it was replaced.
+    /// It freezes, and continues some time after it was replaced.
     WokenLate,
-    /// It goes on, and clients reach it, but neither its replicas nor the sentinels do. Some time after it was replaced they do again.
+    /// It runs, and clients reach it, but neither its replicas nor the sentinels do, until some time after it was replaced.
     CutOff,
-    /// Like `CutOff`, but only what the others send is lost.
+    /// As `CutOff`, but only messages from the other servers are lost.
     Deaf,
-    /// Like `CutOff`, but only what it sends to the others is lost.
+    /// As `CutOff`, but only messages to the other servers are lost.
     Mute,
 }
 
@@ -41,22 +41,21 @@ impl Exit {
     ];
 }
 
-/// Of the packets to and from all relays, so many thousandths get lost, where there is a network for that; and what passes a relay is
-/// late by up to so many ms.
+/// How many thousandths of the relays' packets are lost, if there is a lossy network, and by how many ms a relay delays data at most.
 const LOSS: u32 = 20;
 const DELAY: usize = 50;
 
-/// How long it took until the next primary granted something.
+/// How long it took until the next primary granted a lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Took {
     exit: Exit,
-    /// From the end of the old primary.
+    /// The time since the old primary failed.
     in_all: Duration,
-    /// From the promotion of the new one.
+    /// The time since the new primary was promoted.
     promoted: Duration,
 }
 
-/// One trial: servers that fail over while clients load them.
+/// Servers that fail over while clients load them.
 pub(super) struct Trial {
     group: Group,
     network: Option<Network>,
@@ -66,7 +65,7 @@ pub(super) struct Trial {
     began: Instant,
 }
 
-/// When the next primary granted something, after primaries that went in one way.
+/// Prints when the next primary granted a lock, for each way in which primaries failed.
 fn tell_times<'a>(what: &str, times: impl Iterator<Item = &'a Took>) {
     let mut times: Vec<&Took> = times.collect();
     times.sort_by_key(|took| took.promoted);
@@ -81,19 +80,19 @@ fn tell_times<'a>(what: &str, times: impl Iterator<Item = &'a Took>) {
     );
 }
 
-/// The locks of the clients.
+/// Returns the locks of the clients.
 pub(super) fn keys() -> Vec<String> {
     (0..5).map(|number| format!("lock{number}")).collect()
 }
 
 impl Trial {
-    /// A primary with so many replicas, and clients that do that.
+    /// Starts a primary with this many replicas, and clients that do this work.
     pub(super) fn start(setup: &Setup, replicas: usize, work: Work) -> Self {
         let began = Instant::now();
         let group = Group::start(setup, replicas);
         group.wait_for_health();
-        // Some clients give up on a server that does not answer, others hang on until it wakes up. Of both some stay with a
-        // primary that finds no replicas.
+        // Some clients give up a server that does not answer, others wait until it wakes up. Some of both kinds stay with a primary that
+        // has too few replicas.
         let patience = [400, 60_000].map(Duration::from_millis);
         let routes = group.routes(8).into_iter().enumerate();
         let routes = routes.map(|(number, route)| if number / 2 % 2 == 0 { route } else { route.faithful() });
@@ -101,7 +100,7 @@ impl Trial {
         Self { group, network: None, load, work, random: Rng::new(), began }
     }
 
-    /// From now on packets between the servers get lost in that network, and what arrives is late.
+    /// From now on, the network loses packets between the servers, and the relays delay data.
     pub(super) fn lossy(self, network: Network) -> Self {
         let mut trial = Self { network: Some(network), ..self };
         trial.group.relays.iter().for_each(|relay| relay.delay(trial.random.below(DELAY)));
@@ -109,7 +108,7 @@ impl Trial {
         trial
     }
 
-    /// All of these packets get lost, and some of all others.
+    /// Loses all packets in these directions, and some of all others.
     fn lose(&self, ways: impl IntoIterator<Item = Way>) {
         let Some(network) = &self.network else { return };
         let each =
@@ -117,7 +116,7 @@ impl Trial {
         network.lose(ways.into_iter().map(|way| (way, 1000)).chain(each.map(|way| (way, LOSS))));
     }
 
-    /// Waits for so many grants by the primary from then on; which it is. On a busy machine the sentinels may replace one more.
+    /// Waits for this many grants by a primary, which it returns. On a busy machine the sentinels may make another failover.
     fn wait_for_grants(&self, count: usize, from: Instant) -> usize {
         let mut primary = None;
         patiently("grants by the primary", || {
@@ -128,7 +127,7 @@ impl Trial {
         primary.expect("the sentinels agree")
     }
 
-    /// One more client takes what locks it can get, and keeps each for its whole lease.
+    /// Makes another client take all free locks, and keep each for its whole lease.
     fn keep_some(&mut self, server: usize) {
         let (server, sync) = (&self.group.servers[server], self.work.option());
         let mut link = Link::to(server.port(), LONG);
@@ -136,7 +135,7 @@ impl Trial {
             let (owner, lease) = (format!("keeper:{}", self.load.ledger.len()), self.work.lease());
             let line = format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease} BLOCK 100 {sync}");
             let asked = Instant::now();
-            // Without the replicas, those who ask for them are refused for good.
+            // Without replicas, requests with `SYNC` are always refused.
             let outcome =
                 if sync.is_empty() { Outcome::Reply(reply_to(&mut link, &line)) } else { link.send(&line) };
             let Outcome::Reply(reply) = outcome else { continue };
@@ -148,7 +147,7 @@ impl Trial {
         }
     }
 
-    /// One failover. With `careful` there is a grace: some clients wait until it is over.
+    /// Makes one failover. If `careful` is true, there is a grace, and some clients wait until it is over.
     pub(super) fn round(&mut self, exit: Exit, careful: bool) -> Took {
         self.group.wait_for_health();
         let old = self.wait_for_grants(20, Instant::now());
@@ -208,7 +207,7 @@ impl Trial {
         Took { exit, in_all: granted - began, promoted: granted.saturating_duration_since(promoted) }
     }
 
-    /// Ends it; how many overlaps there were. Whatever happens, fences rise.
+    /// Ends the trial. Returns how many overlaps there were. Fences must rise in any case.
     pub(super) fn end(self, what: &str, times: &[Took]) -> usize {
         let Self { group, load, began, .. } = self;
         let ledger = Arc::clone(&load.ledger);

@@ -1,4 +1,4 @@
-//! Commands, alone and within others; `INFO` and settings.
+//! Panics in commands, alone and inside scripts and transactions, and in `INFO` and settings.
 
 use redis::Value;
 
@@ -56,7 +56,7 @@ fn within_a_transaction_and_a_script_the_others_go_on() {
     goes_on(&server);
 }
 
-/// What a timer runs has nobody to answer: it is tried again.
+/// A timer has no client to get an error, so its work is tried again.
 #[test]
 fn a_hand_over_by_timer_is_made_a_moment_later() {
     let (server, mut client) = server();

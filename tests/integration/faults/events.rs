@@ -1,4 +1,4 @@
-//! What the server tells of keys, databases, connections and its role.
+//! Panics in callbacks for keys, databases, connections and the server's role.
 
 use super::{arm, goes_on, server, struck};
 use crate::support::{Setup, Waiter, grant, wait_for, wait_until_gone};
@@ -22,7 +22,7 @@ fn a_lapse_and_an_eviction_are_not_counted_and_the_lock_is_free() {
     goes_on(&server);
 }
 
-/// Two callbacks tell of a deletion: the type's and the event's. Without either one, the waiter gets the lock.
+/// The server reports a deletion to two callbacks, the type's and the event's. If one panics, the waiter still gets the lock.
 #[test]
 fn a_deleted_lock_goes_to_the_waiter() {
     let (server, mut client) = server();
@@ -40,7 +40,7 @@ fn a_deleted_lock_goes_to_the_waiter() {
     goes_on(&server);
 }
 
-/// A flush has nothing else that tells of it: the waiter gets the lock when it is looked at next, at the end of the lease.
+/// A flush is reported only once. If that is missed, the waiter gets the lock at the next look, when the lease ends.
 #[test]
 fn a_flush_or_swap_that_is_missed_is_found_at_the_end_of_the_lease() {
     let (server, mut client) = server();
@@ -60,7 +60,7 @@ fn a_flush_or_swap_that_is_missed_is_found_at_the_end_of_the_lease() {
     goes_on(&server);
 }
 
-/// A change of settings is looked at again; the heartbeat, which a turn of duty may begin, has a timer, too.
+/// A missed change of settings is noticed later. The heartbeat, which a change of role may start, is also started by a timer.
 #[test]
 fn a_change_of_settings_or_a_turn_of_duty_that_is_missed() {
     let (server, mut client) = server();
@@ -72,7 +72,7 @@ fn a_change_of_settings_or_a_turn_of_duty_that_is_missed() {
     }
 }
 
-/// A close that was missed: the session ends when its lease would be renewed.
+/// If a close was missed, the session ends when its lease would be renewed.
 #[test]
 fn a_session_ends_with_a_connection_whose_close_was_missed() {
     let (server, mut client) = server();

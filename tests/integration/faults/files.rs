@@ -1,4 +1,4 @@
-//! Values: saved, loaded, rewritten, measured, compared, moved, freed.
+//! Panics in callbacks for values: save, load, rewrite, measure, digest, defragment, free.
 
 use redis::Value;
 
@@ -13,7 +13,7 @@ fn restore(client: &mut Client, payload: &[u8]) -> Result<Value, String> {
     client.send_words([b"RESTORE", &b"copy"[..], b"0", payload])
 }
 
-/// Nobody can stop the server from writing a payload, but it is one that no server takes.
+/// A module can't stop the server from writing a payload, so it writes one that no server accepts.
 #[test]
 fn a_dump_without_its_lock_is_refused_and_the_lock_stays() {
     let (server, mut client) = server();
@@ -44,7 +44,7 @@ fn a_payload_that_can_not_be_read_is_refused() {
     goes_on(&server);
 }
 
-/// A primary's data set that can't be read is asked for again.
+/// If a replica can't read its primary's data, it asks for them again.
 #[test]
 fn a_replica_that_can_not_read_its_primary_s_data_syncs_anew() {
     let (primary, mut client) = server();
@@ -52,7 +52,7 @@ fn a_replica_that_can_not_read_its_primary_s_data_syncs_anew() {
     if client.version() < (7, 2) {
         return;
     }
-    // Read from the link, so that what is wrong is the link's, not a file's.
+    // The replica loads from the socket, so the error belongs to the link, not to a file.
     let (replica, mut there) =
         Setup::new().with_faults().set("repl-diskless-load", "swapdb").start_and_client();
     arm(&mut there, "aux-load");
@@ -65,7 +65,7 @@ fn a_replica_that_can_not_read_its_primary_s_data_syncs_anew() {
     goes_on(&primary);
 }
 
-/// In the child that writes the file: the server's own fault is still armed.
+/// The child process that writes the file panics. The server's own copy of the fault stays armed.
 #[test]
 fn a_child_that_writes_a_file_says_so_and_the_server_goes_on() {
     let server =
@@ -122,7 +122,7 @@ fn a_lock_that_was_to_be_moved_in_memory_stays_what_it_is() {
         return;
     }
     client.ask::<()>("CONFIG SET activedefrag no");
-    // Holes, so that there is something to move.
+    // Fragmentation gives the server something to move.
     let lines: Vec<String> =
         (0..20_000).map(|n| format!("LOCK.ACQUIRE k{n} OWNER name{n} EX 6000")).collect();
     client.ask_all::<Value, _>(&lines);

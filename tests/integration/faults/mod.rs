@@ -1,5 +1,5 @@
-//! A panic in each callback of the module: the server's log says so, whoever is there to be answered gets `ERR internal
-//! error`, nothing is changed, and the server goes on. The module is a debug build, which has `LOCK.FAULT`.
+//! A panic in each callback of the module: the server logs it, a waiting client gets `ERR internal error`, nothing is changed, and the
+//! server continues. The module is a debug build, which has `LOCK.FAULT`.
 
 mod commands;
 mod events;
@@ -14,7 +14,7 @@ use crate::support::{Client, Server, Setup, module_path, root, wait_for};
 
 const INTERNAL: &str = "ERR internal error";
 
-/// All callbacks that a test of this module has panic. One that is guarded and not here makes a test fail.
+/// The callbacks that tests make panic. If a guarded callback is missing here, a test fails.
 const CALLBACKS: &[&str] = &[
     "due-work",
     "answers",
@@ -54,21 +54,21 @@ const CALLBACKS: &[&str] = &[
     "unlink",
 ];
 
-/// Guarded too, and of no use to have panic: the text of an error, and what runs before there is a `LOCK.FAULT`.
+/// Guarded callbacks that are not tested: the text of an error, and the load of the module, before `LOCK.FAULT` exists.
 const OTHERS: [&str; 2] = ["error-reply", "load"];
 
 fn server() -> (Server, Client) {
     Setup::new().with_faults().start_and_client()
 }
 
-/// Has the next callback of that name panic.
+/// Makes the next callback with this name panic.
 #[track_caller]
 fn arm(client: &mut Client, callback: &str) {
     assert!(callback.starts_with("lock.") || CALLBACKS.contains(&callback), "{callback}");
     assert_eq!(client.ask::<String>(&format!("LOCK.FAULT {callback}")), callback);
 }
 
-/// Waits until the fault has struck, and the log has it.
+/// Waits until the callback has panicked, and the log shows it.
 #[track_caller]
 fn struck(server: &Server, client: &mut Client, callback: &str) {
     wait_for(&format!("a fault in {callback}"), || client.ask::<String>("LOCK.FAULT").is_empty());
@@ -82,7 +82,7 @@ fn logged(server: &Server, callback: &str) {
     wait_for(&line, || server.log().contains(&line));
 }
 
-/// Acquire, handover and release work as if nothing had been.
+/// Checks that acquire, handover and release still work.
 #[track_caller]
 fn goes_on(server: &Server) {
     let mut client = server.client();
@@ -94,7 +94,7 @@ fn goes_on(server: &Server) {
     assert_eq!(client.holder("after"), None);
 }
 
-/// The text of each file in a folder and in the folders in it.
+/// Returns the text of each file in a folder and its subfolders.
 fn texts(folder: &Path) -> Vec<String> {
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let of = |path: PathBuf| {
@@ -103,7 +103,7 @@ fn texts(folder: &Path) -> Vec<String> {
     paths.flat_map(of).collect()
 }
 
-/// The names in `guard(c"...` and of the timers, in the source.
+/// The test finds the names in `guard(c"...` and the names of timers in the source.
 #[test]
 fn every_guarded_callback_is_tested() {
     let source = root().join("src");

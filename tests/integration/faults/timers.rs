@@ -1,4 +1,4 @@
-//! The timers of the module: one that panicked fires again.
+//! Panics in timers of the module: the timer fires again.
 
 use super::{arm, goes_on, server, struck};
 use crate::support::{Setup, Waiter, grant};
@@ -13,7 +13,7 @@ fn a_lapse_is_handed_over_and_a_timeout_answered_after_a_panic_of_what_is_due() 
         client.ask::<()>("PEXPIRE k 1");
         assert_eq!(grant(waiter.client.finish().unwrap()).unwrap().owner, "bob");
         struck(&server, &mut client, "due-work");
-        // Before carol asks: her wait may be over before another command could arm the fault.
+        // The fault is armed before carol asks, because her wait may be over before the next command.
         arm(&mut client, "due-work");
         let mut carol = server.client();
         carol.begin("LOCK.ACQUIRE k OWNER carol BLOCK 100");
@@ -36,7 +36,7 @@ fn the_answer_to_a_release_comes_after_a_panic_of_the_timer() {
     goes_on(&server);
 }
 
-/// The look for listeners goes on as long as somebody may listen: here a file.
+/// The check for listeners continues as long as there may be one: here the AOF.
 #[test]
 fn the_heart_beats_on_and_the_look_for_listeners_goes_on() {
     let (server, mut client) = Setup::new().with_faults().set("appendonly", "yes").start_and_client();
@@ -47,11 +47,11 @@ fn the_heart_beats_on_and_the_look_for_listeners_goes_on() {
     goes_on(&server);
 }
 
-/// The first replica comes after a panic of what looks for replicas: it gets all effects.
+/// The first replica connects after a panic in the check for replicas, and must get all effects.
 #[test]
 fn a_first_replica_is_told_of_everything() {
     let (server, mut client) = server();
-    // After three beats the server has looked for replicas, which it does as often, and found none.
+    // After three heartbeats, the server has checked for replicas once, and found none.
     for _ in 0..3 {
         arm(&mut client, "heartbeat");
         struck(&server, &mut client, "heartbeat");
@@ -70,7 +70,7 @@ fn a_grant_that_replicas_confirm_is_told_after_a_panic() {
     let (server, mut client) = server();
     let replica = server.replica_with(Setup::new());
     client.acquire("first", "OWNER alice SYNC 1 60000").unwrap();
-    // The timer that looks how far the replica is, and what tells that it has said so.
+    // The first callback is the timer that checks the replica's offset, the second one sees the replica's acknowledgements.
     for callback in ["replicas", "command-filter"] {
         arm(&mut client, callback);
         assert_eq!(client.acquire(callback, "OWNER alice SYNC 1 60000").unwrap().owner, "alice");

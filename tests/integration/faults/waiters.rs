@@ -1,4 +1,4 @@
-//! What becomes of blocked clients: the reply, a connection that closes, the end of it.
+//! Panics in callbacks for blocked clients: the reply, a closed connection, the end of the wait.
 
 use super::{INTERNAL, arm, goes_on, server, struck};
 use crate::support::{
@@ -15,7 +15,7 @@ fn queue() -> (Server, Client, Waiter, Waiter) {
     (server, client, bob, carol)
 }
 
-/// Carol has the lock, or gets it, and nobody else is left.
+/// Checks that carol has or gets the lock, and that nobody else is left.
 #[track_caller]
 fn carol_gets_it(server: &Server, client: &mut Client, carol: &mut Waiter) {
     let granted = grant(carol.client.finish().unwrap()).unwrap();
@@ -28,7 +28,7 @@ fn carol_gets_it(server: &Server, client: &mut Client, carol: &mut Waiter) {
     goes_on(server);
 }
 
-/// A client that can't be told of its grant does not keep it.
+/// A client that can't be told of its grant must not keep it.
 #[test]
 fn a_reply_is_an_error_and_the_grant_goes_to_the_next() {
     let (server, mut client, mut bob, mut carol) = queue();
@@ -102,8 +102,8 @@ fn the_end_of_a_waiter_that_was_answered() {
     }
 }
 
-/// What the server calls for each client that is blocked on a key that is written: nothing where a client writes a key whose name is
-/// that of a lock and more, whatever it may have learned from the source.
+/// The server calls the module for each client that is blocked on a written key. A client that writes a key whose name extends that of a
+/// lock must not reach the waiters, even if it knows the source.
 #[test]
 fn no_client_writes_the_key_that_waiters_are_blocked_on() {
     let (_server, mut client, _bob, _carol) = queue();
@@ -120,7 +120,7 @@ fn no_client_writes_the_key_that_waiters_are_blocked_on() {
     assert_eq!(blocked_clients(&mut client), 2);
 }
 
-/// A key of a cluster whose slot no other name has that could be told from it is its own.
+/// In this cluster slot, no other key could be used to signal the waiters, so they are blocked on the lock's own key.
 #[test]
 fn a_key_that_its_own_waiters_are_blocked_on() {
     let (server, mut client) = Setup::new().with_faults().set("cluster-enabled", "yes").start_and_client();

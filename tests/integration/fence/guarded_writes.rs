@@ -1,10 +1,10 @@
-//! A stale holder can't write to the server of its lock: `WATCH` the lock, see that the grant is mine, `MULTI`, write, `EXEC`.
+//! A stale holder can't write to the server of its lock: `WATCH` the lock, check that the grant is one's own, `MULTI`, write, `EXEC`.
 
 use redis::Value;
 
 use crate::support::{Client, Grant, Server, convert, grant, wait_for, wait_until};
 
-/// Alice's grant of `k`, a connection that writes under it, and one that comes in between.
+/// Alice holds `k`. One connection writes under this grant, and the other one disturbs it.
 struct Scene {
     _server: Server,
     writer: Client,
@@ -20,7 +20,7 @@ impl Scene {
         Self { _server: server, writer, other, grant }
     }
 
-    /// Watches the lock, and whether it is held by alice's grant then.
+    /// Watches the lock. Returns whether alice's grant holds it.
     #[track_caller]
     fn watch(&mut self) -> bool {
         self.writer.ask::<()>("WATCH k");
@@ -30,13 +30,13 @@ impl Scene {
         })
     }
 
-    /// Writes in a transaction; whether that went through.
+    /// Writes in a transaction. Returns whether it succeeded.
     #[track_caller]
     fn write(&mut self) -> bool {
         write(&mut self.writer)
     }
 
-    /// Watches, looks at the holder and writes, as a program does.
+    /// Watches, checks the holder and writes, as a program does.
     #[track_caller]
     fn try_write(&mut self) -> bool {
         let mine = self.watch();
@@ -56,7 +56,7 @@ fn write(client: &mut Client) -> bool {
     written
 }
 
-/// The lock can be released in the same step.
+/// The same transaction can also release the lock.
 #[test]
 fn a_write_goes_through_while_the_lock_is_held() {
     let mut scene = Scene::new();
@@ -97,7 +97,7 @@ fn nothing_is_written_once_somebody_has_ended_the_grant() {
     }
 }
 
-/// A lease too short for more than one round trip begins, and is watched, in one. When it ends.
+/// Acquires and watches in one round trip, because the lease is too short for more. Returns when the lease ends.
 #[track_caller]
 fn watch_a_short_lease(client: &mut Client) -> i64 {
     let lines = ["LOCK.ACQUIRE k OWNER alice PX 300", "WATCH k", "LOCK.INFO k", "PEXPIRETIME k"]
@@ -110,7 +110,7 @@ fn watch_a_short_lease(client: &mut Client) -> i64 {
     convert(client.finish().unwrap())
 }
 
-/// The server deletes a key some time after its end, or when somebody looks at it.
+/// The server deletes a key some time after its expiry, or when a command accesses it.
 #[test]
 fn nothing_is_written_once_the_lease_is_over_though_the_key_is_still_there() {
     let (_server, [mut writer, mut other]) = Server::and_clients();
@@ -121,8 +121,8 @@ fn nothing_is_written_once_the_lease_is_over_though_the_key_is_still_there() {
     assert!(!write(&mut writer));
 }
 
-/// The server fails no transaction for a key whose time was over when it was first watched. What tells is the look at the lock,
-/// so it comes after `WATCH`.
+/// The server does not fail a transaction for a key that had expired when it was first watched. So a program must check the lock after
+/// `WATCH`.
 #[test]
 fn a_lease_that_is_over_before_it_is_watched_is_told_by_the_look_at_the_lock() {
     let (_server, [mut writer, mut other]) = Server::and_clients();
@@ -147,8 +147,8 @@ fn a_lease_that_is_over_before_it_is_watched_is_told_by_the_look_at_the_lock() {
     assert!(!write(&mut writer), "somebody has taken the lock since");
 }
 
-/// The key lives as long as the last of the leases, so the end of another one shows with the next write to the lock. A writer
-/// is let in by such a write, so none has come in between.
+/// The key lives as long as the last lease, so the end of another lease shows only with the next write to the lock. A new writer needs such
+/// a write, so none has come in between.
 #[test]
 fn the_end_of_one_of_several_leases_fails_the_transaction_only_once_somebody_writes_to_the_lock() {
     let (_server, [mut writer, mut other]) = Server::and_clients();

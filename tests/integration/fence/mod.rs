@@ -1,4 +1,4 @@
-//! What tells a grant from the next one: fences, which rise whatever comes from outside, and for data on the lock's own server `WATCH`.
+//! What tells a grant from the next one: fences, which always rise, and `WATCH` for data on the lock's own server.
 
 mod guarded_writes;
 mod restored;

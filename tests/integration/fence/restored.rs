@@ -1,5 +1,5 @@
-//! Fences in payloads that clients send: `RESTORE`, and `MIGRATE`, which sends it. One that is refused changes nothing; one that is
-//! taken is ahead by no more than clocks may be wrong.
+//! Fences in payloads that clients send, with `RESTORE` or `MIGRATE`. A refused payload changes nothing; an accepted one is ahead by no
+//! more than clocks may be wrong.
 
 use crate::input::payload::{BAD, restore};
 use crate::support::{
@@ -9,12 +9,12 @@ use crate::support::{
 const GREATEST: u64 = (1 << 53) - 1;
 const MINUTE: i64 = 60_000_000;
 
-/// The fence of a grant that will be made so many µs from now.
+/// Returns the fence of a grant that would be made in this many µs.
 fn ahead(micros: i64) -> u64 {
     (wall_clock() * 1000 + micros) as u64
 }
 
-/// What the server grants next has a fence of about now.
+/// Checks that the next grant has a fence of about now.
 #[track_caller]
 fn is_not_ahead(client: &mut Client, what: &str) {
     let fence = client.acquire("next", "").unwrap().fence as u64;
@@ -28,7 +28,7 @@ fn refused(client: &mut Client, what: &str, payload: &[u8]) {
     is_not_ahead(client, what);
 }
 
-/// Whatever is wrong with it, and wherever.
+/// The payload is refused whatever is wrong with it.
 #[test]
 fn a_refused_payload_leaves_the_clock_of_fences_alone() {
     let (_server, mut client) = Server::and_client();
@@ -49,7 +49,7 @@ fn a_refused_payload_leaves_the_clock_of_fences_alone() {
     }
 }
 
-/// The server takes the payload to pieces before it looks at its time.
+/// The server parses the payload before it checks its expiry.
 #[test]
 fn a_payload_that_has_expired_leaves_it_alone_too() {
     let (_server, mut client) = Server::and_client();
@@ -74,7 +74,7 @@ fn a_payload_too_far_ahead_is_refused_and_the_log_says_why() {
     }
 }
 
-/// Whoever may send one may send thousands.
+/// A client may send thousands of such payloads, so only ten refusals a second are logged as warnings.
 #[test]
 fn of_many_that_are_refused_ten_a_second_are_warnings() {
     const MANY: usize = 300;
@@ -112,7 +112,7 @@ fn the_next_fence_is_above_that_of_a_payload() {
     }
 }
 
-/// It does not push the clock, so it may be as far ahead as the clock is.
+/// Such a fence does not advance the clock of fences, so it may be as far ahead as this clock is.
 #[test]
 fn a_fence_that_the_server_has_seen_may_come_back() {
     let (_server, mut client) = Server::and_client();
@@ -123,7 +123,7 @@ fn a_fence_that_the_server_has_seen_may_come_back() {
     assert_eq!(client.holder("k").unwrap().owner, "alice");
 }
 
-/// The lock moves, or stays where it was.
+/// The migration succeeds or fails; the lock keeps its fence in both cases.
 #[test]
 fn a_migrated_lock_keeps_its_fence() {
     let (from, to) = (Server::start(), Server::start());
@@ -143,7 +143,7 @@ fn a_migrated_lock_keeps_its_fence() {
     assert!(there.holder("k").is_none());
 }
 
-/// What a file or a primary tells of is taken, and counts.
+/// Fences from files and primaries are accepted, however far ahead they are.
 #[test]
 fn fences_of_files_and_primaries_are_believed() {
     for aof in ["no", "yes"] {
@@ -158,7 +158,7 @@ fn fences_of_files_and_primaries_are_believed() {
             _ => server.kill_and_restart(),
         }
         let replica = server.replica_with(setup());
-        // By the stream, as a command.
+        // The payload comes as a command in the replication stream.
         let mut primary = server.client();
         primary.ask_words::<(), _>([b"RESTORE", &b"l"[..], b"600000", &payload]);
         replica.wait_for_sync_with(&server);

@@ -1,8 +1,8 @@
-//! Fencing tokens: each new grant's is above all earlier ones.
+//! Fences: each new grant's fence is greater than all earlier ones.
 
 use crate::support::{Client, OTHER_FENCE, Payload, Server, Setup, Waiter, restore_from_primary};
 
-/// A fence given in the year 2200, as a server with a clock far ahead gives them.
+/// A fence from the year 2200, as a server whose clock is far ahead would give it.
 const AHEAD: u64 = 7_258_118_400_000_000;
 const GREATEST: u64 = (1 << 53) - 1;
 const NO_MORE: &str = "ERR no more fences: the last one given is the greatest there is";

@@ -1,4 +1,4 @@
-//! `lock.failover-grace` and a wall clock that is set: a server that never stood still refuses nothing because of it.
+//! `lock.failover-grace` and a wall clock that is set: the server never stood still, so it must not refuse anything.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -7,13 +7,13 @@ use crate::support::{
     Client, Server, Setup, Waiter, WallClock, halted_lately, server_time, wait_for, wall_clock, while_stopped,
 };
 
-/// Long enough for a server that has heard nothing to take itself for one that was away.
+/// In this time without events, a server would believe that it stood still.
 const QUIET: Duration = Duration::from_millis(1150);
 
 /// How far the clock is set, in seconds.
 const STEP: i32 = 30;
 
-/// The settings that the documentation names for a failover: leases of up to 2 s, an old primary that lives on for 1 s.
+/// The documented settings for a failover: leases of up to 2 s, and an old primary that lives on for 1 s.
 fn setup() -> Setup {
     Setup::new()
         .module_args("max-lease 2000 failover-grace 3000")
@@ -21,7 +21,7 @@ fn setup() -> Setup {
         .set("min-replicas-max-lag", "1")
 }
 
-/// A primary with that clock, and its replica; the grace of its start is over.
+/// Returns a primary with this clock and its replica, after the grace of the start.
 fn past_its_start(clock: &WallClock) -> (Server, Server) {
     let primary = clock.of(setup()).start();
     let replica = primary.replica_with(setup());
@@ -31,7 +31,7 @@ fn past_its_start(clock: &WallClock) -> (Server, Server) {
     (primary, replica)
 }
 
-/// Sends a command until it is carried out: on a busy machine the server may miss its replica for a moment.
+/// Sends a command until it succeeds, because on a busy machine the server may miss its replica for a moment.
 #[track_caller]
 fn insist(client: &mut Client, line: &str) {
     wait_for(line, || {
@@ -41,17 +41,17 @@ fn insist(client: &mut Client, line: &str) {
     });
 }
 
-/// Whether a refusal has another reason than the clock: a replica that was not heard of, or a machine that held the server up.
+/// Whether a refusal has another reason than the clock: a missed replica, or a machine that stood still.
 fn excused(error: &str) -> bool {
     error.starts_with("NOREPLICAS ") || error.starts_with("GRACE ") && halted_lately()
 }
 
-/// By how many ms the server's wall clock is ahead of the machine's.
+/// Returns by how many ms the server's wall clock is ahead of the machine's.
 fn ahead(client: &mut Client) -> i64 {
     server_time(client) - wall_clock()
 }
 
-/// Sets the clock, and has alice take and extend locks, now and then.
+/// Sets the clock. Then alice acquires and extends locks now and then.
 #[track_caller]
 fn goes_on(seconds: i32) {
     let clock = WallClock::new();
@@ -69,7 +69,7 @@ fn goes_on(seconds: i32) {
         let take = format!("LOCK.ACQUIRE k{round} OWNER alice PX 2000");
         let extend = format!("LOCK.EXTEND held{round} alice PX 2000");
         for line in [take, extend] {
-            // The server counts its replicas' silence by the clock that was set: it may miss them for a second.
+            // The server measures its replicas' silence by the clock that was set, so it may miss them for a second.
             let mut answer = Err("NOREPLICAS ".into());
             for _ in 0..5 {
                 if answer.as_ref().is_err_and(|error: &String| excused(error)) {
@@ -118,7 +118,7 @@ fn a_freeze_is_an_awakening_though_the_clock_was_set_back() {
     while_stopped(&primary, || sleep(Duration::from_millis(1500)));
     wait_for("a refusal", || {
         let error = client.refused("LOCK.ACQUIRE free PX 2000");
-        // At first the replica may count as gone.
+        // At first, the replica may count as missing.
         assert!(error.starts_with("GRACE ") || error.starts_with("NOREPLICAS "), "{error}");
         error.starts_with("GRACE ")
     });

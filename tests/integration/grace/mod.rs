@@ -1,4 +1,4 @@
-//! `lock.failover-grace`: after a start, a promotion or an awakening nothing new is granted for a while.
+//! `lock.failover-grace`: after a start, a promotion or a freeze, nothing new is granted for a while.
 
 mod clock;
 mod occasions;

@@ -1,4 +1,4 @@
-//! `lock.failover-grace`: after a start, a promotion or an awakening nothing new is granted for a while.
+//! `lock.failover-grace`: after a start, a promotion or a freeze, nothing new is granted for a while.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use crate::support::{
 /// For how many seconds servers are stopped here, by their own clocks.
 const FREEZE: i32 = 100;
 
-/// What counts as a freeze, where no clock is set.
+/// How long a server stands still in tests whose clock is not set, so that it counts as a freeze.
 const A_WHILE: Duration = Duration::from_millis(1500);
 
-/// For how long, in ms, nothing new is granted yet, as the refusal tells it.
+/// Returns for how many ms nothing new is granted yet, from the refusal.
 #[track_caller]
 fn left(client: &mut Client) -> i64 {
     told(&client.refused("LOCK.ACQUIRE free"))
@@ -29,7 +29,7 @@ fn with_grace(ms: i64) -> Setup {
     Setup::new().module_args(&format!("failover-grace {ms}"))
 }
 
-/// A server that may grant again, with that grace, and its clock.
+/// Returns a server with this grace whose start is over, and its clock.
 fn past_its_start(setup: Setup) -> (Server, WallClock) {
     let clock = WallClock::new();
     let (server, mut client) = clock.of(setup).start_and_client();
@@ -38,7 +38,7 @@ fn past_its_start(setup: Setup) -> (Server, WallClock) {
     (server, clock)
 }
 
-/// A file with two locks of alice's, one held twice.
+/// Returns a file with two locks of alice, one of them held twice.
 fn file_with_locks() -> Vec<u8> {
     let (server, mut client) = Server::and_client();
     client.acquire("held", "OWNER alice PX 600000").unwrap();
@@ -48,7 +48,7 @@ fn file_with_locks() -> Vec<u8> {
     std::fs::read(server.folder().join("dump.rdb")).unwrap()
 }
 
-/// All that goes on in a grace, and what does not.
+/// Checks what continues in a grace, and what does not.
 #[track_caller]
 fn holders_go_on(server: &Server) {
     let mut client = server.client();
@@ -79,7 +79,7 @@ fn holders_go_on(server: &Server) {
     }
 }
 
-/// A waiter for a free lock, and a moment before which it must not be granted: it is when the grace ends.
+/// Starts a waiter for a free lock. It must be granted at the end of the grace, not before.
 #[track_caller]
 fn granted_at_its_end(server: &Server) {
     let watch = Stopwatch::start();
@@ -137,7 +137,7 @@ fn a_promotion_begins_a_grace() {
     let primary = Setup::new().with_file("dump.rdb", file_with_locks()).start();
     let replica = primary.replica_with(with_grace(60_000));
     let mut client = replica.client();
-    // So that a grace that began with the start would end earlier.
+    // A grace that had begun with the start would now end earlier.
     let started = server_time(&mut client);
     wait_until(&mut client, started + 100);
     assert!(client.refused("LOCK.ACQUIRE free").starts_with("READONLY "));
@@ -167,7 +167,7 @@ fn a_lease_that_ended_in_a_freeze_passes_to_nobody_before_the_grace_is_over() {
     let mut newcomer = server.client();
     let watch = Stopwatch::start();
     let frozen = server_time(&mut client);
-    // What reaches a frozen server it finds all at once, together with the end of the lease.
+    // A frozen server finds these commands all at once when it wakes up, together with the end of the lease.
     while_stopped(&server, || {
         newcomer.begin("LOCK.ACQUIRE k OWNER newcomer");
         clock.pass(FREEZE);
@@ -189,7 +189,7 @@ fn a_short_freeze_is_no_awakening() {
     let (server, clock) = past_its_start(with_grace(1000));
     while_stopped(&server, || clock.pass(0.2));
     let mut client = server.client();
-    // A busy machine may have made a long freeze of it.
+    // On a busy machine, even this freeze may have been long.
     wait_for("a grant", || {
         let reply = client.send("LOCK.ACQUIRE k");
         assert!(reply.is_ok() || halted_lately(), "{reply:?}");
@@ -197,7 +197,7 @@ fn a_short_freeze_is_no_awakening() {
     });
 }
 
-/// A server that works for long stands still for its clients, but it knows the time.
+/// A server that runs a long script does not answer clients, but it knows that it did not stand still.
 #[test]
 fn a_busy_script_is_no_awakening() {
     const SCRIPT: &str =
@@ -208,14 +208,14 @@ fn a_busy_script_is_no_awakening() {
     let (mut rounds, mut tries) = (5e6, 0);
     while tries < 3 {
         let began = Instant::now();
-        // Here the server looks whether it has stood still: what was before, with nothing to do, doesn't count.
+        // This command makes the server check whether it stood still, so idle time before does not count.
         let _ = client.send("LOCK.ACQUIRE before PX 1");
         let before = processor_time(&server);
         let reply = client.send_words(["EVAL", SCRIPT, "1", "script", &rounds.to_string()]);
         let after = client.send("LOCK.ACQUIRE after PX 1");
         let ran = processor_time(&server) - before;
         if ran < A_WHILE {
-            // No more than needed: beside others, the script takes several times as long as it runs.
+            // The script is made only as long as needed: on a busy machine, it takes several times its processor time.
             rounds *= (1.2 * A_WHILE.as_secs_f64() / ran.as_secs_f64()).min(8.0);
             continue;
         }
@@ -226,11 +226,11 @@ fn a_busy_script_is_no_awakening() {
         }
         tries += 1;
     }
-    // The server waited for its turn in between, and did stand still.
+    // The server had to wait for the processor, so it did stand still.
     println!("skipped: this machine is too busy to tell");
 }
 
-/// For how long the server's main thread has run.
+/// Returns how long the server's main thread has run.
 fn processor_time(server: &Server) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{}/schedstat", server.pid())).unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
@@ -241,7 +241,7 @@ fn a_grace_that_is_switched_off_is_over_for_waiters_too() {
     let server = with_grace(60_000).start();
     let mut client = server.client();
     let mut waiter = Waiter::new(&server, "k", "OWNER bob");
-    // The server has had a look, and found that it is too early.
+    // The server has checked by now, and found that it is too early.
     let began = server_time(&mut client);
     wait_until(&mut client, began + 20);
     left(&mut client);
@@ -251,7 +251,7 @@ fn a_grace_that_is_switched_off_is_over_for_waiters_too() {
     assert_eq!(waiter.granted().owner, "bob");
 }
 
-/// Without a replica that keeps up nothing is written, and a primary that comes back from a freeze may have lost it.
+/// Without a replica that keeps up, the server refuses writes, and a primary that comes back from a freeze may have lost its replica.
 #[track_caller]
 fn no_grant_without_the_replica(setup: Setup) {
     let (primary, clock) = past_its_start(setup.set("min-replicas-max-lag", "10"));
@@ -266,11 +266,11 @@ fn no_grant_without_the_replica(setup: Setup) {
         drop(replica);
         clock.pass(FREEZE);
     });
-    // A command may come before the server has looked at its replica's connection.
+    // A command may come before the server has noticed the end of its replica's connection.
     wait_for("the replica's end", || client.info("replication", "connected_slaves") == "0");
     let error = client.refused("LOCK.ACQUIRE free");
     assert!(error.starts_with("NOREPLICAS "), "{error}");
-    // For as long as it takes to try again a few times.
+    // In this time, the server tries again a few times.
     let began = Instant::now();
     wait_for("a while", || {
         assert_eq!(client.holder("k"), None);

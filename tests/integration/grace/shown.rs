@@ -1,4 +1,4 @@
-//! `LOCK.INFO` tells how long a grace keeps a lock from those who wait.
+//! `LOCK.INFO` shows for how long a grace keeps a lock from its waiters.
 
 use std::collections::HashMap;
 

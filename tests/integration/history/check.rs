@@ -1,6 +1,6 @@
-//! Reads a history and says what in it contradicts the guarantees of `docs/design.md`.
+//! Reads a history and finds contradictions to the guarantees of `docs/design.md`.
 //!
-//! Only what is certain counts: `holds` has who holds a lock for certain. A grant was made at the time that its fence names.
+//! Only what is certain counts: `holds` knows who certainly holds a lock. The time of a grant is that of its fence.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::AddAssign;
@@ -16,33 +16,33 @@ use super::record::{Call, Record, Reply};
 use super::rooms::misfits;
 use super::servers::Servers;
 
-/// What contradicts which guarantee, for people.
+/// A violation of a guarantee, as text.
 pub(crate) type Fault = String;
 
-/// How much was there to be judged.
+/// Counts of what the history contained.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) records: usize,
     pub(crate) grants: usize,
     pub(crate) holds: usize,
-    /// Waiters of whom it is known that they stood in a queue before others came.
+    /// Waiters that were certainly in a queue before others came.
     pub(crate) queued: usize,
-    /// Waiters of whom it is known when they left the queue.
+    /// Waiters of which it is known when they left the queue.
     pub(crate) waited: usize,
-    /// Waiters who were killed in the step in which the lock was handed on.
+    /// Waiters that were killed in the step that handed the lock on.
     pub(crate) killed: usize,
-    /// Replies that tell of a grant with a greatest age.
+    /// Replies about grants with a maximum age.
     pub(crate) limited: usize,
-    /// Holds that began beside another one's.
+    /// Holds that began while another owner held the lock.
     pub(crate) beside: usize,
-    /// Grants that an ask with less room was answered with.
+    /// Upgrades: requests by a holder for less room that were granted.
     pub(crate) upgraded: usize,
-    /// Commands that were granted several locks.
+    /// Commands that got several locks.
     pub(crate) together: usize,
 }
 
 impl Figures {
-    /// Whether there was so much to judge that a fault would have shown.
+    /// Whether the history contained enough that a fault would have shown.
     pub(crate) fn are_enough(&self) -> bool {
         self.grants > 20
             && self.holds > 20
@@ -89,7 +89,7 @@ pub(crate) fn check(history: &[Record]) -> (Vec<Fault>, Figures) {
     for record in history {
         keys.entry(&record.key).or_default().push(record);
     }
-    // What concerns all locks has no key.
+    // Records that concern all locks have no key.
     let everywhere = keys.remove("").unwrap_or_default();
     for group in groups(history) {
         let mut of_group = Vec::new();
@@ -109,7 +109,7 @@ pub(crate) fn check(history: &[Record]) -> (Vec<Fault>, Figures) {
     (faults, figures)
 }
 
-/// All locks, those that were asked for together in one group, directly or by way of others.
+/// Returns the locks in groups: locks that one command named are in one group, also indirectly.
 fn groups(history: &[Record]) -> Vec<BTreeSet<&str>> {
     let of_locks = history.iter().filter(|record| !record.key.is_empty());
     let named: BTreeSet<BTreeSet<&str>> = of_locks
@@ -125,7 +125,7 @@ fn groups(history: &[Record]) -> Vec<BTreeSet<&str>> {
     groups
 }
 
-/// Commands for several locks that got only some of them, or several fences; and how many commands got several locks.
+/// Finds commands for several locks that got only some of them, or several fences. Also returns how many commands got several locks.
 fn in_part(history: &[Record]) -> (Vec<Fault>, usize) {
     let mut commands: HashMap<_, Vec<&Record>> = HashMap::new();
     let asked = history.iter().filter(|record| matches!(record.call, Call::Acquire { .. }));
@@ -147,7 +147,7 @@ fn in_part(history: &[Record]) -> (Vec<Fault>, usize) {
     (faults, together)
 }
 
-/// What can be told of one lock by itself.
+/// Finds the faults of one lock that show without other locks.
 fn faults_of_one(records: &[&Record], figures: &mut Figures) -> Vec<Fault> {
     let holds = holds(records);
     figures.holds += holds.len();
@@ -162,7 +162,7 @@ fn faults_of_one(records: &[&Record], figures: &mut Figures) -> Vec<Fault> {
     faults
 }
 
-/// The answers that tell of a new grant, with its fence.
+/// Returns the replies that report a new grant, with its fence.
 pub(super) fn grants(history: &[Record]) -> impl Iterator<Item = (&Record, i64)> {
     history.iter().filter_map(|record| match (&record.call, &record.reply) {
         (Call::Acquire { once: false, .. }, Reply::Granted { fence, holds: 1, .. }) => Some((record, *fence)),
@@ -170,7 +170,7 @@ pub(super) fn grants(history: &[Record]) -> impl Iterator<Item = (&Record, i64)>
     })
 }
 
-/// 2: a grant that was known before another was asked for has the lower fence; each fence is one grant's.
+/// Guarantee 2: a grant that was known before another was requested has the lower fence, and each fence belongs to one grant.
 fn fences(history: &[Record]) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut owners: HashMap<i64, &str> = HashMap::new();
@@ -181,7 +181,7 @@ fn fences(history: &[Record]) -> Vec<Fault> {
             faults.push(format!("2: one fence, two owners: {record:?}"));
         }
     }
-    // The new grants of one command have one.
+    // The new grants of one command share a fence.
     let mut told = HashMap::new();
     for (record, fence) in grants(history) {
         if *told.entry(fence).or_insert(record.question()) != record.question() {
@@ -205,14 +205,14 @@ fn fences(history: &[Record]) -> Vec<Fault> {
     faults
 }
 
-/// How many asks for less room than the grant had were granted.
+/// Returns how many upgrades were granted: requests for less room than the grant had.
 fn upgraded(records: &[&Record]) -> usize {
     let upgrades = upgrades(records);
     let granted = |record: &&&Record| matches!(record.reply, Reply::Granted { holds: 2.., .. });
     records.iter().filter(granted).filter(|record| upgrades.contains(&record.question())).count()
 }
 
-/// 3: somebody released or extended what was another's alone all the time, or without ever having asked for it.
+/// Guarantee 3: finds owners that released or extended a lock that another one held alone, or for which they never asked.
 fn strangers(records: &[&Record], holds: &[Hold<'_>]) -> Vec<Fault> {
     let mut faults = Vec::new();
     let asks = records.iter().filter(|record| matches!(record.call, Call::Acquire { .. }));

@@ -1,4 +1,4 @@
-//! Connections of clients, who write down all that they ask and hear.
+//! Connections of clients that record all requests and replies.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -17,9 +17,9 @@ pub(super) const LEASE: i64 = 200;
 pub(super) struct Shared {
     pub(super) port: AtomicU16,
     pub(super) over: AtomicBool,
-    /// How many clients are at work.
+    /// How many clients are working.
     pub(super) working: Mutex<usize>,
-    /// The longest lease of those who will end it themselves, in ms.
+    /// The longest lease, in ms, of clients that end it themselves.
     long: i64,
     history: Mutex<Vec<Record>>,
     zero: (SystemTime, Instant),
@@ -37,7 +37,7 @@ impl Shared {
         }
     }
 
-    /// The time: that of 1970 on, and as steady as the machine's own.
+    /// Returns the time since 1970, from a monotonic clock.
     pub(super) fn now(&self) -> Micros {
         let (wall, began) = self.zero;
         (wall.duration_since(UNIX_EPOCH).unwrap() + began.elapsed()).as_micros() as Micros
@@ -47,7 +47,7 @@ impl Shared {
         self.history.lock().unwrap()
     }
 
-    /// One that worked is done.
+    /// Notes that a client has finished.
     pub(super) fn done(&self) {
         *self.working.lock().unwrap() -= 1;
     }
@@ -57,12 +57,12 @@ impl Shared {
     }
 }
 
-/// A connection, and the server's number for it.
+/// A connection, and the server's id for it.
 pub(super) struct Caller<'a> {
     shared: &'a Shared,
     link: Link,
     id: i64,
-    /// The server's.
+    /// The number of the server's process.
     process: i64,
 }
 
@@ -80,17 +80,17 @@ impl<'a> Caller<'a> {
         self.number(self.id)
     }
 
-    /// The longest lease of one who will end it himself.
+    /// Returns the longest lease of a client that ends it itself.
     pub(super) fn long_lease(&self) -> i64 {
         self.shared.long
     }
 
-    /// The number of a connection, over all servers.
+    /// Returns a connection's number, which is unique over all servers.
     fn number(&self, id: i64) -> i64 {
         number(self.process, id)
     }
 
-    /// What the watcher is told of numbers is of this server.
+    /// Returns the reply with this server's numbers of connections.
     fn numbered(&self, reply: Reply) -> Reply {
         match reply {
             Reply::Held { grants, queue } => {
@@ -101,14 +101,14 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Asks, and does not wait for the answer. When that was.
+    /// Sends a command without waiting for the reply. Returns when.
     pub(super) fn begin(&mut self, locks: &Locks<'_>, call: &Call) -> Micros {
         let sent = self.shared.now();
         self.link.begin(&line(locks, call));
         sent
     }
 
-    /// Sends commands, as one transaction where there are several; what came of each lock of each. None: the connection is gone.
+    /// Sends commands, several as a transaction. Returns the reply for each lock of each command; `None`: the connection is closed.
     pub(super) fn send(&mut self, calls: Vec<(Locks<'_>, Call)>) -> Option<Vec<Vec<Reply>>> {
         let sent = self.shared.now();
         let several = calls.len() > 1;
@@ -131,7 +131,7 @@ impl<'a> Caller<'a> {
         let mut all = Vec::new();
         for ((locks, call), outcome) in calls.into_iter().zip(outcomes) {
             let replies = replies(&locks, &call, outcome).into_iter().map(|reply| match reply {
-                // Nobody closed the connection.
+                // The connection is still open, so the client is still waiting.
                 Reply::Gone if self.shared.now() - sent > PATIENCE.as_micros() as Micros => Reply::Waits,
                 reply => self.numbered(reply),
             });
@@ -142,7 +142,7 @@ impl<'a> Caller<'a> {
         received.map(|_| all)
     }
 
-    /// Writes down what came of each of those locks.
+    /// Records the reply for each of these locks.
     fn note(
         &self,
         locks: &Locks<'_>,
@@ -158,28 +158,28 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// One command for one lock.
+    /// Sends a command for one lock.
     pub(super) fn call(&mut self, key: &str, call: Call) -> Option<Reply> {
         self.ask(Locks::one(key), call)?.pop()
     }
 
-    /// One command; what came of each lock.
+    /// Sends one command. Returns the reply for each lock.
     pub(super) fn ask(&mut self, locks: Locks<'_>, call: Call) -> Option<Vec<Reply>> {
         self.send(vec![(locks, call)])?.pop()
     }
 
-    /// `LOCK.INFO` of all these, at one moment.
+    /// Runs `LOCK.INFO` for all these locks, in one transaction.
     pub(super) fn look_at(&mut self, keys: &[&str]) -> Option<Vec<Reply>> {
         let looks = keys.iter().map(|key| (Locks::one(key), Call::Info)).collect();
         Some(self.send(looks)?.concat())
     }
 
-    /// Kills a connection, which is no lock's.
+    /// Kills a connection. The record names no lock.
     pub(super) fn kill(&mut self, number: i64) -> Option<Reply> {
         self.call("", Call::Kill(number))
     }
 
-    /// Closes the connection, which may wait for that.
+    /// Closes the connection, on which a command may still wait.
     pub(super) fn close(self, waits: Option<(Locks<'_>, Call, Micros)>) {
         if let Some((locks, call, sent)) = waits {
             self.note(&locks, &call, sent, None, &vec![Reply::Gone; locks.keys.len()]);

@@ -1,6 +1,6 @@
-//! Guarantee 6: one who went away is never given the lock. A grant that was made after the server had said that it closed the
-//! connection is a fault. So is one that was made in the very step that closed it, where that is not taken back: those who
-//! look see it for a moment, and not when the server has been at work for `BOUND`.
+//! Guarantee 6: a client that is gone never gets the lock. A grant that was made after the server had reported the connection as closed is
+//! a fault. So is a grant made in the step that closed the connection, unless it is taken back: observers may see it for a moment, but not
+//! after the server has worked for `BOUND`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,14 +8,14 @@ use super::check::Fault;
 use super::record::{Call, Micros, Record, Reply, Shown, process};
 use super::servers::Servers;
 
-/// How long a server at work may take to take a grant back.
+/// How long a working server may need to take a grant back.
 const BOUND: Micros = 5_000;
 
-/// The faults of a history, and how many clients were killed in the step in which they got a lock.
+/// Returns the faults of a history, and how many clients were killed in the step in which they got a lock.
 pub(super) fn to_the_dead(history: &[Record], servers: &Servers) -> (Vec<Fault>, usize) {
-    // The clients in a queue when a step began, by the client that made the step and when.
+    // The clients that were in a queue when a step began, by the client and the time of the step.
     let mut queued: HashMap<(i64, Micros), Vec<i64>> = HashMap::new();
-    // Its owner asked over no other connection.
+    // The connections over which each owner asked for each lock: a grant is judged only if its owner used one connection.
     let mut asked: HashMap<(&str, &str), BTreeSet<i64>> = HashMap::new();
     for record in history {
         if let Reply::Held { queue, .. } = &record.reply {
@@ -25,7 +25,7 @@ pub(super) fn to_the_dead(history: &[Record], servers: &Servers) -> (Vec<Fault>,
             asked.entry((&record.key, owner)).or_default().insert(record.client);
         }
     }
-    // Since when a grant is one to the dead, and when the end was known.
+    // For each connection: from when a grant to it is a fault, and when its end was known.
     let mut dead: HashMap<i64, (Micros, Micros)> = HashMap::new();
     let mut in_step = 0;
     for record in history {

@@ -1,26 +1,26 @@
-//! Who holds a lock for certain, and when: from the moment at which the owner heard of it until it sent something that may end
-//! that, or the lease was over by a clock that started before the server's.
+//! Who certainly holds a lock, and when: from the moment at which the owner was told, until it sent something that may end the hold, or
+//! until the lease ended, counted from before the server began it.
 
 use std::collections::HashMap;
 
 use super::record::{Call, Micros, Record, Reply};
 
-/// A time in which an owner holds a lock for certain.
+/// A time in which an owner certainly holds a lock.
 #[derive(Clone, Debug)]
 pub(super) struct Hold<'a> {
     pub(super) owner: &'a str,
-    /// The connection that was told.
+    /// The connection that was told of the grant.
     pub(super) client: i64,
     pub(super) fence: i64,
-    /// How many may hold the lock at that time, itself included, or fewer.
+    /// The most holders that the grant allows, itself included.
     pub(super) most: i64,
-    /// The number of its permit, as it was told.
+    /// The grant's slot, as the client was told.
     pub(super) slot: Option<i64>,
     pub(super) from: Micros,
     pub(super) until: Micros,
 }
 
-/// Who holds the lock for certain, and when; in the order in which they begin.
+/// Returns who certainly holds the lock, and when, in the order of the beginnings.
 pub(super) fn holds<'a>(records: &[&'a Record]) -> Vec<Hold<'a>> {
     let mut all = Vec::new();
     let endings = Endings::of(records);
@@ -36,16 +36,16 @@ pub(super) fn holds<'a>(records: &[&'a Record]) -> Vec<Hold<'a>> {
             continue;
         };
         let Call::Acquire { owner, block, session, room, .. } = &record.call else { continue };
-        // The lease of one who waited began with the grant. A re-entry is told what is left, at some time after it was asked.
+        // The lease of a waiter began with the grant. The reply to a re-entry has the remaining lease, at some time after the request.
         let began = match (block, holds) {
             (Some(_), 1) => fence.max(&record.sent).to_owned(),
             _ => record.sent,
         };
-        // A re-entry may have less room than the grant, which then has no more either.
+        // A re-entry may reduce the room of the grant, so the smaller one counts.
         let (client, fence, most, slot) = (record.client, *fence, room.most(), *slot);
         let mut hold = Hold { owner, client, fence, most, slot, from: received, until: began + lease * 1000 };
         let sessions = sessions.get(&owner[..]).map_or(&[][..], Vec::as_slice);
-        // What was over before this grant was asked for does not concern it.
+        // Records that ended before this grant was requested do not concern it.
         for other in endings.between(record.sent, hold.until) {
             hold.until = hold.until.min(end(other, owner, *session || !sessions.is_empty(), sessions));
         }
@@ -57,12 +57,12 @@ pub(super) fn holds<'a>(records: &[&'a Record]) -> Vec<Hold<'a>> {
     all
 }
 
-/// When at the earliest a hold of that owner ends by this.
+/// Returns the earliest time at which this record may end a hold of the owner.
 fn end(record: &Record, owner: &str, session: bool, sessions: &[i64]) -> Micros {
     let by_owner = record.owner() == Some(owner);
     let refused = matches!(record.reply, Reply::Refused(_));
     match &record.call {
-        // Refused, it had ended before; and one of several holds may be left.
+        // A refused release means that the grant had already ended; a release may leave other holds.
         Call::Release { .. } if by_owner && !matches!(record.reply, Reply::Number(1..)) => record.sent,
         Call::Extend { .. } if by_owner && refused => record.sent,
         Call::Extend { lease, .. } if by_owner => record.sent + lease * 1000,
@@ -73,12 +73,12 @@ fn end(record: &Record, owner: &str, session: bool, sessions: &[i64]) -> Micros 
     }
 }
 
-/// What may end a hold, in the order in which it was sent.
+/// Records that may end a hold, in the order in which they were sent.
 struct Endings<'a> {
     answered: Vec<&'a Record>,
-    /// How long the answer took at most.
+    /// The longest time between a request and its reply.
     longest: Micros,
-    /// What has no answer may come at any time.
+    /// Requests without a reply, which may be executed at any time.
     unanswered: Vec<&'a Record>,
 }
 
@@ -91,8 +91,8 @@ impl<'a> Endings<'a> {
         Self { longest: took.max().unwrap_or(0), answered, unanswered }
     }
 
-    /// Those that were not answered before the one time, and were sent before the other. (So a long history is read in time:
-    /// each hold looks at its own part.)
+    /// Returns the records that were answered after `from` and sent before `until`. (So each hold looks only at its part of a long
+    /// history.)
     fn between(&self, from: Micros, until: Micros) -> impl Iterator<Item = &'a Record> {
         let first = self.answered.partition_point(|record| record.sent < from - self.longest);
         let near = self.answered[first..].iter().take_while(move |record| record.sent < until);
@@ -101,7 +101,7 @@ impl<'a> Endings<'a> {
     }
 }
 
-/// What extensions add to a hold.
+/// Returns what extensions add to a hold.
 fn extensions<'a>(
     records: &[&'a Record],
     endings: &Endings<'a>,

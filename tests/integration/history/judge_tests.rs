@@ -1,5 +1,5 @@
-//! Histories made by hand, each of which contradicts a guarantee: the judge says so. That it has nothing against good ones, the histories
-//! of real servers show; here is the one that each bad one was made of. The checker in `tests/evidence` gets them, too.
+//! Handmade histories that each violate a guarantee, which the checker must find. That it accepts good histories shows on those of real
+//! servers; here it must accept the good one from which each bad one is made. The checker in `tests/evidence` gets these histories, too.
 
 use std::slice::from_ref;
 
@@ -10,17 +10,17 @@ use super::record::{Call, Micros, Record, Reply, Room, Shown, read, write};
 const ANY: i64 = i64::MAX;
 
 fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply) -> Record {
-    // What concerns all locks has no key.
+    // A record that concerns all locks has no key.
     let key = if matches!(call, Call::Close | Call::Kill(_)) { "" } else { "k" };
     Record { client, sent, received: Some(received), key: key.into(), with: Vec::new(), call, reply }
 }
 
-/// What is asked on a connection that ends before an answer comes.
+/// Returns a request on a connection that ends before a reply comes.
 fn unanswered(client: i64, sent: Micros, call: Call, reply: Reply) -> Record {
     Record { received: None, ..record(client, sent, 0, call, reply) }
 }
 
-/// For 1 ms.
+/// Returns an acquire with a lease of 1 ms.
 fn acquire(owner: &str, block: Option<i64>) -> Call {
     acquire_for(owner, block, 1, Room::Plain)
 }
@@ -30,7 +30,7 @@ fn acquire_for(owner: &str, block: Option<i64>, lease: i64, room: Room) -> Call 
     Call::Acquire { owner, lease, block, once, session, max_hold, room, slot }
 }
 
-/// With a lease of 1 ms.
+/// Returns a reply with a lease of 1 ms.
 fn granted(fence: i64) -> Reply {
     granted_for(fence, 1)
 }
@@ -47,7 +47,7 @@ fn extend(owner: &str, lease: i64) -> Call {
     Call::Extend { owner: owner.into(), lease }
 }
 
-/// A look, which shows each holder with its fence and how many it bears, itself included; and the queue.
+/// Returns a `LOCK.INFO`, which shows each holder with its fence and the most holders that it allows, and the queue.
 fn look(sent: Micros, received: Micros, grants: &[(&str, i64, i64)], queue: &[i64]) -> Record {
     let shown =
         |&(owner, fence, most): &(&str, i64, i64)| Shown { owner: owner.into(), fence, most, slot: 0 };
@@ -55,12 +55,12 @@ fn look(sent: Micros, received: Micros, grants: &[(&str, i64, i64)], queue: &[i6
     record(9, sent, received, Call::Info, reply)
 }
 
-/// A look at a lock that is free.
+/// Returns a `LOCK.INFO` that shows a free lock.
 fn free(sent: Micros, received: Micros) -> Record {
     record(9, sent, received, Call::Info, Reply::Null)
 }
 
-/// The guarantees that a history contradicts.
+/// Returns the guarantees that a history violates.
 #[track_caller]
 fn broken(history: &[Record]) -> String {
     let (faults, _) = check(history);
@@ -69,7 +69,7 @@ fn broken(history: &[Record]) -> String {
     guarantees
 }
 
-/// What is wrong with a history, and how it becomes so: by other records in the places of some, and by more at its end.
+/// The guarantees that are violated, the records to be replaced (by index), and the records to be added at the end.
 type Row<'a> = (&'a str, &'a [(usize, Record)], &'a [Record]);
 
 #[track_caller]
@@ -83,7 +83,7 @@ fn are_broken(good: &[Record], rows: &[Row<'_>]) {
     }
 }
 
-/// a holds the lock; c stands in the queue when d comes; a gives it back.
+/// Owner a holds the lock; c is in the queue when d comes; then a releases the lock.
 fn story() -> Vec<Record> {
     vec![
         record(1, 1000, 1100, acquire("a", None), granted(1050)),
@@ -110,7 +110,7 @@ fn the_judge_finds_faults_of_locks_for_one_at_a_time() {
     let refused = || Reply::Refused("NOTHELD".into());
     let dead = unanswered(5, 1350, acquire("e", Some(0)), Reply::Gone);
     let kill = record(9, 1360, 1370, Call::Kill(5), Reply::Number(1));
-    // c has it before a gives it back: two inside their leases, unless an operator broke the one.
+    // c gets the lock before a releases it. Both are inside their leases, unless an operator broke a's grant.
     let early = (1, record(3, 1200, 1400, acquire("c", Some(0)), granted(1390)));
     let too_late = (4, record(1, 1450, 1550, release("a"), refused()));
     let broke = record(8, 1380, 1395, Call::Break, Reply::Number(1));
@@ -119,12 +119,12 @@ fn the_judge_finds_faults_of_locks_for_one_at_a_time() {
         &[
             ("1", &[early.clone(), too_late.clone()], &[]),
             ("", &[early, too_late], &[broke]),
-            // Fences that do not rise.
+            // Fences do not rise.
             ("222", &[(3, record(4, 1800, 1900, acquire("d", None), granted(1500)))], &[]),
             ("24", &[(3, record(4, 1800, 1900, acquire("d", None), granted(1400)))], &[]),
-            // A release by a stranger.
+            // Another owner releases the lock.
             ("3", &[], &[record(7, 1200, 1300, release("z"), Reply::Number(0))]),
-            // d before c; and nobody saw that c was in the queue first.
+            // d gets the lock before c. The second history lacks the record that c was in the queue first.
             (
                 "4",
                 &[
@@ -133,9 +133,9 @@ fn the_judge_finds_faults_of_locks_for_one_at_a_time() {
                 ],
                 &[],
             ),
-            // One that waits for ever.
+            // A client waits for ever.
             ("5", &[], &[unanswered(5, 1800, acquire("e", Some(0)), Reply::Waits)]),
-            // One that is killed, and has it later.
+            // A client is killed, and gets the lock later.
             ("", &[], &[dead.clone(), kill.clone()]),
             ("6", &[], &[dead, kill, look(2900, 2910, &[("e", 2800, 1)], &[])]),
         ],
@@ -153,7 +153,7 @@ fn the_judge_counts_an_extension() {
 
 #[test]
 fn the_judge_finds_a_free_lock_that_nobody_gets() {
-    // c waits until a gives it back, and the server is at work.
+    // c waits until a releases the lock, while the server is at work.
     let long = |lease| {
         vec![
             record(1, 1000, 1100, acquire_for("a", None, lease, Room::Plain), granted_for(1050, lease)),
@@ -172,11 +172,11 @@ fn the_judge_finds_a_free_lock_that_nobody_gets() {
         &long(1490),
         &[
             ("5", &[], &[ends]),
-            // It is shown as free.
+            // The lock is shown as free.
             ("L", &[(2, free)], &[]),
-            // Its lease was over long before.
+            // The lease had ended long before.
             ("5", &[(0, long(1).remove(0))], &[]),
-            // c waits for a limited time.
+            // c waits for a limited time, and is granted the lock after it.
             ("5", &[(1, record(3, 1200, 1_500_010, acquire("c", Some(1)), granted(1_500_000)))], &[]),
         ],
     );
@@ -191,7 +191,7 @@ fn the_judge_finds_a_grant_to_one_who_dies_in_the_same_step() {
         Record { client: 1, ..look(1200, 1300, &[("a", 1050, 1)], &[5]) },
         record(1, 1200, 1300, release("a"), Reply::Number(0)),
         record(1, 1200, 1300, Call::Kill(5), Reply::Number(1)),
-        // It is seen for a moment.
+        // The grant is seen only for a moment.
         look(1310, 1320, &[("e", 1250, 1)], &[]),
         free(6400, 6500),
     ];
@@ -225,17 +225,17 @@ fn the_judge_finds_a_grant_beyond_its_greatest_age() {
     );
 }
 
-/// Asked for 10 ms, and granted in the middle of the call.
+/// Returns an acquire for 10 ms, granted in the middle of the call.
 fn holds(owner: &str, client: i64, sent: i64, room: Room) -> Record {
     record(client, sent, sent + 100, acquire_for(owner, None, 10, room), granted_for(sent + 50, 10))
 }
 
-/// So many of one kind, one after the other.
+/// Returns this many holds with the same room, one after the other.
 fn several(count: i64, room: Room) -> Vec<Record> {
     (0..count).map(|number| holds(&format!("o{number}"), number, 1000 + 200 * number, room)).collect()
 }
 
-/// A permit with that number, of three.
+/// Returns a grant with this slot, of at most three holders.
 fn permit(owner: &str, client: i64, sent: i64, (fence, holds, slot): (i64, i64, i64)) -> Record {
     let reply = Reply::Granted { fence, holds, lease: 10, slot: Some(slot) };
     record(client, sent, sent + 100, acquire_for(owner, None, 10, Room::Limit(3)), reply)
@@ -244,7 +244,7 @@ fn permit(owner: &str, client: i64, sent: i64, (fence, holds, slot): (i64, i64, 
 #[test]
 fn several_at_a_time_with_no_more_room_than_each_has() {
     let (plain, third) = (holds("w", 9, 3000, Room::Plain), holds("l", 9, 3000, Room::Limit(3)));
-    // It was made while another one read; and one that waited till that one was done is alone from then on.
+    // A holder upgrades while another owner reads. A client that waited until the reader had finished holds the lock alone.
     let upgrade = |until, holds| {
         let reply = Reply::Granted { fence: 1050, holds, lease: 10, slot: None };
         record(0, 3000, until, acquire_for("o0", Some(0), 10, Room::Plain), reply)
@@ -258,7 +258,7 @@ fn several_at_a_time_with_no_more_room_than_each_has() {
             ("1", &[], &[third.clone(), holds("r", 8, 3200, Room::Shared)]),
             ("1", &[], &[upgrade(3100, 2)]),
             ("1", &[], &[upgrade(4000, 2), done, holds("r", 9, 5000, Room::Shared)]),
-            // What is shown fits, rises, and is all.
+            // The grants that `LOCK.INFO` shows must fit together, have rising fences, and be complete.
             ("1", &[], &[look(1400, 1500, &[("o0", 1050, ANY), ("o1", 1250, 1)], &[])]),
             ("2", &[], &[look(1400, 1500, &[("o1", 1250, ANY), ("o0", 1050, ANY)], &[])]),
             ("L", &[], &[look(1400, 1500, &[("o1", 1250, ANY)], &[])]),
@@ -291,13 +291,13 @@ fn the_judge_finds_a_reader_that_is_passed_over() {
     are_broken(
         &history,
         &[
-            // One who came later, before both; the second before the first; and one that was not told before its time was up.
+            // A later client gets the lock before both; the second gets it before the first; one is not told before its timeout.
             ("44", &[(4, reader(5, 1400, "e", 2500))], &[]),
             ("4", &[(1, reader(3, 1200, "c", 2525))], &[]),
             ("44", &[(1, too_late)], &[]),
         ],
     );
-    // A reader that is left behind by the others, unless a writer waits in front of it.
+    // A reader is left waiting while others read. This is right only if a writer waits in front of it.
     let alone = |sent, received| look(sent, received, &[("c", 2510, ANY)], &[4]);
     let writer = acquire_for("x", Some(1000), 1, Room::Plain);
     let history = [

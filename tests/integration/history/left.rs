@@ -1,8 +1,8 @@
-//! Guarantee 5: nobody is left waiting. A lock that is free for certain goes to one of those who wait for it; a reader waits for
-//! nobody but others who are none; and who waits for a limited time is granted nothing when that is over.
+//! Guarantee 5: nobody is left waiting. A free lock goes to one of its waiters; a reader does not wait for other readers; a limited wait
+//! gets nothing after its time.
 //!
-//! A lock may be reserved for one who waits for others too. So locks that were asked for together are judged as one: while all of
-//! them are free, the first of all who wait for any of them has nobody to wait for.
+//! A lock may be reserved for a client that also waits for others. So locks that were requested together are judged as one: while all of
+//! them are free, the first waiter for any of them has nobody to wait for.
 //!
 //! A server that stands still or starts hands nothing over: it must have been at work for `BOUND`.
 
@@ -12,13 +12,13 @@ use super::check::Fault;
 use super::record::{Call, Micros, Record, Reply, Room, process};
 use super::servers::Servers;
 
-/// How long a server at work may take. Generous, and longer than any grace here: what it forgets, it forgets for good.
+/// How long a working server may need. It is longer than any grace here: a waiter that the module forgets waits for ever anyway.
 const BOUND: Micros = 1_000_000;
 
-/// The faults in the history of one lock, or of locks that were asked for together. And how many waits were judged.
+/// Returns the faults in the history of one lock, or of locks that were requested together, and how many waits were judged.
 pub(super) fn left_waiting(records: &[&Record], servers: &Servers) -> (Vec<Fault>, usize) {
     let mut faults = Vec::new();
-    // The clients that waited on each server, and until when for certain.
+    // The clients that certainly waited on each server, and until when.
     let mut waits: HashMap<i64, Vec<(&Record, Micros)>> = HashMap::new();
     for record in records {
         let Call::Acquire { block: Some(block), .. } = record.call else { continue };
@@ -27,7 +27,7 @@ pub(super) fn left_waiting(records: &[&Record], servers: &Servers) -> (Vec<Fault
             Reply::Granted { fence, holds: 1, .. } => fence,
             Reply::Null if block > 0 => time_is_up,
             Reply::Waits => Micros::MAX,
-            // Killed, or gone with its server, or granted by its owner's own, or in a transaction, where nobody waits.
+            // Not judged: a client that was killed, lost its server, got the lock by its owner's own hold, or asked in a transaction.
             _ => continue,
         };
         if servers.at_work(process(record.client), time_is_up, until, BOUND) {
@@ -41,7 +41,7 @@ pub(super) fn left_waiting(records: &[&Record], servers: &Servers) -> (Vec<Fault
     for (process, waits) in waits {
         for (keep_off, what) in [(Keep::All, "nobody held the lock"), (Keep::Readers, "only readers came")] {
             let mut kept = kept(records, process, servers, keep_off);
-            // After the last, it is free for ever.
+            // After the last time, nobody keeps others waiting.
             kept.push((Micros::MAX, Micros::MAX));
             let mut free = 0;
             for (from, until) in kept {
@@ -61,17 +61,17 @@ pub(super) fn left_waiting(records: &[&Record], servers: &Servers) -> (Vec<Fault
     (faults, judged)
 }
 
-/// Whom others may keep waiting.
+/// Which waiters a client may keep waiting.
 #[derive(Clone, Copy, PartialEq)]
 enum Keep {
-    /// Anybody, by holding the lock.
+    /// Any waiter, by holding the lock.
     All,
-    /// Readers, by holding it or by waiting in front, unless they are readers too.
+    /// Readers: by holding the lock or waiting in front of them, except as a reader.
     Readers,
 }
 
 impl Keep {
-    /// Whether that is one whom it is about.
+    /// Whether this waiter is one of those.
     fn concerns(self, record: &Record) -> bool {
         self == Self::All || reads(record)
     }
@@ -81,8 +81,8 @@ fn reads(record: &Record) -> bool {
     matches!(record.call, Call::Acquire { room: Room::Shared, .. })
 }
 
-/// The times in which somebody may have kept others waiting on that server: from the moment in which the lock may have been granted,
-/// or asked for, until that was over for certain.
+/// Returns the times in which a client may have kept others waiting on this server: from the earliest time of its grant, or of its request,
+/// until it was certainly over.
 fn kept(records: &[&Record], here: i64, servers: &Servers, keep: Keep) -> Vec<(Micros, Micros)> {
     let mut owners: HashMap<(&str, &str), Vec<&Record>> = HashMap::new();
     let mut breaks: HashMap<&str, Vec<&Record>> = HashMap::new();
@@ -111,7 +111,7 @@ fn kept(records: &[&Record], here: i64, servers: &Servers, keep: Keep) -> Vec<(M
                 }
             };
             let ends = asked.iter().chain(breaks).filter(|other| {
-                // What another server was told may be lost.
+                // An earlier server's answer may be lost with it, so it does not count.
                 ends(other) && process(other.client) == here && known.is_some_and(|known| known < other.sent)
             });
             all.push((from, ends.filter_map(|end| end.received).fold(lease, Micros::min)));
@@ -121,18 +121,18 @@ fn kept(records: &[&Record], here: i64, servers: &Servers, keep: Keep) -> Vec<(M
     all
 }
 
-/// Whether no grant that was known before is left when that has been answered: to its owner, or by an operator.
+/// Whether this reply, to the owner or to an operator, means that no earlier grant is left.
 fn ends(record: &Record) -> bool {
     match (&record.call, &record.reply) {
         (Call::Release { .. }, Reply::Number(0)) | (Call::Break, Reply::Number(_)) => true,
-        // That of several may be about another one.
+        // If the command named several locks, the error may concern another one.
         (Call::Extend { .. }, Reply::Refused(error)) => error == "NOTHELD" && record.with.len() < 2,
         (Call::Release { .. }, Reply::Refused(error)) => error == "NOTHELD",
         _ => false,
     }
 }
 
-/// When at the latest the last lease is over, by itself or with its session, of the owner who asked all this of one lock.
+/// Returns the latest end of an owner's leases of a lock, which may also end with its session, from its requests.
 fn lease_ends(asked: &[&Record], here: i64, servers: &Servers) -> Micros {
     let ends = asked.iter().filter_map(|record| {
         let (lease, session) = match record.call {
@@ -142,7 +142,7 @@ fn lease_ends(asked: &[&Record], here: i64, servers: &Servers) -> Micros {
         };
         let elsewhere = process(record.client) != here;
         match (&record.reply, record.received) {
-            // That server was gone when this one began.
+            // The earlier server was gone when this one began.
             (Reply::Granted { .. } | Reply::Number(_) | Reply::Gone, _) if elsewhere => {
                 Some(servers.began(here).saturating_add(lease))
             }

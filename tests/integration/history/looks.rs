@@ -1,4 +1,4 @@
-//! What those who look are shown: grants that fit together, in the order in which they were made, and each that was acknowledged.
+//! What `LOCK.INFO` shows: grants that fit together, in the order in which they were made, and every acknowledged grant.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::check::Fault;
 use super::holds::Hold;
 use super::record::{Call, Record, Reply, process};
 
-/// The faults of one lock: 1, grants that bear no such company; 2, one before an older one; L, one that is lost.
+/// Returns the faults of one lock: 1: grants that do not fit together; 2: a grant before an older one; L: a lost grant.
 pub(super) fn unlike(records: &[&Record], holds: &[Hold<'_>]) -> Vec<Fault> {
     let mut faults = Vec::new();
     let longest = holds.iter().map(|hold| hold.until - hold.from).max().unwrap_or(0);
@@ -28,7 +28,7 @@ pub(super) fn unlike(records: &[&Record], holds: &[Hold<'_>]) -> Vec<Fault> {
         }
         let near = holds.partition_point(|hold| hold.from < look.sent - longest)
             ..holds.partition_point(|hold| hold.from < look.sent);
-        // What another server acknowledged may be lost with it.
+        // An acknowledgement of another server may be lost with it, so only this server's count.
         let there = holds[near].iter().filter(|hold| process(hold.client) == process(look.client));
         let mut there = there.filter(|hold| received < hold.until);
         if let Some(hold) = there.find(|hold| shown.iter().all(|grant| grant.fence != hold.fence)) {

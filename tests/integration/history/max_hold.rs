@@ -1,14 +1,14 @@
-//! Judges what a history tells of grants with a `MAXHOLD`: none is seen, or said to last, beyond its greatest age.
+//! Checks grants with `MAXHOLD`: none is seen, or said to last, beyond its maximum age.
 
 use std::collections::{HashMap, HashSet};
 
 use super::check::{Fault, grants};
 use super::record::{Call, Micros, Record, Reply};
 
-/// The server counts in ms, and Redis 8 starts a lease with the next one.
+/// The server counts in ms, and Redis 8 begins a lease with the next ms.
 pub(super) const ROUNDED: Micros = 2000;
 
-/// The faults, and how many replies were judged. A reply was given after it was asked for, which is all that is known of when.
+/// Returns the faults, and how many replies were judged. A reply counts as given at its request, because its real time is not known.
 pub(super) fn too_old(history: &[Record]) -> (Vec<Fault>, usize) {
     let ends: HashMap<i64, Micros> = grants(history)
         .filter_map(|(record, fence)| match record.call {
@@ -37,7 +37,7 @@ pub(super) fn too_old(history: &[Record]) -> (Vec<Fault>, usize) {
     (faults, judged)
 }
 
-/// The fences of owners of whom it is certain that they had one grant of that lock and no more.
+/// Returns the fences of owners that certainly had only one grant of a lock.
 fn only_grants(history: &[Record]) -> HashMap<(&str, &str), i64> {
     let (mut only, mut others) = (HashMap::new(), HashSet::new());
     for record in history {

@@ -1,9 +1,9 @@
-//! Histories of many clients on real servers that are killed, stopped and replaced: recorded first, judged afterwards.
+//! Histories of many clients on real servers that are killed, stopped and replaced. They are first recorded, then judged.
 //!
-//! `record` has the format, `clients`, `wire`, `turns` and `relay` what makes it, `troubles` more that is done to servers; `check`
-//! decides, with `rooms`, `looks`, `order`, `left`, `dead` and `max_hold`. A history with a fault is kept beside the test
-//! program's other files; `REDISLOCK_HISTORY=file` has one judged again. `REDISLOCK_KEEP_HISTORIES=folder` keeps all of them there,
-//! for the checkers in `tests/evidence`.
+//! `record` has the format; `clients`, `wire`, `turns` and `relay` make a history; `troubles` has more faults of servers; `check` judges
+//! it, with `rooms`, `looks`, `order`, `left`, `dead` and `max_hold`. A faulty history is kept beside the test program's other files;
+//! `REDISLOCK_HISTORY=file` judges it again. `REDISLOCK_KEEP_HISTORIES=folder` keeps all histories in this folder, for the checkers in
+//! `tests/evidence`.
 
 mod check;
 mod clients;
@@ -33,25 +33,25 @@ use record::Record;
 use relay::relays;
 use turns::{Taste, watch, work};
 
-/// How many of each taste.
+/// How many clients there are of each kind.
 const CLIENTS: [(usize, Taste); 3] = [(10, Taste::Plain), (8, Taste::Mixed), (8, Taste::Several)];
 
-/// How many locks at a time are handed on where nobody looks.
+/// How many locks are handed from client to client without anybody else touching them.
 const RELAYS: [(usize, Taste); 3] = [(2, Taste::Plain), (1, Taste::Mixed), (2, Taste::Several)];
 
-/// The lease of those who end it themselves, in ms: so long that one whose end the module has missed is found out first.
+/// The lease, in ms, of clients that end it themselves: a missed end must be noticed before the lease ends.
 const LONG: i64 = 10_000;
 
-/// How many histories there are at most beyond those that are asked for.
+/// The most histories beyond the requested number.
 const MORE_ROUNDS: usize = 9;
 
-/// How long one history is.
+/// Returns the length of one history.
 fn length() -> Duration {
     Duration::from_secs(size(3, 60))
 }
 
-/// Records and judges histories: 20 in the long form. On a busy machine little happens in one, so there are more until there was
-/// enough to judge.
+/// Records and judges histories, 20 in the long form. On a busy machine a history contains little, so there are more until enough was
+/// judged.
 fn histories(mut one: impl FnMut() -> Figures) {
     let rounds = size(1, 20);
     let mut figures = Figures::default();
@@ -64,7 +64,7 @@ fn histories(mut one: impl FnMut() -> Figures) {
     }
 }
 
-/// Records a history while that is done to the server again and again, and judges it. No lease is longer than `longest`.
+/// Records a history while `trouble` disturbs the server again and again, and judges it. No lease is longer than `longest`.
 fn history(
     name: &str,
     server: Server,
@@ -74,7 +74,7 @@ fn history(
     judge(name, &record(server, longest, trouble), "")
 }
 
-/// Records one.
+/// Records a history.
 fn record(
     mut server: Server,
     longest: i64,
@@ -106,7 +106,7 @@ fn record(
     shared
 }
 
-/// Keeps it for the checker in `tests/evidence`.
+/// Keeps a history for the checker in `tests/evidence`.
 fn keep(name: &str, history: &[Record]) {
     let Some(folder) = path_in("REDISLOCK_KEEP_HISTORIES") else { return };
     let prefix = format!("{}-", name.replace(' ', "-"));
@@ -114,12 +114,12 @@ fn keep(name: &str, history: &[Record]) {
     record::write(&file.keep().unwrap().1, history).unwrap();
 }
 
-/// So many of each, numbered.
+/// Returns this many of each kind, numbered.
 fn each(counts: [(usize, Taste); 3]) -> impl Iterator<Item = (usize, Taste)> {
     counts.into_iter().flat_map(|(count, taste)| std::iter::repeat_n(taste, count)).enumerate()
 }
 
-/// Judges a history by that guarantee, or by all of them.
+/// Checks a history for violations of this guarantee, or of all.
 fn judge(name: &str, shared: &Shared, guarantee: &str) -> Figures {
     let history = shared.history();
     let (mut faults, figures) = check::check(&history);
@@ -143,7 +143,7 @@ fn judge(name: &str, shared: &Shared, guarantee: &str) -> Figures {
 fn soak_history_of_clients_alone() {
     histories(|| {
         let server = Server::start();
-        // The server finds lapses by itself now and then, which would hide that the module does not.
+        // The server's own expiry would hide a lapse that the module has missed.
         server.client().ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
         history("clients alone", server, LONG, |_, _, _| {})
     });
@@ -165,7 +165,7 @@ fn soak_history_of_kills_and_stops() {
     });
 }
 
-/// A replica for each primary, with a grace of the longest lease.
+/// Each primary has a replica, and the grace is as long as the longest lease.
 #[test]
 fn soak_history_of_failovers() {
     let args = format!("lock.max-lease {LEASE} lock.default-lease {LEASE} lock.failover-grace {LEASE}");
@@ -184,7 +184,7 @@ fn soak_history_of_failovers() {
     });
 }
 
-/// A history from a file, of any run.
+/// Judges a history of an earlier run, from a file.
 #[test]
 fn history_from_a_file() {
     let Some(path) = path_in("REDISLOCK_HISTORY") else { return };

@@ -1,18 +1,18 @@
-//! Guarantee 4: first come, first served, whatever they ask for.
+//! Guarantee 4: first come, first served, whatever clients ask for.
 
 use std::collections::{HashMap, HashSet};
 
 use super::check::{Fault, grants};
 use super::record::{Call, Micros, Record, Reply};
 
-/// One who waited, when the wait was over at the earliest, and whether by a new grant.
+/// A client that waited, the earliest end of its wait, and whether it got a new grant.
 struct Wait<'a> {
     record: &'a Record,
     leaves: Micros,
     granted: bool,
 }
 
-/// Those who may have waited for one lock, by their connections; and how that ended where it is known: granted, or the time was up.
+/// For each connection, the requests that may have waited for a lock, and how the wait ended if known: by a grant or its timeout.
 struct Waits<'a>(HashMap<i64, Vec<(&'a Record, Option<Wait<'a>>)>>);
 
 impl<'a> Waits<'a> {
@@ -22,14 +22,14 @@ impl<'a> Waits<'a> {
         for record in records {
             let Call::Acquire { block: Some(block), .. } = &record.call else { continue };
             let wait = match record.reply {
-                // They wait in front, whenever they come.
+                // Upgrades wait ahead of the queue, whenever they come.
                 _ if upgrades.contains(&record.question()) => None,
-                // One that is older than the question is the owner's already, who asks again by `ONCE`.
+                // An older grant was already the owner's, which asked again with `ONCE`.
                 Reply::Granted { fence, holds: 1, .. } if fence >= record.sent => {
                     Some(Wait { record, leaves: fence, granted: true })
                 }
                 Reply::Null => Some(Wait { record, leaves: record.sent + block * 1000, granted: false }),
-                // Killed, or gone with its server, by itself or by a grant of its owner's: that may be at any time.
+                // Killed, gone with its server, or granted by another hold of its owner: such a wait may have ended at any time.
                 _ => None,
             };
             waits.entry(record.client).or_default().push((*record, wait));
@@ -41,7 +41,7 @@ impl<'a> Waits<'a> {
         self.0.values().flatten().filter_map(|(_, wait)| wait.as_ref())
     }
 
-    /// The one that was seen in a queue at that time, between question and answer, where it can be no other.
+    /// Returns the wait that was seen in a queue between these times, if there is only one candidate.
     fn seen(&self, client: i64, sent: Micros, received: Micros) -> Option<&Wait<'a>> {
         let at_that_time = |(record, _): &&(&Record, _)| {
             record.sent < received && record.received.is_none_or(|answered| answered > sent)
@@ -52,7 +52,7 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// Those who held the lock already and asked for it with less room: they wait in front of the others. By who asked, and when.
+/// Returns the upgrades: requests of holders for less room, which wait ahead of the others. Each is named by its client and time.
 pub(super) fn upgrades(records: &[&Record]) -> HashSet<(i64, Micros)> {
     let mut granted: HashMap<&str, i64> = HashMap::new();
     let mut found = HashSet::new();
@@ -69,8 +69,8 @@ pub(super) fn upgrades(records: &[&Record]) -> HashSet<(i64, Micros)> {
     found
 }
 
-/// Somebody got the lock before one who stood in the queue already when he came, or before one who stood in front of him. And how
-/// many stood there.
+/// Finds clients that got the lock before somebody who was in the queue when they came, or who was ahead of them in it. Also returns how
+/// many waiters were seen.
 pub(super) fn out_of_turn(records: &[&Record]) -> (Vec<Fault>, usize) {
     let waits = Waits::of(records);
     let (mut faults, queued) = passed_by_newcomers(records, &waits);
@@ -78,7 +78,7 @@ pub(super) fn out_of_turn(records: &[&Record]) -> (Vec<Fault>, usize) {
     (faults, queued)
 }
 
-/// Each look at the lock, when it was answered, and the queue.
+/// Returns each `LOCK.INFO`, the time of its reply, and the queue.
 fn looks<'a>(records: &'a [&Record]) -> impl Iterator<Item = (&'a Record, Micros, &'a [i64])> {
     records.iter().filter_map(|record| match &record.reply {
         Reply::Held { queue, .. } => Some((*record, record.received?, &queue[..])),
@@ -97,7 +97,7 @@ fn passed_by_newcomers(records: &[&Record], waits: &Waits<'_>) -> (Vec<Fault>, u
         .collect();
     granted.sort_by_key(|(fence, _)| *fence);
     for Wait { record: waiter, leaves, .. } in waits.known() {
-        // Those who look before it asks see an earlier wait of that connection.
+        // A look before this request would show an earlier wait of the same connection.
         let after = looks.partition_point(|(_, at, _)| *at < waiter.sent);
         let seen = looks[after..].iter().take_while(|(_, at, _)| at < leaves);
         let mut seen = seen.filter(|(look, ..)| look.sent >= waiter.sent);
@@ -114,7 +114,7 @@ fn passed_by_newcomers(records: &[&Record], waits: &Waits<'_>) -> (Vec<Fault>, u
     (faults, queued)
 }
 
-/// Of two who were seen one behind the other, the first was granted the lock later, or not at all before its time was up.
+/// Finds pairs in a queue of which the first got the lock later than the second, or not before its timeout.
 fn overtaken(records: &[&Record], waits: &Waits<'_>) -> Vec<Fault> {
     let mut faults = HashMap::new();
     for (look, received, queue) in looks(records) {

@@ -1,10 +1,10 @@
-//! A history: what clients asked and heard, and when. A text file with one record a line, in JSON:
+//! A history: what clients sent and received, and when. It is a text file with one JSON record a line:
 //!
 //! `{"client":7,"sent":1700000000000000,"received":1700000000000412,"key":"a","call":{"Acquire":{...}},"reply":{...}}`
 //!
-//! Times are in µs since 1970, by one clock, which is the server's too; `received` is null where no answer came.
-//! `client` is a number for the connection, over all servers. Commands of one transaction have the same times.
-//! A command for several locks is a record of each of them, with the same times and all its keys in `with`.
+//! Times are in µs since 1970, by the clock that the server also uses; `received` is null if no answer came. `client` is the number of the
+//! connection, unique over all servers. Commands of one transaction have the same times. A command for several locks has a record for each
+//! lock, with the same times, and all its keys in `with`.
 
 use std::fs;
 use std::io;
@@ -21,14 +21,14 @@ pub(crate) struct Record {
     pub(crate) sent: Micros,
     pub(crate) received: Option<Micros>,
     pub(crate) key: String,
-    /// All keys of the command, where it is one for several locks.
+    /// All keys of the command, if it is one for several locks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) with: Vec<String>,
     pub(crate) call: Call,
     pub(crate) reply: Reply,
 }
 
-/// What was asked; times in ms.
+/// A command; times are in ms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Call {
     Acquire {
@@ -41,7 +41,7 @@ pub(crate) enum Call {
         max_hold: Option<i64>,
         #[serde(default)]
         room: Room,
-        /// The number that its permit is to have, where one is named.
+        /// The requested slot, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slot: Option<i64>,
     },
@@ -56,26 +56,26 @@ pub(crate) enum Call {
     Break,
     /// `LOCK.INFO key FULL`.
     Info,
-    /// The client closes its connection.
+    /// The client closed its connection.
     Close,
-    /// `CLIENT KILL`, of the connection with that number.
+    /// `CLIENT KILL` of the connection with this number.
     Kill(i64),
 }
 
-/// Whom an ask bears beside itself.
+/// How many holders a request allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Room {
-    /// Nobody.
+    /// Only the client itself.
     #[default]
     Plain,
-    /// So many holders, itself included.
+    /// This many holders, itself included.
     Limit(i64),
-    /// Any number.
+    /// Any number of holders.
     Shared,
 }
 
 impl Room {
-    /// How many may hold the lock, itself included.
+    /// Returns how many holders are allowed, itself included.
     pub(crate) fn most(self) -> i64 {
         match self {
             Self::Plain => 1,
@@ -90,9 +90,9 @@ impl Room {
 pub(crate) struct Shown {
     pub(crate) owner: String,
     pub(crate) fence: i64,
-    /// How many may hold the lock beside it, itself included.
+    /// The most holders that the grant allows, itself included.
     pub(crate) most: i64,
-    /// The number of its permit; 0: none.
+    /// The slot; 0: none.
     #[serde(default)]
     pub(crate) slot: i64,
 }
@@ -104,51 +104,51 @@ pub(crate) enum Reply {
         fence: i64,
         holds: i64,
         lease: i64,
-        /// The number of its permit, with `LIMIT`.
+        /// The slot, with `LIMIT`.
         #[serde(default)]
         slot: Option<i64>,
     },
-    /// A number: holds left, a lease in ms, how many were ended.
+    /// A number: remaining holds, a lease in ms, or the number of ended grants.
     Number(i64),
-    /// Who holds the lock, the oldest grant first, and the connections that wait for it, first come first.
+    /// The holders, the oldest grant first, and the connections that wait, in the order in which they came.
     Held {
         grants: Vec<Shown>,
         queue: Vec<i64>,
     },
     Null,
-    /// An error's first word.
+    /// The first word of an error.
     Refused(String),
-    /// The connection ended without an answer, or needs none.
+    /// The connection ended without a reply, or there is none.
     Gone,
-    /// There is no answer, though all others are done and nobody holds the lock.
+    /// No reply came, although all other clients have finished and nobody holds the lock.
     Waits,
 }
 
-/// The number of a connection, over all servers: by the server's process, and its own number for it.
+/// Returns a connection's number, unique over all servers, from the server's process and its own id of the connection.
 pub(crate) fn number(process: i64, id: i64) -> i64 {
     process * CONNECTIONS + id
 }
 
-/// The process of the server that a connection is to.
+/// Returns the process of the server to which a connection belongs.
 pub(crate) fn process(number: i64) -> i64 {
     number / CONNECTIONS
 }
 
-/// A server's own number for a connection.
+/// Returns the server's own id of a connection.
 pub(crate) fn id(number: i64) -> i64 {
     number % CONNECTIONS
 }
 
-/// More than any server here has.
+/// More connections than any server here has.
 const CONNECTIONS: i64 = 1_000_000;
 
 impl Record {
-    /// The client that asked, and when.
+    /// Returns the client and the time of the request.
     pub(crate) fn question(&self) -> (i64, Micros) {
         (self.client, self.sent)
     }
 
-    /// The owner in whose name something was asked.
+    /// Returns the owner that the command names.
     pub(crate) fn owner(&self) -> Option<&str> {
         match &self.call {
             Call::Acquire { owner, .. } | Call::Release { owner, .. } | Call::Extend { owner, .. } => {

@@ -1,4 +1,4 @@
-//! Locks that nobody touches but those who take them in turn: what the module forgets there, nothing else makes up for.
+//! Locks that only the clients of a relay use: if the module forgets something there, no other command makes up for it.
 
 use std::thread::{scope, sleep};
 use std::time::Duration;
@@ -9,21 +9,21 @@ use super::turns::Taste;
 use super::wire::Locks;
 use crate::support::Rng;
 
-/// How many take a lock in turn.
+/// How many clients take a lock in turn.
 const RUNNERS: usize = 3;
 
-/// How a runner ends its grant.
+/// How a client ends its grant.
 enum End {
     Lapse,
     Release,
     Break,
-    /// It has a session, and closes its connection.
+    /// The client has a session, and closes its connection.
     Close,
-    /// It kills the connection of the next one in the step that hands the lock on.
+    /// The client kills the connection of the next client in the step that hands the lock on.
     Kill,
 }
 
-/// Runs relays, each on a lock of its own, until the history is over.
+/// Runs relays, each on locks of its own, until the history is over.
 pub(super) fn relays(shared: &Shared, number: usize, taste: Taste, mut rng: Rng) {
     let mut turn = 0;
     while !shared.is_over() {
@@ -46,13 +46,13 @@ fn relay(runners: Vec<Caller<'_>>, name: &str, taste: Taste, rng: &mut Rng) {
         for (place, caller) in runners.into_iter().enumerate() {
             let (next, rng, keys) = (numbers.get(place + 1).copied(), rng.fork(), &keys);
             scope.spawn(move || run(caller, keys, place, next, taste, rng));
-            // So that they come one after the other, mostly.
+            // With this pause, the clients mostly queue up in order.
             sleep(Duration::from_millis(2));
         }
     });
 }
 
-/// Asks for a lock that is free together with one that is not, mostly: it gets neither, or gives both back.
+/// Asks for a free lock together with a held one. Mostly it gets neither; otherwise it releases both.
 fn ask_in_vain(caller: &mut Caller<'_>, taken: &str, name: &str) -> Option<()> {
     let (free, owner) = (format!("{name}-free"), format!("{name}-in-vain"));
     let locks = Locks::all([&free[..], taken]);
@@ -74,7 +74,7 @@ fn ask_in_vain(caller: &mut Caller<'_>, taken: &str, name: &str) -> Option<()> {
     Some(())
 }
 
-/// Waits for its locks, has them for a while, and ends that. None: the connection is gone, or they were not to be had.
+/// Waits for its locks, holds them for a while, and ends the grant. Returns `None` if it did not get them, or is disconnected.
 fn run(
     mut caller: Caller<'_>,
     keys: &[&str],
@@ -92,7 +92,7 @@ fn run(
     };
     let lease = if matches!(end, End::Lapse) { 10 + rng.below(50) as i64 } else { caller.long_lease() };
     let block = Some(if rng.percent(20) { 1 + rng.below(30) as i64 } else { 0 });
-    // All of them want the first one, so that each hands on to the next.
+    // All clients want the first lock, so that each hands it to the next one.
     let mut locks = Locks::one(keys[0]);
     locks.add(&taste.some_of(keys, &mut rng));
     let owner = format!("{}-{place}", keys[0]);

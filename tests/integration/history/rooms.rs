@@ -1,11 +1,11 @@
-//! Guarantee 1: no more hold a lock at a time than each of them allows, and no two have the same number.
+//! Guarantee 1: a lock has no more holders at a time than each of its grants allows, and no two holders have the same slot.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::check::Fault;
 use super::holds::Hold;
 
-/// The faults of one lock, and how many holds began beside another one.
+/// Returns the faults of one lock, and how many holds began while another owner held it.
 pub(super) fn misfits(holds: &[Hold<'_>]) -> (Vec<Fault>, usize) {
     let (mut faults, mut beside) = (Vec::new(), 0);
     let mut open = Vec::<&Hold<'_>>::new();
@@ -22,7 +22,7 @@ pub(super) fn misfits(holds: &[Hold<'_>]) -> (Vec<Fault>, usize) {
                 faults.push(format!("1: another number than {} before: {hold:?}", slots[&hold.fence]));
             }
         }
-        // One grant may be told several times: what was said of the least room counts.
+        // A client may be told of one grant several times: the least room counts.
         let mut most = BTreeMap::new();
         for hold in &open {
             most.entry(hold.fence)

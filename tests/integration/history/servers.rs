@@ -1,4 +1,4 @@
-//! What a history tells of the servers in it: when each of them was at work, and which connections it closed.
+//! What a history tells of its servers: when each of them was at work, and which connections it closed.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,9 @@ use super::record::{Call, Micros, Record, Reply, process};
 
 /// What is known of the servers, and of the connections to them.
 pub(super) struct Servers {
-    /// When what was asked, and answered, of each without waiting; in the order of the questions.
+    /// For each server, the times of requests and replies of commands that do not wait, in the order of the requests.
     turns: HashMap<i64, Vec<(Micros, Micros)>>,
-    /// When a connection was closed for certain.
+    /// The times by which connections were certainly closed.
     closed: HashMap<i64, Micros>,
 }
 
@@ -36,8 +36,8 @@ impl Servers {
         Self { turns, closed }
     }
 
-    /// Whether that server was at work for that long between those times: it answered one who asked after the first, and
-    /// one who asked so much later, and that before the second.
+    /// Whether a server was at work for `long` between two times: it answered a request sent after `from`, and one sent at least `long`
+    /// later, before `to`.
     pub(super) fn at_work(&self, process: i64, from: Micros, to: Micros, long: Micros) -> bool {
         let Some(turns) = self.turns.get(&process) else { return false };
         let after = |time| turns.get(turns.partition_point(|(sent, _)| *sent <= time));
@@ -45,7 +45,7 @@ impl Servers {
         first.and_then(after).is_some_and(|(_, answered)| *answered < to)
     }
 
-    /// When that server was heard of first.
+    /// Returns the first time at which the server was heard of.
     pub(super) fn began(&self, process: i64) -> Micros {
         let turns = self.turns.get(&process).into_iter().flatten();
         turns.map(|(_, answered)| *answered).min().unwrap_or(Micros::MAX)

@@ -1,5 +1,4 @@
-//! Histories of servers in trouble that neither kills nor replaces them: a network that loses packets, a disk that is full or
-//! fails, memory that runs short.
+//! Histories of servers with trouble that neither kills nor replaces them: a lossy network, a full or failing disk, too little memory.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -10,17 +9,17 @@ use super::{LONG, histories, history, judge, record};
 use crate::memory::POLICIES;
 use crate::support::{Network, Own, Rng, Server, Setup, SmallDisk, Syncs, Way, apart, wait_for};
 
-/// One history, with such a server.
+/// Records and judges one history of such a server.
 fn in_trouble(name: &str, server: Server, mut trouble: impl FnMut(&mut Server, &mut Rng)) -> Figures {
     history(name, server, LONG, |server, _: &Shared, rng| trouble(server, rng))
 }
 
-/// What is acknowledged is on the disk.
+/// Returns a server that acknowledges only what is on the disk.
 fn durable() -> Setup {
     Setup::new().set("appendonly", "yes").set("appendfsync", "always").set("auto-aof-rewrite-min-size", "4mb")
 }
 
-/// All packets get lost at times: some of both ways, or all of one.
+/// Now and then, some packets in both directions are lost, or all in one direction.
 #[test]
 fn soak_history_of_lost_packets() {
     apart(Own::Network, || {
@@ -40,7 +39,7 @@ fn soak_history_of_lost_packets() {
     });
 }
 
-/// With `appendfsync always`, a server ends that can't write; what it acknowledged is there once it runs again.
+/// With `appendfsync always`, a server that can't write ends. What it had acknowledged must be there after its restart.
 #[test]
 fn soak_history_of_a_full_disk() {
     apart(Own::Mounts, || {
@@ -56,7 +55,7 @@ fn soak_history_of_a_full_disk() {
     });
 }
 
-/// With RDB files or `appendfsync everysec`, a server goes on without writing, refuses what changes locks, and recovers.
+/// With RDB files or `appendfsync everysec`, a server that can't write continues, refuses changes, and recovers later.
 #[test]
 fn soak_history_of_a_full_disk_and_refusals() {
     apart(Own::Mounts, || {
@@ -73,7 +72,7 @@ fn soak_history_of_a_full_disk_and_refusals() {
                 let mut becomes = |status: &str| {
                     wait_for(status, || {
                         if turn % 2 == 1 {
-                            // Refused while one is at work.
+                            // The server refuses this while another save is running.
                             let _ = client.send("BGSAVE");
                         }
                         sleep(Duration::from_millis(10));
@@ -90,7 +89,7 @@ fn soak_history_of_a_full_disk_and_refusals() {
     });
 }
 
-/// With `appendfsync always`, a server waits for its disk, and ends where that fails.
+/// With `appendfsync always`, a server waits for its disk, and ends if the disk fails.
 #[test]
 fn soak_history_of_failing_and_hanging_syncs() {
     let syncs = Syncs::new();
@@ -110,7 +109,7 @@ fn soak_history_of_failing_and_hanging_syncs() {
     });
 }
 
-/// With `noeviction`, whoever asks is refused, and what is held stays.
+/// With `noeviction`, requests are refused, and held locks stay.
 #[test]
 fn soak_history_of_memory_that_runs_short() {
     histories(|| {
@@ -127,7 +126,7 @@ fn soak_history_of_memory_that_runs_short() {
     });
 }
 
-/// With the other policies, locks are evicted, and nobody is told. Fences rise all the same.
+/// With other policies, locks are evicted, and nobody is told. Fences must still rise.
 #[test]
 fn soak_history_of_evictions() {
     let mut policies = POLICIES[1..].iter().cycle();

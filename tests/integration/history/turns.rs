@@ -1,4 +1,4 @@
-//! Clients that do what they like, and one that looks on.
+//! Clients that act at random, and one that watches.
 
 use std::thread::sleep;
 
@@ -10,18 +10,18 @@ use crate::support::Rng;
 /// What clients ask for.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Taste {
-    /// Locks for themselves alone.
+    /// Exclusive locks.
     Plain,
-    /// Locks that they share with others, and with less room later; and for themselves alone.
+    /// Shared locks, upgrades to less room, and exclusive locks.
     Mixed,
-    /// Several at once, of either kind; and now and then one of them.
+    /// Several locks at once, shared or exclusive, and sometimes only one of them.
     Several,
 }
 
 pub(super) const TASTES: [Taste; 3] = [Taste::Plain, Taste::Mixed, Taste::Several];
 
 impl Taste {
-    /// Each taste has locks of its own, so that those of the others are as often asked for as without it.
+    /// Each kind has its own locks, so that more kinds do not change how often a lock is used.
     fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Plain => &["a", "b", "c"],
@@ -30,7 +30,7 @@ impl Taste {
         }
     }
 
-    /// Which of those locks to ask for, in any order.
+    /// Chooses some of these locks, in any order.
     pub(super) fn some_of<'k>(self, keys: &[&'k str], rng: &mut Rng) -> Locks<'k> {
         if self != Self::Several || rng.percent(25) {
             return Locks::one(rng.one_of::<&str>(keys));
@@ -39,7 +39,7 @@ impl Taste {
         Locks::all((0..count).map(|_| left.swap_remove(rng.below(left.len()))))
     }
 
-    /// What to ask for first.
+    /// Returns the room of the first request.
     pub(super) fn room(self, rng: &mut Rng) -> Room {
         match self {
             Self::Plain => Room::Plain,
@@ -50,18 +50,18 @@ impl Taste {
         }
     }
 
-    /// What to ask for again.
+    /// Returns the room of a re-entry.
     fn room_again(self, first: Room, rng: &mut Rng) -> Room {
         if rng.percent(60) { first } else { self.room(rng) }
     }
 
-    /// How long one waits who holds some already: two who hold several could wait for each other for ever.
+    /// Returns how long a holder waits for more. Two holders of several locks could wait for each other for ever, so they get a limit.
     fn block_again(self, block: Option<i64>) -> Option<i64> {
         if self == Self::Several { block.map(|ms| if ms == 0 { LEASE / 2 } else { ms }) } else { block }
     }
 }
 
-/// A number that its permit is to have, now and then.
+/// Returns a slot to ask for, now and then.
 fn some_slot(room: Room, rng: &mut Rng) -> Option<i64> {
     match room {
         Room::Limit(most) if rng.percent(25) => Some(1 + rng.below(most as usize) as i64),
@@ -69,7 +69,7 @@ fn some_slot(room: Room, rng: &mut Rng) -> Option<i64> {
     }
 }
 
-/// A client that takes locks, until all is over.
+/// A client that acquires locks, until the history is over.
 pub(super) fn work(shared: &Shared, number: usize, taste: Taste, mut rng: Rng) {
     let mut caller = None;
     let mut turn = 0;
@@ -86,14 +86,14 @@ pub(super) fn work(shared: &Shared, number: usize, taste: Taste, mut rng: Rng) {
     shared.done();
 }
 
-/// What one asks for, from the question to its end. The connection, where it is still open.
+/// A turn of a client, from its request to the end of its grant. Returns the connection if it is still open.
 fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rng) -> Option<Caller<'a>> {
     let locks = taste.some_of(taste.keys(), rng);
     let lease = |rng: &mut Rng| LEASE / 4 + rng.below(LEASE as usize * 3 / 4) as i64;
     let owner = owner.to_owned();
     let block = *rng.one_of(&[None, Some(0), Some(0), Some(100), Some(1)]);
     let session = rng.percent(15);
-    // Short: extensions and sessions would go beyond it.
+    // The maximum age is short enough for extensions and sessions to reach it.
     let max_hold = rng.percent(20).then(|| 2 + rng.below(40) as i64);
     let room = taste.room(rng);
     let ask = |rng: &mut Rng, once, block, room| Call::Acquire {
@@ -107,7 +107,7 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
         slot: some_slot(room, rng),
     };
     let first = ask(rng, false, block, room);
-    // Goes away while it waits.
+    // The client closes its connection while it waits.
     if block == Some(0) && rng.percent(10) {
         let sent = caller.begin(&locks, &first);
         sleep(rng.up_to(60));
@@ -122,7 +122,7 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
         sleep(rng.up_to(10));
         return Some(caller);
     }
-    // Where it asks for several again, it has some of them already.
+    // A client that asks for several locks again already has some of them.
     let mut mine = locks;
     for _ in 0..rng.below(3) {
         sleep(rng.up_to(8));
@@ -149,7 +149,7 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
         }
         caller.ask(locks, again)?;
     }
-    // Now it wants them for itself alone.
+    // The client asks for an upgrade to an exclusive grant.
     if room != Room::Plain && rng.percent(30) {
         let block = *rng.one_of(&[None, Some(0), Some(100)]);
         let once = rng.percent(30);
@@ -158,7 +158,7 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
     }
     let release = |all| Call::Release { owner: owner.clone(), all };
     match rng.below(20) {
-        // Forgets them: they lapse, or go with the session.
+        // The client does not release the locks: they lapse, or end with the session.
         0 if !session => sleep(rng.up_to(20)),
         0..3 => {
             caller.close(None);
@@ -187,7 +187,7 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
             let left = |replies: &Vec<Reply>| replies.iter().any(|reply| matches!(reply, Reply::Number(1..)));
             while left(&caller.ask(mine.clone(), release(false))?) {}
         }
-        // One by one, where they are several.
+        // The client releases several locks one by one.
         11..13 => {
             for key in &mine.keys {
                 caller.call(key, release(true))?;
@@ -199,7 +199,7 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
     Some(caller)
 }
 
-/// One that looks at the queues all the time, and kills who waits now and then.
+/// A client that always watches the queues, and kills a waiter now and then.
 pub(super) fn watch(shared: &Shared, mut rng: Rng) {
     let mut caller = None;
     while !shared.is_over() || *shared.working.lock().unwrap() > 0 {

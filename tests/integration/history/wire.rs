@@ -1,4 +1,4 @@
-//! Calls as the server is sent them, and its answers.
+//! Turns calls into commands for the server, and its replies into records.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use super::record::{Call, Reply, Room, Shown, id};
 use crate::several::{counted, grants};
 use crate::support::{Grant, Outcome, convert, grant};
 
-/// What a command names.
+/// The locks that a command names.
 #[derive(Clone)]
 pub(super) struct Locks<'k> {
     pub(super) keys: Vec<&'k str>,
-    /// It is one of the commands for several locks.
+    /// Whether one command names all the locks.
     at_once: bool,
 }
 
@@ -25,7 +25,7 @@ impl<'k> Locks<'k> {
         Self { keys: keys.into_iter().collect(), at_once: true }
     }
 
-    /// Adds what is not among them.
+    /// Adds the locks that are not yet there.
     pub(super) fn add(&mut self, others: &Self) {
         for key in &others.keys {
             if !self.keys.contains(key) {
@@ -35,7 +35,7 @@ impl<'k> Locks<'k> {
         self.at_once |= self.keys.len() > 1;
     }
 
-    /// As a record has them.
+    /// Returns the value of `with` in a record.
     pub(super) fn with(&self) -> Vec<String> {
         if self.at_once { self.keys.iter().copied().map(String::from).collect() } else { Vec::new() }
     }
@@ -74,7 +74,7 @@ pub(super) fn line(locks: &Locks<'_>, call: &Call) -> String {
     }
 }
 
-/// What came of each lock.
+/// Returns the reply for each lock.
 pub(super) fn replies(locks: &Locks<'_>, call: &Call, outcome: Outcome) -> Vec<Reply> {
     match (call, outcome) {
         (Call::Acquire { .. }, Outcome::Reply(value @ Value::Array(_))) if locks.at_once => {
@@ -121,7 +121,7 @@ fn held(value: Value) -> Reply {
     let mut all = |name| -> Vec<HashMap<String, String>> { convert(info.remove(name).unwrap()) };
     let grants = all("grants").into_iter().map(|mut grant| Shown {
         fence: grant["fence"].parse().unwrap(),
-        // 0: any number.
+        // 0 means any number of holders.
         most: Some(grant["limit"].parse().unwrap()).filter(|most| *most > 0).unwrap_or(i64::MAX),
         slot: grant["slot"].parse().unwrap(),
         owner: grant.remove("owner").unwrap(),

@@ -1,8 +1,8 @@
-//! Keys and owners are byte strings: whatever is in them comes back as it was.
+//! Keys and owners are byte strings: any bytes come back unchanged.
 
 use crate::support::{Client, Server};
 
-/// What a careless program stumbles over.
+/// Names that a careless parser would mishandle.
 const AWKWARD: [&[u8]; 10] = [
     b"nul\0inside",
     b"\0",

@@ -1,4 +1,4 @@
-//! What comes from outside: wrong words, names of any bytes, forged payloads, bytes without sense.
+//! Invalid input: wrong words, names of any bytes, forged payloads, random bytes.
 
 mod binary;
 pub(crate) mod payload;

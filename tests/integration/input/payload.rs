@@ -1,4 +1,4 @@
-//! `RESTORE` of a payload that no server of ours would write: an error, and nothing stored.
+//! `RESTORE` of a payload that no server with this module would write: an error, and nothing is stored.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(crate) fn restore(client: &mut Client, payload: &[u8]) -> Result<Value, Stri
     client.send_words([b"RESTORE", &b"k"[..], b"60000", payload, b"REPLACE"])
 }
 
-/// Restores one that must be refused beside one that is held: the old lock stays.
+/// Restores an invalid payload, which must be refused, over a held lock, which must stay.
 #[track_caller]
 pub(crate) fn refused(client: &mut Client, what: &str, payload: &[u8]) {
     client.acquire("k", "OWNER holder ONCE PX 600000").unwrap();
@@ -103,7 +103,7 @@ fn a_payload_with_grants_out_of_range_is_refused() {
     for bytes in odd {
         refused(&mut client, &format!("{bytes:?}"), &altered(vec![Item::Bytes(bytes.to_vec())]));
     }
-    // A UUID has 16 bytes.
+    // A UUID must have 16 bytes.
     for len in [15, 17] {
         let bytes = [&b"\x01\x05\0\0\0\0\0\0"[..], &most[..len]].concat();
         refused(&mut client, &format!("a UUID of {len} bytes"), &altered(vec![Item::Bytes(bytes)]));
@@ -122,7 +122,7 @@ fn another_encoding_is_refused_and_the_log_says_why() {
     }
 }
 
-/// Restores one that may be nonsense or, by chance, good: an error and nothing stored, or a lock in range. Whether it
+/// Restores a payload that may be invalid or, by chance, valid: it is refused, or the stored lock has values in range. Returns whether it
 /// was stored.
 #[track_caller]
 pub(crate) fn refused_or_in_range(client: &mut Client, what: &str, payload: &[u8]) -> bool {
@@ -144,7 +144,7 @@ fn a_server_without_the_module_refuses_it() {
     restore(&mut without.client(), &payload).unwrap_err();
 }
 
-/// What `LOCK.INFO ... FULL` says of each grant.
+/// Checks the values of each grant in `LOCK.INFO ... FULL`.
 #[track_caller]
 pub(crate) fn in_range(info: Value, what: &str) {
     let mut info: HashMap<String, Value> = convert(info);

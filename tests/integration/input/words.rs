@@ -1,8 +1,8 @@
-//! Wrong input: each kind has its own error, and nothing changes.
+//! Invalid input: each kind has its own error, and nothing changes.
 
 use crate::support::{Server, no_integer, not_positive, syntax_at};
 
-/// The lines that a line with `{a|b}` stands for.
+/// Expands each `{a|b}` of a line into its alternatives.
 fn each(line: &str) -> Vec<String> {
     let Some(end) = line.find('}') else { return vec![line.to_owned()] };
     let begin = line[..end].rfind('{').unwrap();
@@ -10,7 +10,7 @@ fn each(line: &str) -> Vec<String> {
     parts.flat_map(|part| each(&format!("{}{part}{}", &line[..begin], &line[end + 1..]))).collect()
 }
 
-/// A word of `refused.txt` as it is sent.
+/// Returns a word of `refused.txt` in the form in which it is sent.
 fn sent(word: &str) -> String {
     match word.trim_matches(['[', ']']).split_once('*') {
         _ if matches!(word, "''" | "['']") => String::new(),
@@ -50,7 +50,7 @@ fn what_the_table_of_wrong_words_has_is_refused_and_changes_nothing() {
     assert_eq!(client.snapshot(), before);
 }
 
-/// Bytes of a client in an error can't end its line, nor make it long.
+/// A client's bytes in an error must not end its line, nor make it long.
 #[test]
 fn what_an_error_repeats_of_a_client() {
     let (_server, mut client) = Server::and_client();

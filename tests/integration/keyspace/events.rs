@@ -1,8 +1,8 @@
-//! Keyspace events: how others learn of what happens to a lock. Each grant has its own, and they come in their order.
+//! Keyspace events, by which others learn of changes of a lock. Each grant has its own events, in order.
 
 use crate::support::{Client, Listener, Server, Waiter, transaction, wait_for, wall_clock};
 
-/// Events of `k`.
+/// Returns these events of the key `k`.
 fn of_k<const N: usize>(names: [&str; N]) -> [String; N] {
     names.map(|name| format!("lock.{name} k"))
 }
@@ -15,7 +15,7 @@ fn waits(server: &Server, owner: &str, options: &str) -> Waiter {
     Waiter::new(server, "k", &format!("OWNER {owner} PX 600000 {options}"))
 }
 
-/// What is said of the lines of a client, in classes of events. `FENCE #` is that of `b`.
+/// For each row: the enabled classes of events, the commands of a client, and the expected events. `FENCE #` is the fence of `b`.
 #[test]
 fn each_grant_extension_release_and_break_is_one_event_of_its_lock() {
     for (classes, steps, expected) in [
@@ -29,7 +29,7 @@ fn each_grant_extension_release_and_break_is_one_event_of_its_lock() {
             "LOCK.ACQUIRE k OWNER a SHARED|LOCK.ACQUIRE k OWNER b SHARED|LOCK.ACQUIRE k OWNER c LIMIT 3|LOCK.EXTEND k b PX 700000|LOCK.RELEASE k a|LOCK.BREAK k FENCE #|LOCK.RELEASE k c",
             "acquired k|acquired k|acquired k|extended k|released k|broken k|released k",
         ),
-        // A re-entry is none, nor the release of one of two holds.
+        // A re-entry, and the release of one of two holds, have no event.
         (
             "Ed$g",
             "LOCK.ACQUIRE b OWNER alice|LOCK.MACQUIRE 3 a b c OWNER alice|LOCK.MACQUIRE 2 d a OWNER bob|LOCK.MRELEASE 2 c b alice",
@@ -56,7 +56,7 @@ fn each_grant_extension_release_and_break_is_one_event_of_its_lock() {
     assert_eq!(listener.rest(&server), ["__keyspace@0__:k lock.acquired", "lock.acquired k"]);
 }
 
-/// `MOVE` moves a text to where a lock is whose lease has ended: the lapse is told of that database.
+/// `MOVE` moves a string to the name of a lock whose lease has ended: the event names the lock's database.
 #[test]
 fn a_lapse_is_one_of_the_database_of_the_lock() {
     for in_a_transaction in [false, true] {
@@ -131,7 +131,7 @@ fn a_lapse_beside_a_session_is_told_when_it_happens() {
     assert_eq!(client.lock_info("k").unwrap()["holders"], "1");
 }
 
-/// A key that goes otherwise is no lapse: not one deleted, not a string that expires, not one where a lock was before.
+/// Only the end of a lease is a lapse: not a deletion, nor the expiry of a string, even where a lock was before.
 #[test]
 fn only_a_lock_whose_lease_ends_has_lapsed() {
     let (server, mut client) = Server::and_client();
@@ -191,7 +191,7 @@ fn without_the_setting_nothing_is_published() {
     listener.nothing_but(&server, &[]);
 }
 
-/// What the server itself says of the key is the same as for a plain lock.
+/// The server's own events for the key are the same as for an exclusive lock.
 #[test]
 fn the_servers_own_come_with_the_first_and_the_last_only() {
     let (server, mut client) = Server::and_client();

@@ -1,4 +1,4 @@
-//! Locks as keys: what the server's own commands see and do.
+//! Locks as keys: what the server's own commands do with them.
 
 use crate::support::{Payload, Server};
 
@@ -15,7 +15,7 @@ fn a_scan_by_type_finds_the_held_locks_and_only_them() {
     assert_eq!(found, ["k1", "k2"]);
 }
 
-/// A copy would be a second holder of one grant.
+/// A copy would be a second holder of the same grant.
 #[test]
 fn a_copy_of_a_held_lock_is_refused() {
     let (_server, mut client) = Server::held();
@@ -43,7 +43,7 @@ fn rename_and_move_take_the_whole_lock_along() {
     assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE l alice FENCE {fence} ALL")), 0);
 }
 
-/// A server that reuses the client for the module's events may forget to give it its database back.
+/// A server that reuses its client object for the module's events may forget to restore the client's database.
 #[test]
 fn move_and_copy_to_another_database_leave_the_client_in_its_own() {
     let (_server, mut client) = Server::and_client();

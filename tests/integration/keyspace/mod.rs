@@ -1,4 +1,4 @@
-//! Locks as keys of the server: what its own commands see and do, what is published of them, and what counts as a change.
+//! Locks as keys of the server: what its own commands do with them, which events are published, and what counts as a change.
 
 mod events;
 mod keys;

@@ -1,10 +1,10 @@
-//! What changes nothing is seen by nobody: no broken `WATCH`, no change counted, nothing replicated. What does is.
+//! Commands that change nothing break no `WATCH`, count as no change, and are not replicated. Commands that change something do all three.
 
 use redis::Value;
 
 use crate::support::{Client, Server, Setup};
 
-/// Lines that change nothing where alice holds `k` for 600 s, `string` is a string, and `free` is free.
+/// Commands that change nothing if alice holds `k` for 600 s, `string` is a string, and `free` does not exist.
 const INEFFECTIVE: &[&str] = &[
     "LOCK.ACQUIRE k",
     "LOCK.ACQUIRE k OWNER bob PX 900000",
@@ -49,7 +49,7 @@ const INEFFECTIVE: &[&str] = &[
     "LOCK.APPLY free -1,5,1,0,alice",
 ];
 
-/// Lines that change the lock, sent one after the other to where alice holds `k` for 600 s with one hold.
+/// Commands that each change the lock, run one after the other; at first alice holds `k` for 600 s with one hold.
 const EFFECTIVE: &[&str] = &[
     "LOCK.ACQUIRE k OWNER alice",
     "LOCK.ACQUIRE k OWNER alice PX 700000",
@@ -72,7 +72,7 @@ fn set_up(client: &mut Client) {
     client.ask::<()>("SET string text");
 }
 
-/// Whether the line makes a transaction fail that watches all keys concerned.
+/// Whether the command makes a transaction fail that watches the keys.
 fn breaks_a_watch(watcher: &mut Client, actor: &mut Client, line: &str) -> bool {
     watcher.ask::<()>("WATCH k free string");
     let _ = actor.send(line);
@@ -91,7 +91,7 @@ fn a_watch_is_broken_by_what_changes_the_lock_alone() {
     for line in EFFECTIVE {
         assert!(breaks_a_watch(&mut watcher, &mut actor, line), "{line}");
     }
-    // A change of another key breaks no watch of this one.
+    // A change of another key must not break the watch.
     assert!(!breaks_a_watch(&mut watcher, &mut actor, "LOCK.ACQUIRE other"));
 }
 
@@ -107,7 +107,7 @@ fn offset(client: &mut Client) -> u64 {
     number(client, "replication", "master_repl_offset")
 }
 
-/// A primary that sends nothing but effects, and its replica.
+/// Returns a primary that sends only effects (no pings), and its replica.
 fn pair() -> (Server, Server) {
     let primary = Setup::new().set("repl-ping-replica-period", "3600").start();
     let replica = primary.replica();
@@ -141,7 +141,7 @@ fn what_changes_a_lock_is_counted_and_only_its_effect_is_replicated() {
     let mut ours: Vec<_> = stats.lines().filter(|line| line.starts_with("cmdstat_lock.")).collect();
     let applied = ours.pop().unwrap_or_default();
     assert_eq!(ours, [""; 0]);
-    // One for each line, and one for the first acquire.
+    // One call for each line, and one for the first acquire.
     let calls = format!("cmdstat_lock.apply:calls={},", EFFECTIVE.len() + 1);
     assert!(applied.starts_with(&calls) && applied.contains(",failed_calls=0"), "{applied}");
 }

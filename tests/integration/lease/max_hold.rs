@@ -1,5 +1,5 @@
-//! `MAXHOLD`, `lock.max-hold`: an age that no grant outlives, whatever keeps it alive. The age is the time since the grant, also
-//! while fences run ahead of the clock, as after a clock that was set back, or with a lock that another server granted.
+//! `MAXHOLD` and `lock.max-hold`: no grant outlives this age, whatever keeps it alive. The age is the time since the grant, even if fences
+//! run ahead of the clock, because the clock was set back, or because another server granted the lock.
 
 use redis::Value;
 
@@ -11,23 +11,23 @@ use crate::support::{
 /// An hour, in ms.
 const HOUR: i64 = 3_600_000;
 
-/// The greatest age of the grants that are kept alive here, in ms.
+/// The maximum age, in ms, of grants that a test keeps alive.
 const AGE: i64 = 1500;
 
-/// One that is long enough for a server to be started again, or for a replica to copy all.
+/// A maximum age that outlasts a restart of the server or a full copy to a replica.
 const LONG: i64 = 20_000;
 
-/// Two grants of alice's: of `k` with a fence that is the time, of `ahead` with one that is not.
+/// Alice has a grant of each: the fence of `k` is the time, the fence of `ahead` is later than the time.
 const KEYS: [&str; 2] = ["k", "ahead"];
 
-/// When a grant was made, in ms since 1970: not before, and not after.
+/// The earliest and the latest time at which a grant was made, in ms since 1970.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     after: i64,
     before: i64,
 }
 
-/// Has the server see a fence of an hour from now.
+/// Shows the server a fence of an hour from now.
 fn run_ahead(client: &mut Client) {
     let fence = (wall_clock() + HOUR) * 1000;
     let payload = Payload::lock(client, b"any", fence as u64, 1).encode();
@@ -35,7 +35,7 @@ fn run_ahead(client: &mut Client) {
     client.ask::<()>("DEL any");
 }
 
-/// Alice's grant of that key, made now.
+/// Makes alice's grant of this key.
 #[track_caller]
 fn take_one(client: &mut Client, key: &str, options: &str) -> Made {
     let after = server_time(client);
@@ -46,7 +46,7 @@ fn take_one(client: &mut Client, key: &str, options: &str) -> Made {
     Made { after, before }
 }
 
-/// Alice's two grants, made now.
+/// Makes alice's two grants.
 #[track_caller]
 fn take(client: &mut Client, options: &str) -> [Made; 2] {
     let first = take_one(client, "k", options);
@@ -66,7 +66,7 @@ fn show_their_age(client: &mut Client, made: &[Made; 2]) {
     }
 }
 
-/// An extension or a re-entry of alice's ends with the greatest age of her grant.
+/// Checks that alice's extensions and re-entries end at the maximum age of her grant.
 #[track_caller]
 fn are_extended_to(age: i64, client: &mut Client, made: &[Made; 2]) {
     let beyond = client.ttl_beyond_lease();
@@ -83,12 +83,12 @@ fn are_extended_to(age: i64, client: &mut Client, made: &[Made; 2]) {
     }
 }
 
-/// Alice's grant ends with that age, whatever is done all the time to keep it; and soon after bob has the lock.
+/// Checks that alice's grant ends at this age, although she tries to keep it, and that bob has the lock soon afterwards.
 #[track_caller]
 fn ends_at(age: i64, server: &Server, key: &str, made: Made, effort: &str) {
     let (mut alice, mut bob, mut client) = (server.client(), server.client(), server.client());
     let watch = Stopwatch::start();
-    // On a busy machine he may come when the grant has ended.
+    // On a busy machine, bob may come after the end of the grant.
     bob.begin(&format!("LOCK.ACQUIRE {key} OWNER bob PX 60000 BLOCK 0"));
     wait_for("the end of alice's grant", || {
         if !effort.is_empty() {
@@ -103,10 +103,10 @@ fn ends_at(age: i64, server: &Server, key: &str, made: Made, effort: &str) {
     grant(bob.finish().unwrap()).unwrap();
 }
 
-/// The ways of saying it: the grant's own greatest age, all grants', or both.
+/// The ways to limit the age: for the grant, for all grants, or both.
 const WAYS: [(&str, i64); 3] = [("MAXHOLD 1500", 0), ("", AGE), ("MAXHOLD 600000", AGE)];
 
-/// In each of these ways, for a fence that is the time and for one that is not.
+/// Tests each way, with a fence that is the time and with one that is later.
 #[track_caller]
 fn no_effort_keeps_it(options: &str, effort: &str) {
     for (own, of_all) in WAYS {
@@ -152,7 +152,7 @@ fn info_shows_the_age_of_a_grant() {
     show_their_age(&mut client, &made);
     wait_until(&mut client, made[1].before + 300);
     show_their_age(&mut client, &made);
-    // No change of the grant makes it any younger.
+    // No change of the grant resets its age.
     for line in [
         "LOCK.ACQUIRE KEY OWNER alice",
         "LOCK.EXTEND KEY alice PX 60000",
@@ -166,7 +166,7 @@ fn info_shows_the_age_of_a_grant() {
     }
 }
 
-/// The grants, after they have gone by way of a replica, a file or a payload.
+/// Checks the grants after they have passed through a replica, a file or a payload.
 #[track_caller]
 fn are_kept(server: &Server, made: [Made; 2]) {
     let mut client = server.client();

@@ -1,4 +1,4 @@
-//! The last milliseconds of a greatest age: the grant is held, or it is not, for all commands alike.
+//! The last milliseconds before the maximum age: all commands must agree on whether the grant is held.
 
 use redis::Value;
 

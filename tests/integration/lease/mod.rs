@@ -1,4 +1,4 @@
-//! How long a grant lasts: its lease, and the greatest age that no lease goes beyond.
+//! How long a grant lasts: its lease, and the maximum age that limits all leases.
 
 mod max_hold;
 mod max_hold_end;

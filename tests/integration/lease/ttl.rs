@@ -1,4 +1,4 @@
-//! The lease is the key's TTL: what it is, who can change it, and that it ends, never early.
+//! The lease is the key's TTL: its value, who can change it, and that it never ends early.
 
 use std::time::Instant;
 

@@ -1,9 +1,9 @@
-//! Another module runs a command for no user.
+//! Another module runs a command without a user.
 
 use super::setup;
 use crate::support::Waiter;
 
-/// Whom it would tell of a circle may know no names of keys, nor of owners.
+/// The error would name keys and owners to a caller whose rights are unknown.
 #[test]
 fn a_circle_is_told_to_nobody() {
     let (server, mut client) = setup().start_and_client();
@@ -12,7 +12,7 @@ fn a_circle_is_told_to_nobody() {
     let _waiter = Waiter::new(&server, "bs", "OWNER a");
     let told: String = client.ask("MEDDLE.CALL LOCK.ACQUIRE as OWNER b BLOCK 5000 DETECT");
     if client.version() < (7, 2) {
-        // This server lets no module wait.
+        // On this server, commands that modules run can't wait.
         assert_eq!(told, "*-1");
         return;
     }
@@ -20,7 +20,7 @@ fn a_circle_is_told_to_nobody() {
     assert_eq!(told, format!("-DEADLOCK this wait would never end: {circle}"));
 }
 
-/// It has no connection that anything could hang on, nor an address for the log.
+/// Without a connection there is nothing that could keep the session alive, and no address for the log.
 #[test]
 fn a_session_is_refused_where_there_is_no_connection() {
     let (server, mut client) = setup().start_and_client();

@@ -1,9 +1,9 @@
-//! Another module deletes a lock from within the lock's own event: the server lives on, and the queue moves on.
+//! Another module deletes a lock in the lock's own event: the server survives, and the queue moves on.
 
 use super::setup;
 use crate::support::{Client, Waiter, blocked_clients, soon, wait_for};
 
-/// All that wait for `k` are given it, one after the other, and then it is free.
+/// Checks that all waiters for `k` get it, one after the other, and that it is free afterwards.
 #[track_caller]
 fn moves_on(client: &mut Client, waiters: Vec<Waiter>, what: &str) {
     let mut last = 0;
@@ -11,7 +11,7 @@ fn moves_on(client: &mut Client, waiters: Vec<Waiter>, what: &str) {
         let granted = waiter.granted();
         assert!(granted.fence >= last, "{what}: {granted:?}");
         last = granted.fence;
-        // Its grant may have been deleted, and the lock be the next one's.
+        // The other module may have deleted this grant, so the lock may already be the next owner's.
         let _ = client.send(&format!("LOCK.RELEASE k {}", granted.owner));
     }
     soon("a free lock", || client.holder("k").is_none());
@@ -20,20 +20,20 @@ fn moves_on(client: &mut Client, waiters: Vec<Waiter>, what: &str) {
     assert_eq!(client.info("lock", "lock_keys"), "0", "{what}");
 }
 
-/// Alice's grant of `k` ends that way, and the lock is deleted in that event.
+/// Alice's grant of `k` ends in this way, and the other module deletes the lock in the event.
 #[track_caller]
 fn deleted_in(event: &str, end: &str) {
     let what = format!("{end}, deleted in {event}");
     let (server, mut client) = setup().start_and_client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
-    // Two of one owner: the second one's re-entry follows the handover in the same step.
+    // Two waiters have the same owner: the second one re-enters in the step that hands over to the first.
     let waiters = ["bob", "bob", "carol", "a-name-that-is-longer-than-any-other-here"]
         .map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner} PX 600000")));
     client.ask::<()>(&format!("MEDDLE {event}"));
     client.ask::<i64>(end);
     wait_for("the handover", || client.holder("k").is_some_and(|holder| holder.owner != "alice"));
     assert_eq!(client.ask::<i64>("MEDDLED"), 1, "{what}");
-    // New values may get the memory of the deleted lock.
+    // New values may get the memory of the deleted lock, which must not matter.
     client.ask_all::<redis::Value, _>(&["SET a x", "SET b y", "LOCK.ACQUIRE c OWNER dave PX 600000"]);
     assert_eq!(client.holder("c").unwrap().owner, "dave", "{what}");
     client.ask::<()>("LOCK.BREAK c");
@@ -66,7 +66,7 @@ fn a_lock_deleted_in_an_event_that_nobody_waits_for() {
         client.ask::<redis::Value>(line);
         assert_eq!(client.ask::<i64>("MEDDLED"), 1, "{event}");
         assert_eq!(client.holder("k"), None, "{event}");
-        // At its next renewal at the latest.
+        // The session ends at its next renewal at the latest.
         wait_for("the end of the session", || client.info("lock", "lock_sessions") == "0");
         assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1, "{event}");
     }

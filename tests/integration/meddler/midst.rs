@@ -1,11 +1,10 @@
-//! A command has its keys open, and something that it does makes the server tell of an event. In that event another module does
-//! anything to those keys.
+//! A command has its keys open, and one of its actions makes the server report an event. In this event, another module runs any command on
+//! these keys.
 //!
-//! What the servers don't survive, with or without locks, is left out. In `new`, anything that takes that very key away: `setKey`
-//! goes on with the value, to which it takes a reference only then (`MEDDLE new`, then `SET k v EX 100`, crashes each of them). In
-//! `gone:deleted`, anything that does the same, empties or swaps databases, or makes keys: `dbGenericDelete` has found the key's place
-//! already. In `expired`, anything that makes that key anew, where the key is written (`dbAdd`). (With a replica, Redis 8 crashes there now
-//! and then at any write, `replicationFeedSlaves`: so without.)
+//! Cases in which the servers crash even without locks are left out. In `new`: commands that remove the same key, because `setKey` uses the
+//! value afterwards (`MEDDLE new`, then `SET k v EX 100`, crashes every server). In `gone:deleted`: the same, and commands that empty or
+//! swap databases or make keys, because `dbGenericDelete` has already found the key's place. In `expired`: commands that make the key again
+//! if it is being written (`dbAdd`). There are no replicas, because Redis 8 then sometimes crashes at any write (`replicationFeedSlaves`).
 
 use redis::Value;
 
@@ -18,7 +17,7 @@ fn owners(client: &mut Client) -> [Option<String>; 3] {
     ["a", "b", "c"].map(|key| owner(client, key))
 }
 
-/// One lock is granted, and in the event of that another one goes, which the owner has had before: as if it had gone afterwards.
+/// One lock is granted, and in its event another lock of the same owner ends, as if it had ended afterwards.
 #[test]
 fn an_open_lock_that_goes() {
     for line in ["DEL c", "UNLINK c", "PEXPIRE c -1", "RENAME c z", "MOVE c 1", "SET c text"] {
@@ -28,7 +27,7 @@ fn an_open_lock_that_goes() {
         meddle(&mut client, "new", line);
         assert!(matches!(client.ask(ALL), Value::Array(_)), "{line}");
         assert_eq!(client.ask::<i64>("MEDDLED"), 1, "{line}");
-        // What another value finds where the old one was must not matter.
+        // New values may get the memory of the old lock, which must not matter.
         client.ask_all::<Value, _>(&["SET x x", "SET y y", "LOCK.ACQUIRE d OWNER dave PX 600000"]);
         assert_eq!(owner(&mut client, "a").as_deref(), Some("bob"), "{line}");
         assert_eq!(owner(&mut client, "b").as_deref(), Some("bob"), "{line}");
@@ -40,7 +39,7 @@ fn an_open_lock_that_goes() {
     }
 }
 
-/// An open lock that the running command has just granted, and that another module deletes.
+/// Another module deletes an open lock that the running command has just granted.
 #[test]
 fn an_open_lock_that_is_new_and_goes() {
     let (_server, mut client) = server();
@@ -82,7 +81,7 @@ fn nobody_acquires_in_the_midst() {
     }
 }
 
-/// A waiter is given all its locks by a timer; then another module deletes one of them. The waiter is told of a lease of 0, and keeps none.
+/// A timer gives a waiter all its locks; then another module deletes one of them. The waiter is told of a lease of 0, and keeps no lock.
 #[test]
 fn an_open_lock_that_goes_as_a_waiter_is_granted_others() {
     let (server, mut client) = server();
@@ -98,7 +97,7 @@ fn an_open_lock_that_goes_as_a_waiter_is_granted_others() {
     wait_for("the end of the others", || ["a", "b"].iter().all(|key| owner(&mut client, key).is_none()));
 }
 
-/// While two are given a lock that has room for both, another module deletes something else: the second gets it a moment later.
+/// Two waiters get a lock with room for both. Another module deletes a key after the first grant, so the second comes later.
 #[test]
 fn waiters_left_in_the_midst_are_served_soon() {
     let (server, mut client) = server();
@@ -114,7 +113,7 @@ fn waiters_left_in_the_midst_are_served_soon() {
     assert_eq!(client.holding("k"), ["bob", "carol"]);
 }
 
-/// What is granted in one step is decided before another module hears of any of it.
+/// All grants of a step are decided before another module sees the first of them.
 #[test]
 fn a_newcomer_beside_a_waiter() {
     let (server, mut client) = server();
@@ -134,8 +133,8 @@ fn a_newcomer_beside_a_waiter() {
     assert_eq!(client.holding("k"), ["bob", "carol"]);
 }
 
-/// `DETECT` looks at a lock that has expired, which Redis 7.0 deletes then; and another module deletes the one that the command waits
-/// for. Its wait is over.
+/// `DETECT` looks at an expired lock, which Redis 7.0 then deletes. Another module deletes the lock for which the command waits, so the
+/// wait ends.
 #[test]
 fn a_lock_that_goes_while_others_are_looked_at() {
     let (server, mut client) = server();
@@ -147,7 +146,7 @@ fn a_lock_that_goes_while_others_are_looked_at() {
     client.acquire("bs", "OWNER b PX 600000").unwrap();
     let _waiter = Waiter::new(&server, "bs", "OWNER a PX 600000");
     meddle(&mut client, "expired", "DEL as");
-    // The lease of `bs` ends before anybody can look.
+    // The lease of `bs` ends before any command can look at it.
     let lines = ["PEXPIRE bs 100", "DEBUG SLEEP 0.2", "LOCK.ACQUIRE as OWNER c PX 600000 BLOCK 0 DETECT"];
     client.begin_together(&lines.map(|line| line.split(' ').collect()));
     let replies: Vec<_> = lines.iter().map(|_| client.finish()).collect();

@@ -1,5 +1,5 @@
-//! A command opens a key that has expired: the server deletes it, and tells of it. In that event another module does anything to
-//! the other keys, and to this one.
+//! A command opens an expired key: the server deletes the key and reports it. In this event, another module runs any command on this key or
+//! the others.
 
 use redis::Value;
 
@@ -7,7 +7,7 @@ use super::{DISTURBED, NESTED, expired, meddle, owner, server};
 
 const BOTH: &str = "LOCK.MACQUIRE 2 held lapsed OWNER bob PX 600000";
 
-/// Alice holds a lock; it is open already when an expired one is opened, and that is done to it. Then she is the owner there.
+/// Alice holds an open lock. While an expired lock is opened, `line` runs. Checks under which name she holds the lock afterwards.
 #[track_caller]
 fn while_held(line: &str, alice_is_in: Option<&str>) {
     let (_server, mut client) = server();
@@ -24,7 +24,7 @@ fn while_held(line: &str, alice_is_in: Option<&str>) {
     for key in ["held", "lapsed"].into_iter().filter(|_| granted) {
         assert_eq!(owner(&mut client, key).as_deref(), Some("bob"), "{line}: {key}");
     }
-    // What another value finds where the old one was must not matter.
+    // New values may get the memory of the old lock, which must not matter.
     client.ask_all::<Value, _>(&["SET a x", "SET b y", "LOCK.ACQUIRE c OWNER dave PX 600000"]);
     assert_eq!(owner(&mut client, "c").as_deref(), Some("dave"), "{line}");
 }
@@ -53,7 +53,7 @@ fn an_open_lock_whose_database_is_swapped() {
     assert_eq!(owner(&mut client, "held").as_deref(), Some("alice"));
 }
 
-/// Another lock, or another value, comes to a name that was free when it was opened.
+/// A name was free when it was opened. Then another lock or value gets this name.
 #[test]
 fn an_open_name_that_is_taken() {
     for line in ["RENAME other free", "SET free text", "SET lapsed text"] {
@@ -72,7 +72,7 @@ fn an_open_name_that_is_taken() {
     }
 }
 
-/// A key has expired under the name that is to be locked. When the server tells the other module so, that module can't take the lock.
+/// The key to be locked has expired. When the server reports this, the other module must not be able to take the lock.
 #[test]
 fn nobody_acquires_in_between() {
     for (expires, command) in [
@@ -99,7 +99,7 @@ fn nobody_acquires_in_between() {
     }
 }
 
-/// An event may have every other command on locks, too.
+/// In the event, every other command on locks is refused, too.
 #[test]
 fn nothing_changes_a_lock_in_between() {
     for line in [
@@ -120,7 +120,7 @@ fn nothing_changes_a_lock_in_between() {
     }
 }
 
-/// Where a key expires whenever it is opened, the command is refused in the end, and has changed nothing.
+/// If a key expires each time it is opened, the command is refused in the end, and has changed nothing.
 #[test]
 fn a_key_that_expires_whenever_it_is_opened_is_refused_in_the_end() {
     for command in ["LOCK.ACQUIRE lapsed OWNER bob", "LOCK.MACQUIRE 2 free lapsed OWNER bob"] {
@@ -129,7 +129,7 @@ fn a_key_that_expires_whenever_it_is_opened_is_refused_in_the_end() {
             expired(&mut client, &format!("SET {key} text PX 1"));
         }
         for number in 1..=3 {
-            // Since 7.2, keys do not expire in events, and go elsewhere as they are.
+            // Since 7.2, keys do not expire inside events, so expired keys can be moved.
             let line = match client.version() < (7, 2) {
                 true => "SET lapsed text PXAT 1",
                 false => &format!("RENAME e{number} lapsed"),

@@ -1,11 +1,11 @@
-//! A random mix of commands on locks, while another module does anything to their keys in any event. What `scripts/leaks` runs this
-//! for: nothing is read or written where there is nothing. The long form: `scripts/soak meddled`.
+//! A random mix of commands on locks, while another module runs any commands on their keys in any event. `scripts/leaks` runs this to find
+//! invalid memory accesses. The long form: `scripts/soak meddled`.
 
 use super::server;
 use crate::support::{Client, Rng, figure, size};
 
-/// What the other module does. Commands of the servers that name two keys or more are left to it: some go on with the first when the
-/// second one has expired (`MOVE`), whatever was done in that event.
+/// The commands of the other module. Server commands with two keys are run only by it, because some (`MOVE`) use the first key after the
+/// second one has expired, whatever happened to the first in that event.
 const LINES: [&str; 14] = [
     "DEL k1",
     "DEL k2",
@@ -62,14 +62,14 @@ fn soak_meddled() {
         }
         if waiters.len() > 8 {
             let mut waiter = waiters.swap_remove(rng.below(waiters.len()));
-            // The others close the connection, whether answered or not.
+            // The other waiters close their connections, answered or not.
             if rng.percent(70) {
                 let _ = waiter.finish();
             }
         }
     }
     figure("commands of the other module", client.ask::<i64>("MEDDLED"));
-    // All waits end.
+    // All waits must end.
     client.ask::<()>("MEDDLE.MIX 1 0");
     for mut waiter in waiters {
         let _ = waiter.finish();

@@ -1,4 +1,4 @@
-//! The server's memory: what locks take of it, that they give it back, and what becomes of them where it runs short.
+//! The server's memory: how much locks use, that they free it, and what happens when it is short.
 
 mod out_of_memory;
 mod soak_defrag;

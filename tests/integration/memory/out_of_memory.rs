@@ -1,10 +1,10 @@
-//! Memory that runs short: nothing new is granted, or locks are evicted; what is held can be given back.
+//! Short memory: nothing new is granted, or locks are evicted; held locks can be released.
 
 use redis::Value;
 
 use crate::support::{Server, Setup};
 
-/// What a server may evict when it is full: with the first one, nothing.
+/// The server's eviction policies; the first one evicts nothing.
 pub(crate) const POLICIES: [&str; 8] = [
     "noeviction",
     "allkeys-lru",
@@ -16,7 +16,7 @@ pub(crate) const POLICIES: [&str; 8] = [
     "volatile-ttl",
 ];
 
-/// One that is out of memory must still let go of what it holds.
+/// A client of a server without memory must still be able to release its locks.
 #[test]
 fn a_server_out_of_memory_grants_nothing_and_releases() {
     let (_server, mut client) = Server::and_client();
@@ -37,7 +37,7 @@ fn a_server_out_of_memory_grants_nothing_and_releases() {
     assert_eq!(client.acquire("free", "").unwrap().holds, 1);
 }
 
-/// At the start, and when the setting changes; once for all that may evict.
+/// The server warns at its start and when the setting changes, once for all policies that evict.
 #[test]
 fn a_policy_that_may_evict_is_warned_of() {
     let warnings = |server: &Server| {
@@ -60,8 +60,8 @@ fn a_policy_that_may_evict_is_warned_of() {
     assert_eq!(warnings(&Server::start()), 0);
 }
 
-/// With `noeviction` a full server refuses new locks and keeps those it has. With all others it evicts locks, each with its
-/// owner none the wiser: the log warns of it, and `INFO` counts.
+/// With `noeviction`, a full server refuses new locks and keeps the others. With other policies it evicts locks without telling their
+/// owners: the log warns of this, and `INFO` counts it.
 #[test]
 fn memory_that_runs_short() {
     for policy in POLICIES {
@@ -86,7 +86,7 @@ fn memory_that_runs_short() {
             assert_eq!(client.ask::<i64>("LOCK.RELEASE first alice"), 0);
         } else {
             assert!(evicted > 0, "{policy}");
-            // One is not counted where the process had to wait for a processor in the middle of it.
+            // An eviction is not counted if the process had to wait for a processor in the middle of it.
             let counted: u64 = client.info("lock", "lock_evictions").parse().unwrap();
             assert!((evicted * 9 / 10..=evicted).contains(&counted), "{policy}: {counted} of {evicted}");
             assert!(told >= 1, "{policy}: no warning in the log");
@@ -95,7 +95,7 @@ fn memory_that_runs_short() {
     }
 }
 
-/// Some servers run what modules are told of evictions on the client whose command made them.
+/// Some servers call modules for evictions with the client whose command caused them, so its database must be restored.
 #[test]
 fn a_client_stays_in_its_database_when_its_command_evicts_from_another() {
     let (_server, mut client) = Setup::new().set("maxmemory-policy", "allkeys-random").start_and_client();

@@ -1,8 +1,8 @@
-//! Active defragmentation, where the server was built for it: locks are moved in memory, and stay what they are.
+//! Active defragmentation, if the server was built with it: locks are moved in memory, and must not change.
 
 use crate::support::{Client, Server, figure, size, wait_for};
 
-/// Takes that many locks: with an owner that takes no memory of its own, with a name, and with a greatest age.
+/// Acquires this many locks: with an owner stored in place, with a name in memory of its own, and with a maximum age.
 fn fill(client: &mut Client, count: usize) {
     let lines: Vec<String> = (0..count)
         .map(|number| match number % 4 {
@@ -37,7 +37,7 @@ fn locks_are_moved_and_stay_what_they_are() {
     }
     client.ask::<()>("CONFIG SET activedefrag no");
     fill(&mut client, count);
-    // Holes everywhere, and whole stretches.
+    // Deletes single locks and whole ranges, so that the memory is fragmented.
     let lines: Vec<String> = (0..count)
         .filter(|number| number % 3 == 0 || number / 500 % 4 == 0)
         .map(|number| format!("LOCK.BREAK k{number}"))
@@ -58,7 +58,7 @@ fn locks_are_moved_and_stay_what_they_are() {
     }
     let enough = left as u64 / 10;
     wait_for("locks to be moved", || hits(&mut client) > enough);
-    // While it goes on.
+    // Defragmentation is running meanwhile.
     for number in (1..count).step_by(count / 100) {
         let _ = client.send(&format!("LOCK.EXTEND k{number} name{number} EX 6000"));
     }

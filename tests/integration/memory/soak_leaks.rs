@@ -1,5 +1,4 @@
-//! Whatever ends, nothing of it stays: the server's memory, its blocked clients, and the module's waiters and sessions are
-//! as many after thousands of rounds as after some.
+//! Nothing remains of what has ended: memory, blocked clients, waiters and sessions are the same after thousands of rounds as after a few.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,13 +8,13 @@ use redis::Value;
 use crate::several::{ask, grants};
 use crate::support::{Client, Mailbox, Server, blocked_clients, figure, size, wait_for};
 
-/// What the server itself may keep for the sake of speed, in bytes. A leak of a few bytes a time is more.
+/// The memory, in bytes, that the server may keep as a cache. A leak of a few bytes per round exceeds it.
 const SLACK: i64 = 96 * 1024;
 
-/// How many connections take turns.
+/// How many connections are used in turn.
 const CLIENTS: usize = 100;
 
-/// The memory in use, once only this client is left.
+/// Returns the used memory, once only this client is left.
 #[track_caller]
 fn memory(client: &mut Client) -> i64 {
     wait_for("the others to be gone", || client.info("clients", "connected_clients") == "1");
@@ -28,8 +27,7 @@ fn memory(client: &mut Client) -> i64 {
     client.info("memory", "used_memory").parse().unwrap()
 }
 
-/// The memory used, once it has not gone down any more for a while: connections that have closed are counted for a moment longer, and
-/// what they had must not make up for a leak.
+/// Returns the used memory once it has stopped falling: memory of closed connections is freed a moment later, and must not hide a leak.
 #[track_caller]
 fn least_memory(client: &mut Client) -> i64 {
     let (mut least, mut since) = (i64::MAX, Instant::now());
@@ -43,7 +41,7 @@ fn least_memory(client: &mut Client) -> i64 {
     least
 }
 
-/// Does it some times, and then many: the memory in use has not grown.
+/// Runs `work` a few times, and then many times: the used memory must not grow.
 #[track_caller]
 fn nothing_stays(name: &str, mut work: impl FnMut(&Server, usize)) {
     let rounds = size(20_000, 1_000_000);
@@ -51,7 +49,7 @@ fn nothing_stays(name: &str, mut work: impl FnMut(&Server, usize)) {
     work(&server, 3_000);
     let before = least_memory(&mut client);
     work(&server, rounds);
-    // What a connection had is freed a moment after it closed.
+    // The server frees a connection's memory a moment after it has closed.
     let mut after = memory(&mut client);
     wait_for(&format!("memory as before: {before} bytes, after the work {after}"), || {
         after = memory(&mut client);
@@ -98,7 +96,7 @@ fn memory_does_not_grow_by_places_claims_and_leaves() {
                 ]
             })
             .collect();
-        // A subscriber that does not read is cut off.
+        // The server would disconnect a subscriber that reads too little, so lines are sent in parts.
         for some in lines.chunks(7_000) {
             for reply in client.send_all(some) {
                 reply.unwrap();
@@ -125,7 +123,7 @@ fn memory_does_not_grow_by_waiters_that_are_killed() {
             wait_for("waiters", || holder.info("lock", "lock_waiters") == CLIENTS.to_string());
             match round % 4 {
                 0 => holder.ask::<()>("CLIENT KILL USER guest"),
-                // All at once, and in the step in which one of them gets the lock.
+                // All connections close at once, in the step in which one of them gets the lock.
                 1 => {
                     holder.ask::<()>("MULTI");
                     holder.ask::<()>("LOCK.RELEASE k alice");
@@ -182,7 +180,7 @@ fn memory_does_not_grow_by_waits_for_several_locks() {
             for (n, waiter) in crowd.iter_mut().enumerate() {
                 waiter.begin(&ask(&format!("b k{} a", n % 7), "bob", "BLOCK 0"));
             }
-            // All are bob's: each re-enters.
+            // All waiters have the owner bob, so each re-enters.
             wait_for("all to wait", || client.info("lock", "lock_waiters") == CROWD.to_string());
             client.ask::<Value>("LOCK.MRELEASE 3 c a b alice");
             for waiter in &mut crowd {
@@ -227,7 +225,7 @@ fn waits_for_several_that_time_out_are_killed_and_have_places() {
             wait_for("no places", || client.info("lock", "lock_places") == "0");
             mail.rest(&mut client);
             client.ask::<()>("FLUSHALL");
-            // One whose connection has closed may be granted the locks before the server notices that.
+            // A client whose connection has closed may be granted the locks before the server notices it.
             for field in ["lock_waiters", "lock_sessions", "lock_keys"] {
                 wait_for(field, || client.info("lock", field) == "0");
             }

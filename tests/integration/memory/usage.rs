@@ -1,8 +1,8 @@
-//! What locks take of the server's memory.
+//! How much of the server's memory locks use.
 
 use crate::support::{Server, wait_for};
 
-/// A process has one channel for all that it holds.
+/// A process uses one channel for all its locks.
 #[test]
 fn grants_of_one_process_share_the_name_of_its_channel() {
     let [short, long] = [20, 500].map(|length| {
@@ -27,13 +27,13 @@ fn memory_usage_counts_the_value_and_a_long_owner() {
     client.acquire("large", &format!("OWNER {}", "x".repeat(128))).unwrap();
     let [uuid, short, large] =
         ["uuid1", "short", "large"].map(|key| client.ask::<i64>(&format!("MEMORY USAGE {key}")));
-    // A grant is 24 bytes; Valkey 8.1 counts no more than that, others what the server has around it.
+    // A grant has 24 bytes. Valkey 8.1 counts only these, other servers also their own overhead.
     assert!((24..=200).contains(&uuid), "{uuid}");
     assert!(short > uuid && short < large, "{uuid} {short} {large}");
     assert!((short + 100..=short + 200).contains(&large), "{short} {large}");
 }
 
-/// `UNLINK` leaves a value that takes long to free to a background thread, as with values of the server's own types.
+/// `UNLINK` frees a large value in a background thread, like large values of the server's own types.
 #[test]
 fn a_lock_with_many_holders_is_freed_in_the_background() {
     let (_server, mut client) = Server::and_client();

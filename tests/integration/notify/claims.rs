@@ -1,4 +1,4 @@
-//! From the message to the claim; grants that nobody claims, and waits that are over.
+//! From the message to the claim; unclaimed grants, and waits that have ended.
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +22,11 @@ fn what_is_not_claimed_goes_to_the_next() {
     assert!(granted.fence > bobs);
     assert_eq!(told, [format!("granted {bobs} bob"), format!("lost {bobs} bob")]);
     wait_for("the place to be given up", || client.info("lock", "lock_places") == "0");
-    // It may come late: then it is an ask like any other.
+    // The claim may come too late: then it is an ordinary request.
     assert_eq!(client.send("LOCK.ACQUIRE k OWNER bob ONCE"), Ok(Value::Nil));
 }
 
-/// With `START`, too.
+/// With `START`, too, such a grant goes to the next waiter.
 #[test]
 fn a_grant_that_nobody_hears_of_goes_to_the_next_at_once() {
     let (server, mut client) = Setup::new().module_args("claim 600000").start_and_client();

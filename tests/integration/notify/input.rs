@@ -1,4 +1,4 @@
-//! What is refused, and what any byte may be.
+//! Refused requests, and arguments with any bytes.
 
 use redis::Value;
 
@@ -28,7 +28,7 @@ fn names_are_of_any_bytes() {
     assert_eq!(text, [format!("granted {fence} ").as_bytes(), owner].concat());
 }
 
-/// A user that may use locks, and the channels of some names.
+/// Returns a user that may use all locks and these channels.
 #[track_caller]
 fn user(server: &Server, channels: &str) -> Client {
     server.client_of(&format!("~* +@all resetchannels {channels}"))
@@ -78,12 +78,12 @@ fn a_connection_has_so_many_places_and_a_queue_too() {
     assert_eq!(place(&mut client, "b", "bob"), queued());
     let refused = place(&mut client, "c", "bob").unwrap_err();
     assert_eq!(refused, "MAXPLACES too many places and sessions hang on this connection (lock.max-places)");
-    // Not a new one.
+    // Asking again does not take a new place.
     assert_eq!(place(&mut client, "b", "bob"), queued());
     assert_eq!(place(&mut other, "a", "carol"), queued());
     let refused = place(&mut other, "a", "dave").unwrap_err();
     assert!(refused.starts_with("MAXWAITERS "), "{refused}");
-    // Nor is one that another connection takes over, for the queue.
+    // A place that another connection takes over is not new in the queue, but counts for the new connection.
     assert_eq!(place(&mut other, "a", "bob"), queued());
     assert!(place(&mut other, "b", "bob").unwrap_err().starts_with("MAXPLACES "));
     assert_eq!(client.ask::<i64>("LOCK.LEAVE b bob"), 1);

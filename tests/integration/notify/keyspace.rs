@@ -1,4 +1,4 @@
-//! Places when their lock's key, or the server, becomes something else.
+//! Places, when the lock's key is replaced or the server's role changes.
 
 use super::queue_up;
 use crate::support::{Mailbox, SOON, Server, Stopwatch, lease_end_after, owners, wait_for};

@@ -10,7 +10,7 @@ use redis::Value;
 
 use crate::support::{Client, Mailbox, Server, heard};
 
-/// `heard`, and alice holds `k`.
+/// As `heard`, and alice holds `k`.
 #[track_caller]
 fn held(settings: &str) -> (Server, Client, Mailbox) {
     let (server, mut client, mail) = heard(settings);
@@ -24,7 +24,7 @@ fn queue_up(client: &mut Client, owner: &str, options: &str) {
     assert_eq!(ask(client, owner, options), Value::SimpleString("QUEUED".into()), "{owner}");
 }
 
-/// Asks for `k` by `NOTIFY ch`: for up to a minute, where the options don't say for how long.
+/// Asks for `k` with `NOTIFY ch`, with a limit of a minute unless the options have one.
 #[track_caller]
 fn ask(client: &mut Client, owner: &str, options: &str) -> Value {
     let block = if options.contains("BLOCK") { "" } else { "BLOCK 60000" };

@@ -1,11 +1,11 @@
-//! The right to the channel of `NOTIFY`, taken away after the request: the server sends nothing more there for that user.
+//! The user's access to the channel of `NOTIFY` is revoked after the request: the server sends nothing more there for this user.
 
 use redis::Value;
 
 use super::{ask, queue_up};
 use crate::support::{Client, Mailbox, Server, grant};
 
-/// A guest with the right to `ch`, an operator, and a subscriber of that channel.
+/// Returns a guest with access to `ch`, an operator, and a subscriber of this channel.
 fn scene() -> (Server, Client, Client, Mailbox) {
     let server = Server::start();
     let guest = server.client_of("on nopass +@all ~* resetchannels &ch");
@@ -13,7 +13,7 @@ fn scene() -> (Server, Client, Client, Mailbox) {
     (server, guest, client, mail)
 }
 
-/// Commands each of which takes the guest's right to `ch` away.
+/// Commands that each revoke the guest's access to `ch`.
 const REVOKED: [&str; 3] =
     ["ACL SETUSER guest resetchannels", "ACL SETUSER guest resetchannels &other", "ACL DELUSER guest"];
 
@@ -23,7 +23,7 @@ fn counts(client: &mut Client, messages: &str, unheard: &str) {
     assert_eq!(shown, [messages, unheard]);
 }
 
-/// As if nobody had heard of the grant: the next one gets it.
+/// The next waiter gets the lock, as if nobody had received the message.
 #[test]
 fn a_place_is_not_told_of_its_grant() {
     for revoke in &REVOKED[..2] {
@@ -67,7 +67,7 @@ fn a_holder_hears_nothing_more() {
     }
 }
 
-/// The right is that of the user who asked, whoever uses the connection now; and it may come back.
+/// The access of the user that asked counts, whoever uses the connection now. It may be granted again.
 #[test]
 fn the_right_is_looked_up_for_each_message() {
     let (_server, mut guest, mut client, mut mail) = scene();

@@ -1,4 +1,4 @@
-//! `START`: the message says all that a waiter has to know, and its work begins without a claim.
+//! `START`: the message contains everything that a waiter needs, and its work begins without a claim.
 
 use redis::Value;
 
@@ -7,7 +7,7 @@ use crate::support::{
     Client, Mailbox, Setup, Waiter, heard, is_left_of, owners, soon, transaction, wait_for,
 };
 
-/// Alice gives `k` back, and bob is told to start: the fence.
+/// Alice releases `k`, and bob is told to start. Returns the fence.
 #[track_caller]
 fn start_bob(client: &mut Client, mail: &mut Mailbox, rest: &str) -> i64 {
     client.ask::<()>("LOCK.RELEASE k alice");
@@ -25,19 +25,19 @@ fn a_handover_is_a_message_and_a_release() {
     let held = client.holder("k").unwrap();
     assert!(held.owner == "bob" && held.holds == 1 && is_left_of(5000, &held), "{held:?}");
     assert_eq!(client.info("lock", "lock_places"), "1");
-    // It is no place any more.
+    // Bob has no place any more.
     assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 0);
     assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k bob FENCE {bobs}")), 0);
     let carols = client.holder("k").unwrap().fence;
     assert!(carols > bobs);
     assert_eq!(mail.next(), format!("start {carols} 5000 0 9223372036854775807 carol"));
     assert_eq!(client.info("lock", "lock_places"), "0");
-    // She has started, and may be wanted.
+    // Carol has started, so she is told of waiters.
     let _dave = Waiter::new(&_server, "k", "OWNER dave");
     assert_eq!(mail.next(), format!("wanted {carols} carol"));
 }
 
-/// What settings and options leave of the lease is what the message says, and the number of a permit.
+/// The message has the slot, and the lease after all settings and options have been applied.
 #[test]
 fn the_message_says_how_long_it_lasts_and_the_slot() {
     let cases = [
@@ -64,7 +64,7 @@ fn the_message_says_how_long_it_lasts_and_the_slot() {
     assert!(told.starts_with("start ") && told.ends_with(" 5000 2 1 bob"), "{told}");
 }
 
-/// An operator has made the longest lease shorter than the time to claim a grant, while somebody waited.
+/// While somebody waited, an operator has made the longest lease shorter than the time to claim a grant.
 #[test]
 fn the_message_says_no_more_than_the_longest_lease() {
     let (_server, mut client, mut mail) = super::held("claim 5000");
@@ -73,7 +73,7 @@ fn the_message_says_no_more_than_the_longest_lease() {
     start_bob(&mut client, &mut mail, "1000 0 1");
 }
 
-/// Somebody shortens the lease in the turn of the grant, perhaps after a timer has looked at the lock.
+/// Another command shortens the lease in the turn of the grant, perhaps after a timer has looked at the lock.
 #[test]
 fn the_message_says_what_is_left_of_the_lease() {
     let ask = "LOCK.ACQUIRE k OWNER dave";
@@ -88,7 +88,7 @@ fn the_message_says_what_is_left_of_the_lease() {
     }
 }
 
-/// The reply is the same in both protocols and in a transaction, and the message comes after it.
+/// The reply is the same in both protocols and in a transaction; the message follows it.
 #[test]
 fn the_reply_is_queued_everywhere() {
     let (server, mut client, mut mail) = super::held("claim 5000");
@@ -102,7 +102,7 @@ fn the_reply_is_queued_everywhere() {
     assert!(client.send_words(script).unwrap_err().contains("NOTIFY is not allowed in scripts"));
 }
 
-/// Without memory, the server refuses new acquires; but it grants the lock to a waiter, and takes the extension that claims the grant.
+/// Without memory, the server refuses new acquires, but it grants the lock to a waiter, and accepts the extension that claims the grant.
 #[test]
 fn a_server_out_of_memory_has_it_start_and_extend() {
     let (_server, mut client, mut mail) = super::held("claim 5000");

@@ -1,4 +1,4 @@
-//! The operator's way to end a grant.
+//! `LOCK.BREAK`, with which an operator ends a grant.
 
 use crate::support::Server;
 
@@ -18,7 +18,7 @@ fn the_log_says_who_broke_what() {
     assert!(line.ends_with(" user=admin, key \"jobs:42\""), "{line}");
 }
 
-/// A script's commands come from a client without a connection.
+/// The log has no address for a script, whose commands come from a client without a connection.
 #[test]
 fn a_break_in_a_script_or_a_transaction_works_and_is_logged() {
     let (server, mut client) = Server::held();

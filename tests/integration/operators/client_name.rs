@@ -16,7 +16,7 @@ fn part(map: &Map, name: &str) -> Vec<Map> {
     convert(map[name].clone())
 }
 
-/// What the server says of who holds `k` and who waits for it: the same wherever it says so, and no secret.
+/// Returns the names of the holder of `k` and its waiters. They must be the same in all replies, and contain no secret.
 #[track_caller]
 fn names(client: &mut Client) -> (String, Vec<String>) {
     let name = |map: &Map| convert::<String>(map["client-name"].clone());
@@ -55,7 +55,7 @@ fn the_process_is_named_while_it_waits_and_while_it_holds() {
     }
 }
 
-/// Such a name may let its reader hear and forge messages. A package's secret is shown to nobody.
+/// Such a name may allow its reader to receive and forge messages. The secret in a package's channel is never shown.
 #[test]
 fn a_channel_of_another_form_is_shown_whole_to_those_who_may_write() {
     let (server, mut client) = Server::and_client();

@@ -1,4 +1,4 @@
-//! What the server measures of commands: a wait is no execution time, nor a slow command.
+//! The server's statistics of commands: a wait is no execution time, and no slow command.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use redis::Value;
 
 use crate::support::{Client, Setup, Waiter, convert, server_time, wait_for, wait_until, wait_until_gone};
 
-/// For how long each client waits at least, in ms.
+/// The shortest time for which each client waits, in ms.
 const WAIT: i64 = 1500;
 
-/// What no execution takes, in ms; less than the wait.
+/// Longer than any execution takes, and shorter than the wait; in ms.
 const LONG: i64 = 1000;
 
 fn setup() -> Setup {
@@ -19,14 +19,14 @@ fn setup() -> Setup {
         .set("latency-monitor-threshold", "1")
 }
 
-/// Lets the clients wait, some of them beyond their time.
+/// Lets the clients wait, some until their timeout.
 #[track_caller]
 fn let_wait(client: &mut Client) {
     let until = server_time(client) + WAIT;
     wait_until(client, until);
 }
 
-/// The number after `name=` in the statistics of a command.
+/// Returns the number after `name=` in the statistics of a command.
 #[track_caller]
 fn stat(client: &mut Client, command: &str, name: &str) -> i64 {
     let line = client.info("commandstats", &format!("cmdstat_{command}"));
@@ -34,7 +34,7 @@ fn stat(client: &mut Client, command: &str, name: &str) -> i64 {
     value.unwrap_or_else(|| panic!("no {name} in {line:?}")).parse().unwrap()
 }
 
-/// Panics where anything that the server has measured of locks took long.
+/// Panics if the server has measured a long execution of a command on locks.
 #[track_caller]
 fn check_nothing_was_slow(client: &mut Client) {
     let slow: Vec<Vec<Value>> = client.ask("SLOWLOG GET -1");
@@ -42,7 +42,7 @@ fn check_nothing_was_slow(client: &mut Client) {
     for entry in slow {
         let (micros, words): (i64, Vec<String>) = (convert(entry[2].clone()), convert(entry[3].clone()));
         assert!(micros < LONG * 1000, "in the slow log: {micros} us of {words:?}");
-        // Redis 7.0 has forgotten the words of a client that `CLIENT UNBLOCK` sent away.
+        // Redis 7.0 does not log the words of a client that `CLIENT UNBLOCK` has sent away.
         acquires += i32::from(words.first().is_some_and(|word| word == "LOCK.ACQUIRE"));
     }
     assert!(acquires > 0, "nothing was logged");
@@ -53,7 +53,7 @@ fn check_nothing_was_slow(client: &mut Client) {
             client.ask(&format!("LATENCY HISTOGRAM {command}"));
         let buckets: HashMap<i64, i64> = convert(histogram[command]["histogram_usec"].clone());
         assert!(!buckets.is_empty());
-        // A bucket is named after its greatest value, which is up to twice the least.
+        // A bucket is named after its upper bound, which is up to twice its lower bound.
         assert!(buckets.keys().all(|&micros| micros < LONG * 1000 * 2), "{command}: {buckets:?}");
     }
     let events: Vec<(String, i64, i64, i64)> =
@@ -69,7 +69,7 @@ fn latency_event(parts: Vec<Value>) -> (String, i64, i64, i64) {
     (convert(next()), convert(next()), convert(next()), convert(next()))
 }
 
-/// Waits that are granted by a release and by a lapse, which is a handover by timer, and waits in vain.
+/// Tests waits that a release or a lapse ends (the latter by a timer), and waits that time out.
 #[test]
 fn a_wait_is_not_slow_however_it_ends() {
     let (server, mut client) = setup().start_and_client();
@@ -100,6 +100,6 @@ fn a_wait_is_not_slow_however_it_ends() {
         waiter.granted();
         client.ask::<()>(&format!("LOCK.RELEASE k a{}", n + 1));
     }
-    assert!(matches!(stat(&mut client, "lock.acquire", "calls"), 8 | 10)); // Redis 8.6.3 leaves out whose connections ended
+    assert!(matches!(stat(&mut client, "lock.acquire", "calls"), 8 | 10)); // Redis 8.6.3 does not count clients whose connections ended
     check_nothing_was_slow(&mut client);
 }

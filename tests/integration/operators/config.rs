@@ -1,4 +1,4 @@
-//! Settings: `CONFIG SET`, the configuration file, arguments of `loadmodule`; loading and unloading.
+//! Settings: `CONFIG SET`, the configuration file, and arguments of `loadmodule`; loading and unloading.
 
 use crate::support::{Client, Server, Setup, module_path};
 

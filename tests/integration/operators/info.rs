@@ -1,4 +1,4 @@
-//! Looking at a lock.
+//! `LOCK.INFO`: looking at a lock.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ fn a_held_lock_shows_its_owner_fence_holds_lease_and_age() {
     });
 }
 
-/// The bytes on the wire, for clients that tell a null array from a null string.
+/// Compares the bytes on the wire, because some clients distinguish a null array from a null string.
 #[test]
 fn null_is_a_null_array_in_resp2_and_null_in_resp3() {
     let server = Server::start();
@@ -42,7 +42,7 @@ fn null_is_a_null_array_in_resp2_and_null_in_resp3() {
     }
 }
 
-/// The connection that keeps a grant alive.
+/// Returns the name and the id of the connection that keeps a grant alive.
 fn client_of(client: &mut Client, key: &str) -> (String, i64) {
     let info = client.lock_info(key).unwrap();
     (info["session"].clone(), info["client-id"].parse().unwrap())

@@ -1,4 +1,4 @@
-//! What stands in the log of those who wait long, and of lapses that somebody waited for.
+//! The log's lines about long waits, and about lapses of locks that clients waited for.
 
 use super::waits::queue_up;
 use crate::support::{Server, Setup, Waiter, grant, server_time, wait_for, wait_until};
@@ -15,19 +15,19 @@ fn wait_for_lines(server: &Server, what: &str, count: usize) -> Vec<String> {
     found
 }
 
-/// A server on which a wait is long after so many ms.
+/// Returns a server that logs waits which take longer than this many ms.
 fn setup(limit: i64) -> Setup {
     Setup::new().module_args(&format!("log-wait {limit}"))
 }
 
-/// Lets some beats of the heart go by.
+/// Waits for some heartbeats of the module.
 fn some_beats(server: &Server) {
     let mut client = server.client();
     let until = server_time(&mut client) + 800;
     wait_until(&mut client, until);
 }
 
-/// The number in front of `ms` after that text.
+/// Returns the number before `ms` that follows this text.
 #[track_caller]
 fn ms_after(line: &str, text: &str) -> i64 {
     let (_, rest) = line.split_once(text).unwrap_or_else(|| panic!("no {text:?} in {line}"));
@@ -47,12 +47,12 @@ fn who_waits_long_is_named_once_with_the_holder() {
     assert!(line.ends_with(&format!("by owner \"alice\", fence {fence}, key \"k\"")), "{line}");
     some_beats(&server);
     assert_eq!(lines(&server, "long wait").len(), 1);
-    // The next one, who came later.
+    // The next waiter came later.
     let mut places = server.client();
     queue_up(&mut places, "k", "carol", "");
     let lines = wait_for_lines(&server, "long wait", 2);
     assert!(lines[1].contains("owner \"carol\""), "{lines:#?}");
-    // By the channel of a package, and by labels.
+    // The log names them by a package's channel, and by labels.
     let mut next = server.client();
     client.acquire("n", "OWNER u1 PX 600000 NOTIFY redislock:web-1:42:u1").unwrap();
     next.ask::<()>("LOCK.ACQUIRE n OWNER u2 PX 600000 BLOCK 600000 NOTIFY redislock:web-2:43:u2");
@@ -111,7 +111,7 @@ fn a_second_has_ten_lines_and_the_others_are_counted() {
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let lines_of = |owner| format!("LOCK.ACQUIRE k OWNER w{owner} BLOCK 0 NOTIFY ch");
     places.ask_all::<String, _>(&(0..500).map(lines_of).collect::<Vec<_>>());
-    // They come within one or two beats.
+    // The lines come within one or two heartbeats.
     wait_for("all to be told or counted", || {
         let counted =
             lines(&server, "more long waits").iter().map(|line| ms_after(line, "<lock> ")).sum::<i64>();
@@ -131,7 +131,7 @@ fn names_are_escaped_in_the_log() {
     client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY, b"PX", b"600000"]);
     let mut places = server.client();
     let wait = [b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY, b"BLOCK", b"0", b"NOTIFY", b"ch"];
-    // An owner that holds the lock re-enters it: another name.
+    // The owner must be another one, because a holder would re-enter.
     let other = [NASTY, b"2"].concat();
     let wait: Vec<&[u8]> =
         wait.iter().enumerate().map(|(n, word)| if n == 3 { &other } else { *word }).collect();
@@ -147,7 +147,7 @@ fn names_are_escaped_in_the_log() {
     assert!(!log.bytes().any(|byte| byte == 0 || byte == 0x1b), "{log}");
 }
 
-/// At the default level of the log, which leaves out what is verbose.
+/// At the default log level, verbose lines are left out.
 #[test]
 fn a_lapse_that_somebody_waited_for_is_a_notice() {
     let (server, mut client) = Server::and_client();
@@ -161,7 +161,7 @@ fn a_lapse_that_somebody_waited_for_is_a_notice() {
     let line = &wait_for_lines(&server, "lock lapsed", 1)[0];
     let expected = format!("lock lapsed: owner \"alice\", fence {fence}, waiters 2, key \"waited\"");
     assert!(line.ends_with(&expected), "{line}");
-    // One of several grants.
+    // One of several grants lapses.
     client.acquire("s", "OWNER r1 SHARED PX 600000").unwrap();
     client.acquire("s", "OWNER r2 SHARED PX 600000 LABEL reader").unwrap();
     let _writer = Waiter::new(&server, "s", "OWNER dave");
@@ -174,7 +174,7 @@ fn a_lapse_that_somebody_waited_for_is_a_notice() {
     );
 }
 
-/// All lapse in one millisecond: at the verbose level each has its line as ever.
+/// All locks lapse in one millisecond. At the verbose level each has its line.
 #[test]
 fn of_many_lapses_ten_a_second_are_notices() {
     const MANY: usize = 300;
@@ -187,7 +187,7 @@ fn of_many_lapses_ten_a_second_are_notices() {
         client.ask::<()>("MULTI");
         client.ask_all::<String, _>(&each("LOCK.EXTEND k# alice PX 200"));
         client.ask::<redis::Value>("EXEC");
-        // Each lock passes to bob, whom nobody tells, and lapses again.
+        // Each lock passes to bob, who is not told of it, and lapses again.
         wait_for("all to lapse", || client.ask::<i64>("DBSIZE") == 0);
         let lapses: usize = client.info("lock", "lock_lapses").parse().unwrap();
         assert_eq!(lapses, MANY);

@@ -1,4 +1,4 @@
-//! What operators set, look at and do.
+//! What operators configure, observe and do.
 
 mod break_;
 mod client_name;

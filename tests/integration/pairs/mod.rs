@@ -1,8 +1,8 @@
-//! Every ordered pair of commands in one turn of the server, with each kind of waiter behind it: afterwards, who holds is who was told
-//! so, nobody who is gone holds, nobody waits for what is free, and the replica and the reloaded file agree with the server.
+//! Tests every ordered pair of commands in one turn of the server, with each kind of waiter. Afterwards, each holder must have been told,
+//! no client that is gone holds, nobody waits for a free lock, and the replica and the reloaded file agree with the server.
 //!
-//! `table` has the commands, `scene` plays a case, `rules` says what has to be true. `REDISLOCK_PAIRS=all` has all cases played, else
-//! there is one in [`SAMPLE`].
+//! `table` has the commands, `scene` plays a case, `rules` checks it. By default, one case in [`SAMPLE`] is played; with
+//! `REDISLOCK_PAIRS=all`, all are.
 
 mod rules;
 mod scene;
@@ -16,13 +16,13 @@ use crate::support::{Client, SOON, Server, Setup, Stopwatch, figure, wait_for};
 use scene::Scene;
 use table::{Case, Kind};
 
-/// It shares no factor with the numbers of commands and ways, so that all of them are in the sample.
+/// This number has no common factor with the numbers of commands and ways, so the sample contains all of them.
 const SAMPLE: usize = 17;
 
-/// How many cases there are between two looks at the file; fewer where a case may delete what the others have left.
+/// How many cases run between two checks of the file; fewer in batches with cases that may delete the locks of others.
 const BATCHES: [usize; 2] = [400, 40];
 
-/// As many faults tell enough.
+/// After this many faults, the test stops.
 const MOST_FAULTS: usize = 10;
 
 fn setup() -> Setup {
@@ -46,7 +46,7 @@ fn play(kind: Kind) {
     assert!(faults.is_empty(), "{} faults:\n\n{}", faults.len(), faults.join("\n\n"));
 }
 
-/// What is wrong.
+/// Plays the cases. Returns the faults.
 fn play_batch(batch: &[Case], server: &Server, replica: &Server) -> Vec<String> {
     let mut faults = Vec::new();
     let (mut client, mut copy) = (server.client(), replica.client());
@@ -76,7 +76,7 @@ fn play_batch(batch: &[Case], server: &Server, replica: &Server) -> Vec<String> 
     faults
 }
 
-/// Waits until both have the same, but not for long.
+/// Waits, for a limited time, until both servers have the same contents.
 fn agree(what: &str, client: &mut Client, other: &mut Client, batch: &[Case]) -> Result<(), String> {
     let watch = Stopwatch::start();
     loop {
@@ -91,7 +91,7 @@ fn agree(what: &str, client: &mut Client, other: &mut Client, batch: &[Case]) ->
     }
 }
 
-/// Each key of both databases, and what it has with its end.
+/// Returns each key of both databases with its contents and its expiry.
 fn contents(client: &mut Client) -> BTreeSet<(i64, String, String)> {
     let mut all = BTreeSet::new();
     for db in [1, 0] {
@@ -119,7 +119,7 @@ macro_rules! kinds {
     };
 }
 
-// With `LIMIT`, bob holds the other permit; with `SYNC`, there is one replica.
+// With `LIMIT`, bob has the other slot. With `SYNC`, there is one replica.
 kinds! {
     block: "", "LOCK.ACQUIRE k OWNER {w} PX 600000 BLOCK 0";
     notify: "", "LOCK.ACQUIRE k OWNER {w} PX 600000 BLOCK 0 NOTIFY ch ONCE";

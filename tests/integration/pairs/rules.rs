@@ -1,4 +1,4 @@
-//! What has to be true once all is quiet: who holds is who was told so, and nobody waits for what is free.
+//! What must be true when nothing is left to do: each holder has been told, and nobody waits for a free lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use redis::Value;
 use super::table::{Case, Way};
 use crate::support::convert;
 
-/// What somebody was told; owners and keys without the case's number.
+/// What a client was told. Owners and keys lack the case's number.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// The owner has a lock, with that fence, and that many holds; 0 if that was not said.
+    /// The owner has a lock, with this fence and this number of holds; 0: the reply has no number.
     Got(String, String, i64, i64),
-    /// The owner holds the lock, with any fence.
+    /// The owner holds the lock, with an unknown fence.
     Extended(String, String),
-    /// The owner has that many holds of the lock left.
+    /// The owner has this many holds of the lock left.
     Left(String, String, i64),
-    /// A hold of alice that was not confirmed is gone, with its connection.
+    /// An unconfirmed hold of alice has ended with its connection.
     Dropped,
-    /// The owner has lost the grant with that fence.
+    /// The owner has lost the grant with this fence.
     Lost(String, i64),
-    /// Anything else about the owner's wait.
+    /// Any other end of the owner's wait.
     Other(String),
 }
 
@@ -52,20 +52,20 @@ pub(super) struct Shown {
     pub(super) answer: Option<Result<Value, String>>,
 }
 
-/// All that is to be seen.
+/// Everything that the test observes.
 #[derive(Debug, Default)]
 pub(super) struct View {
     pub(super) holdings: Vec<Holding>,
     pub(super) waits: Vec<Wait>,
     pub(super) people: Vec<Shown>,
-    /// What each half of the pair told.
+    /// The replies to each command of the pair.
     pub(super) pair: [Vec<Told>; 2],
-    /// What was told before and after.
+    /// The replies before the pair, and after it.
     pub(super) before: Vec<Told>,
     pub(super) after: Vec<Told>,
 }
 
-/// What the reply to `line` says of holds.
+/// Returns what the reply to `line` says about holds.
 pub(super) fn said(line: &str, reply: &Result<Value, String>) -> Vec<Told> {
     let words: Vec<&str> = line.split(' ').collect();
     let word = |at: usize| words[at].to_owned();
@@ -75,7 +75,7 @@ pub(super) fn said(line: &str, reply: &Result<Value, String>) -> Vec<Told> {
         Value::Array(_) => convert::<Vec<Option<i64>>>(value.clone()),
         one => vec![convert(one.clone())],
     };
-    // With several keys, their number is in front.
+    // A command for several keys has their number first.
     let keys = &words[1 + usize::from(line.starts_with("LOCK.M"))..];
     match (words[0], reply) {
         ("LOCK.ACQUIRE" | "LOCK.MACQUIRE", Value::Array(parts)) if parts[3] != Value::Int(0) => {
@@ -95,7 +95,7 @@ pub(super) fn said(line: &str, reply: &Result<Value, String>) -> Vec<Told> {
     }
 }
 
-/// What is wrong; none if all is right. What came from two connections may have been done in either order.
+/// Returns the first fault. Commands on two connections may run in either order, so one order without faults is enough.
 pub(super) fn fault(case: &Case, view: &View) -> Option<String> {
     let found = fault_in_order(case, view, [0, 1])?;
     if case.way == Way::Connections { fault_in_order(case, view, [1, 0]) } else { Some(found) }
@@ -139,7 +139,7 @@ fn fault_in_order(case: &Case, view: &View, order: [usize; 2]) -> Option<String>
     for held in &view.holdings {
         let Holding { db, key, owner, fence, holds, client, .. } = held;
         let right = match told.get(&(owner, key, *fence)) {
-            // A holder whose lock is moved is not told so. What a waiter has not been told of does not move.
+            // A holder is not told that its lock was moved. Grants of which a waiter has not been told are not moved.
             _ if moved && (*db, &key[..]) != (0, "k") && !owner.starts_with('w') => true,
             None if extended.contains(&(&owner[..], &key[..])) => true,
             _ if moved => ever.contains(&(&owner[..], *fence)),
@@ -149,7 +149,7 @@ fn fault_in_order(case: &Case, view: &View, order: [usize; 2]) -> Option<String>
         if !right {
             return Some(format!("was not told so: {held:?}"));
         }
-        // A claim from elsewhere counts, and so does work that has begun with the message.
+        // A claim on another connection also counts, and so does `START`, whose message begins the work.
         let is_claimed = ["LOCK.EXTEND k w0", "LOCK.ACQUIRE k OWNER w0"].iter().any(|start| case.has(start));
         let ends_unclaimed = case.waits_by_message() && !case.starts() && !is_claimed;
         let gone = |who: &&Shown| who.gone && (who.id == *client || ends_unclaimed && who.name == owner);
@@ -160,7 +160,7 @@ fn fault_in_order(case: &Case, view: &View, order: [usize; 2]) -> Option<String>
     let is_gone = |name: &str| view.people.iter().any(|who| who.name == name && who.gone);
     let mut missing: BTreeMap<(&str, i64), usize> = BTreeMap::new();
     for (owner, key, fence) in told.keys() {
-        // A waiter hears of the lock where it is when all is done.
+        // A waiter is told of the lock where it is in the end.
         let may_move = moved && !owner.starts_with('w');
         let held = view.holdings.iter().any(|held| {
             (&held.owner[..], held.fence) == (owner, *fence)
@@ -183,7 +183,7 @@ fn fault_in_order(case: &Case, view: &View, order: [usize; 2]) -> Option<String>
             return Some(format!("heard {count} times of a loss, and has lost less: {who:?}"));
         }
     }
-    // The queue's order is that of the waits.
+    // Waiters are shown in the order of the queue.
     for (place, wait) in view.waits.iter().enumerate() {
         let rooms = view.holdings.iter().filter(|held| held.key == "k").map(|held| held.room);
         let rooms = rooms.chain([wait.room]).map(|room| if room == 0 { i64::MAX } else { room });

@@ -1,4 +1,4 @@
-//! One case on a server: alice and the waiters come, the server gets the pair in one turn, and all is looked at until it is quiet.
+//! Plays one case: alice and the waiters connect, the server gets the pair in one turn, and the state is observed until it rests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::thread::sleep;
@@ -10,12 +10,12 @@ use super::rules::{Holding, Shown, Told, View, Wait, fault, said};
 use super::table::{Case, Way};
 use crate::support::{Client, Mailbox, SOON, Server, Stopwatch, convert, wait_for, while_stopped};
 
-/// Keys and owners in the table; each case has its own in their places.
+/// The keys and owners of the table; in each case, they get a suffix of their own.
 const NAMES: [&str; 10] = ["k", "j", "r", "s", "c", "alice", "bob", "carol", "w0", "w1"];
 
 type Reply = Result<Value, String>;
 
-/// A client that comes for one case.
+/// A client of one case.
 struct Person {
     name: &'static str,
     id: i64,
@@ -24,16 +24,16 @@ struct Person {
     gone: bool,
 }
 
-/// What stands for ids, a fence and a payload.
+/// The values for placeholders: ids, a fence and a payload.
 type Words = BTreeMap<&'static str, Vec<u8>>;
 
-/// The connections that last.
+/// The connections that all cases use.
 pub(super) struct Scene<'a> {
     server: &'a Server,
     operators: [Client; 2],
     observer: Client,
     mail: Mailbox,
-    /// Of the case.
+    /// The number of the case.
     number: usize,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Scene<'a> {
         Self { server, operators, observer: server.client(), mail: Mailbox::of(server, "ch"), number: 0 }
     }
 
-    /// Plays the case; what is wrong, if anything.
+    /// Plays the case. The error is its fault.
     pub(super) fn play(&mut self, case: &Case, number: usize) -> Result<(), String> {
         self.number = number;
         let (mut people, mut view, words) = self.set(case);
@@ -77,7 +77,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// With this case's names.
+    /// Returns the line with this case's names.
     fn line(&self, line: &str) -> String {
         let name = |word: &str| {
             if NAMES.contains(&word) { format!("{word}.{}", self.number) } else { word.into() }
@@ -85,7 +85,7 @@ impl<'a> Scene<'a> {
         line.split(' ').map(name).collect::<Vec<_>>().join(" ")
     }
 
-    /// A name of the table; none where it is another case's.
+    /// Returns the name in the table, or `None` if it belongs to another case.
     fn name(&self, text: &str) -> Option<String> {
         text.strip_suffix(&format!(".{}", self.number)).map(Into::into)
     }
@@ -96,7 +96,7 @@ impl<'a> Scene<'a> {
         Person { name, id, client, answer: None, gone: false }
     }
 
-    /// Alice holds, and the others wait.
+    /// Makes alice hold the locks, and the others wait.
     fn set(&mut self, case: &Case) -> ([Person; 3], View, Words) {
         let lines = [
             "ACL SETUSER guest reset on nopass ~* &* +@all",
@@ -144,7 +144,7 @@ impl<'a> Scene<'a> {
         });
     }
 
-    /// Has the server get the pair in one turn; the reply to each line.
+    /// Makes the server run the pair in one turn. Returns the reply to each line.
     fn turn(&mut self, case: &Case, words: &Words) -> [Vec<Reply>; 2] {
         let words_of = |line: &&str| {
             let line = self.line(line);
@@ -165,7 +165,7 @@ impl<'a> Scene<'a> {
                 one.begin_together(&[&begin[..], &first[..], &second[..], &end[..]].concat());
             }
         }
-        // What is paused goes on only now.
+        // Commands that the pause has delayed run only now.
         if case.has("CLIENT PAUSE") {
             self.observer.ask_all::<Value, _>(&["PING", "PING", "CLIENT UNPAUSE"]);
         }
@@ -185,7 +185,7 @@ impl<'a> Scene<'a> {
         [replies, second.iter().map(|_| other.finish()).collect()]
     }
 
-    /// Adds all that is to be seen now.
+    /// Adds everything that can be observed now.
     fn look(&mut self, case: &Case, people: &mut [Person; 3], view: &mut View) {
         let ids = people.iter().map(|who| who.id.to_string()).collect::<Vec<_>>().join(" ");
         let places: Vec<(i64, &str)> =
@@ -203,7 +203,7 @@ impl<'a> Scene<'a> {
             let blocked = line.is_some_and(|line| line.contains(" flags=b"));
             let asked = !case.waits_by_message() && who.name != "h";
             if asked && !blocked && who.answer.is_none() {
-                // It may have been told before it was closed.
+                // The client may have been answered before it was closed.
                 who.answer = who.client.try_finish().ok();
                 let line = case.kind.waits.replace("{w}", who.name);
                 view.after.extend(who.answer.iter().flat_map(|answer| said(&line, answer)));

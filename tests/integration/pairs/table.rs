@@ -1,10 +1,10 @@
-//! What is tried: the commands of a pair, the ways to send both, and who waits.
+//! The commands of pairs, the ways to send a pair, and the kinds of waiters.
 //!
-//! `k` and `j` are locks of alice, `s` is a string, `r` and `c` are free; `w0` and `w1` wait. Each case has names of its own: see
-//! `scene::Names`. `{h}` and `{w0}` are clients' ids: of alice, or, with `SYNC`, of one whose re-entry no replica confirms; and of the
-//! first waiter, the only client of the user `guest`.
+//! Alice holds `k` and `j`, `s` is a string, `r` and `c` are free, and `w0` and `w1` wait. Each case has its own names: see `scene::NAMES`.
+//! `{h}` is the id of alice's client or, with `SYNC`, of a client whose re-entry no replica confirms; `{w0}` is the id of the first waiter,
+//! the only client of the user `guest`.
 
-/// The commands of a pair. Without `ASYNC`, Redis 8 has the rest of a pipeline wait for a flush.
+/// The commands of a pair. Flushes have `ASYNC`, because otherwise Redis 8 delays the rest of a pipeline.
 pub(super) const COMMANDS: [&[&str]; 45] = [
     &["LOCK.ACQUIRE k OWNER alice PX 600000 NOTIFY ch"],
     &["LOCK.ACQUIRE k OWNER carol PX 600000 NOTIFY ch"],
@@ -53,21 +53,21 @@ pub(super) const COMMANDS: [&[&str]; 45] = [
     &["DEBUG SET-ACTIVE-EXPIRE 0"],
 ];
 
-/// How the server gets both.
+/// How the server receives both commands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Way {
     Multi,
     Pipeline,
-    /// From two connections, while it stands still.
+    /// On two connections, while it is stopped.
     Connections,
 }
 
-/// Who waits.
+/// How alice holds the locks, and how the others wait.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
-    /// Options of alice.
+    /// The options of alice's acquire.
     pub(super) holds: &'static str,
-    /// What the waiters send.
+    /// The waiters' command.
     pub(super) waits: &'static str,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Case {
     pub(super) pair: [&'static [&'static str]; 2],
 }
 
-/// All cases of that kind, those last that delete whatever there is.
+/// Returns all cases of this kind. Cases that delete everything come last.
 pub(super) fn cases(kind: Kind) -> Vec<Case> {
     let mut cases = Vec::new();
     for first in COMMANDS {
@@ -100,7 +100,7 @@ impl Case {
         self.has("FLUSH")
     }
 
-    /// Grants may be elsewhere afterwards, or in two places.
+    /// Whether a grant may be under another name afterwards, or in two places.
     pub(super) fn moves_grants(&self) -> bool {
         ["SWAPDB", "RENAME k", "MOVE", "COPY", "RESTORE"].iter().any(|start| self.has(start))
     }
@@ -126,7 +126,7 @@ impl Case {
     }
 }
 
-/// So that a person can type it into `redis-cli`.
+/// Shows the case in a form that one can type into `redis-cli`.
 impl std::fmt::Display for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let limit =

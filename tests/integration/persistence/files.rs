@@ -1,4 +1,4 @@
-//! Files: a lock comes back from RDB and AOF as it was.
+//! Files: a lock is unchanged after it was saved and loaded, in RDB and AOF.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::support::{Client, Grant, Server, Setup, wait_for};
 
-/// Locks of every kind: a UUID owner, a name, any bytes, several holds, no end.
+/// Makes locks of every kind: with a UUID, a name or any bytes as owner, with several holds, and without an end.
 fn fill(client: &mut Client) {
     client.acquire("uuid", "PX 600000").unwrap();
     client.acquire("name", "OWNER alice PX 500000").unwrap();
@@ -43,14 +43,14 @@ fn state(client: &mut Client) -> State {
     let snapshot = client.snapshot();
     let holders = ["uuid", "name", "endless", "extended", "expire", "other", "first", "second"].map(|key| {
         let mut holder = client.holder(key).unwrap();
-        // When it ends is in the snapshot, to the millisecond.
+        // The snapshot has the exact end of the lease, so the remaining time need not be compared.
         holder.lease = holder.lease.min(0);
         holder
     });
     (snapshot.leases, snapshot.digest, holders.into())
 }
 
-/// Fills a server, restarts it as said, and expects all that was there.
+/// Fills a server, restarts it in this way, and checks that everything is still there.
 #[track_caller]
 fn comes_back(setup: Setup, restart: impl FnOnce(&mut Server)) {
     let mut server = setup.start();
@@ -59,7 +59,7 @@ fn comes_back(setup: Setup, restart: impl FnOnce(&mut Server)) {
     restart(&mut server);
     let mut client = server.client();
     assert_eq!(state(&mut client), before);
-    // And it is not only shown, it works.
+    // The loaded locks also work.
     let holder = client.holder("name").unwrap();
     assert_eq!(holder.holds, 3);
     assert!(holder.lease > 500_000 && holder.lease <= 600_000, "{holder:?}");

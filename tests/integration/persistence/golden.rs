@@ -1,9 +1,9 @@
-//! Files and payloads of each encoding, from `tests/golden`, whose README says with which builds they were made: every later version
-//! reads them. A new encoding gets a folder of its own:
+//! Files and payloads of each encoding, in `tests/golden`, whose README names the builds that made them. Every later version must read
+//! them. Make the folder of a new encoding with:
 //!
 //!     cargo test --test integration golden::make -- --ignored
 //!
-//! The file with nothing but a fence needs a server that keeps one:
+//! The file with only a fence needs a server that saves one:
 //!
 //!     REDISLOCK_SERVER=.../valkey-8.1/valkey-server cargo test --test integration golden::fence -- --ignored
 
@@ -16,11 +16,11 @@ use crate::support::{Client, Payload, Server, Setup, restore_from_primary, root,
 const FOLDER: &str = "encoding-2";
 /// The year 2100, in ms since 1970.
 const FAR: i64 = 4_102_444_800_000;
-/// The fence beside the keys, of the year 2200.
+/// The last fence in the file, from the year 2200.
 const AHEAD: i64 = 7_258_118_400_000_000;
 const KEYS: [&str; 8] = ["alone", "label", "mixed", "many", "permits", "plain", "upgraded", "uuid"];
 
-/// What is held when the files are written: by grants of all kinds.
+/// Makes the grants of all kinds that are written to the files.
 fn fill(client: &mut Client) {
     let far = FAR - wall_clock();
     for line in [
@@ -46,14 +46,14 @@ fn fill(client: &mut Client) {
     }
 }
 
-/// What happens after an append-only file has been rewritten.
+/// Makes changes after the AOF has been rewritten, which are appended to it.
 fn tail(client: &mut Client) {
     let far = FAR - wall_clock();
     client.acquire("permits", &format!("OWNER d LIMIT 4 SLOT 4 PX {far} LABEL any,bytes/7")).unwrap();
     client.acquire("label", &format!("OWNER a ONCE PX {far} LABEL 10.0.0.8:8080")).unwrap();
 }
 
-/// A line for each grant.
+/// Returns a line for each grant.
 fn shown(client: &mut Client) -> String {
     let mut text = String::new();
     for key in KEYS {
@@ -76,7 +76,7 @@ fn file(name: &str) -> Vec<u8> {
 #[track_caller]
 fn is(client: &mut Client) {
     assert_eq!(shown(client).into_bytes(), file("shown"));
-    // The numbers of the permits in the file are not given again.
+    // The slots in the file are in use, so others are given.
     assert_eq!(client.acquire("permits", "OWNER e LIMIT 4").unwrap().slot, Some(2));
     assert_eq!(client.acquire("upgraded", "OWNER a ONCE LIMIT 7").unwrap().slot, Some(6));
 }

@@ -1,15 +1,15 @@
-//! What stands beside the keys in a file: the last fence. And files of a later version of the module.
+//! The last fence, which a file stores beside the keys, and files of a later version of the module.
 
 use std::fs;
 
 use crate::support::{Client, Payload, Server, Setup, restore_from_primary, seal};
 
-/// A fence given in the year 2200: this server's clock does not help to get above it.
+/// A fence from the year 2200, so that a new fence can exceed it only because of the stored one, not because of the clock.
 const AHEAD: i64 = 7_258_118_400_000_000;
-/// A fence given in 1970.
+/// A fence from 1970.
 const LONG_AGO: i64 = 5;
 
-/// Has the server see a fence, and leaves no key behind.
+/// Shows the server a fence, and leaves no key.
 fn pass_by(client: &mut Client, fence: i64) {
     let payload = Payload::lock(client, b"alice", fence as u64, 1).encode();
     restore_from_primary(client, "k", 60000, &payload);
@@ -17,7 +17,7 @@ fn pass_by(client: &mut Client, fence: i64) {
     assert_eq!(client.ask::<i64>("DBSIZE"), 0);
 }
 
-/// Whether files have room beside the keys: Redis 7.0 has none that a server without the module could skip.
+/// Whether files can store data beside the keys. On Redis 7.0, a server without the module could not skip such data.
 fn has_room(client: &mut Client, test: &str) -> bool {
     let has = client.version() >= (7, 2);
     if !has {
@@ -85,7 +85,7 @@ fn a_replica_gets_the_last_fence_with_the_first_copy() {
 #[test]
 fn a_file_keeps_no_fence_of_long_ago_and_loads_without_the_module() {
     let (server, mut client) = Server::and_client();
-    // A lock taken here would be recent.
+    // A lock acquired here would have a recent fence, so the payload is built by hand.
     let other = Server::start();
     let payload = Payload::lock(&mut other.client(), b"alice", LONG_AGO as u64, 1).encode();
     client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload]);
@@ -97,14 +97,14 @@ fn a_file_keeps_no_fence_of_long_ago_and_loads_without_the_module() {
     assert_eq!(plain.client().ask::<String>("GET string"), "text");
 }
 
-/// Starts on the server's file with each encoding version in it changed; the log of the refusal.
+/// Starts a server on this server's file, with another encoding version. Returns the log of the refusal.
 #[track_caller]
 fn refused_in_encoding(server: &Server, version: u16) -> String {
     let mut client = server.client();
     let sample = Payload::lock(&mut client, b"sample", 1, 1);
     client.ask::<()>("SAVE");
     let mut file = fs::read(server.folder().join("dump.rdb")).unwrap();
-    // As 0x81 and eight bytes, of which the last ten bits are the version.
+    // The type's id: 0x81 and eight bytes, whose last ten bits are the encoding version.
     let [here, there] =
         [sample.clone(), sample.with_encoding(version)].map(|sample| sample.body()[1..10].to_vec());
     let places: Vec<_> = (0..file.len() - 9).filter(|&place| file[place..][..9] == here[..]).collect();
@@ -120,7 +120,7 @@ fn refused_in_encoding(server: &Server, version: u16) -> String {
 fn names_both(log: &str, version: u16) {
     let line = format!("it is in encoding {version}; this version of the module reads encoding 2");
     assert!(log.contains(&line), "no \"{line}\" in:\n{log}");
-    // By itself or, on a busy machine, while it looked for what is wrong with the file.
+    // The server ended, or the test killed it while it was still analyzing the file, on a busy machine.
     assert!(
         log.contains("ended: exit status") || log.contains("ended: killed, as it had given the file up"),
         "{log}"

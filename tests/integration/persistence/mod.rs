@@ -1,4 +1,4 @@
-//! Files: what comes back from them, also after a `kill -9`, and what is not read at all.
+//! Files: what is loaded from them, also after a `kill -9`, and what is refused.
 
 mod files;
 mod golden;

@@ -1,4 +1,4 @@
-//! Completion in real shells on a terminal: options, and names of locks.
+//! Completion of options and lock names in real shells on a terminal.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,11 +8,11 @@ use super::top::Screen;
 use super::url;
 use crate::support::{Server, Stopwatch, freeze, program_path, wake};
 
-/// A shell, its options, and how it reads the script that is printed for it.
+/// A shell, its options, and how it loads its completion script.
 const SHELLS: [(&str, &[&str], &str); 4] = [
     ("bash", &["--norc", "--noprofile"], ". <(redislock completions bash)"),
     ("zsh", &["-f"], "autoload -U compinit; compinit -u -D; . <(redislock completions zsh)"),
-    // As Debian's package installs it.
+    // This is how Debian's package installs it.
     (
         "zsh",
         &["-f"],
@@ -29,7 +29,7 @@ fn shell(server: &Server, (name, options, script): (&str, &[&str], &str)) -> Opt
         return None;
     }
     let programs = program_path().parent().map(Path::display).unwrap();
-    // It wants to be told whose terminal this is.
+    // The shell needs the terminal as its controlling terminal.
     let mut command = Command::new("setsid");
     command.args(["--ctty", name]).args(options).current_dir(server.folder()).env("HOME", server.folder());
     command.env("PATH", format!("{programs}:{path}")).env("REDIS_URL", url(server));
@@ -53,7 +53,7 @@ fn names_of_locks_are_completed() {
             ("show invoice:\t", "show invoice:42"),
             ("run k --all inv\t", "--all invoice:42"),
             ("bre\tinv\t--fe\t", "break invoice:42 --fence"),
-            // What a shell would read as more than a name is not offered, nor is anything of a server that is not there.
+            // Names with special characters of the shell are not offered, and there are no names if the server is not reachable.
             ("show job\t\t:", "show job:"),
             ("show --url redis://127.0.0.1:1 inv\t\t:", "inv:"),
         ] {

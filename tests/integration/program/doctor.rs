@@ -1,4 +1,4 @@
-//! `redislock doctor` on servers that are wrong in one way each, and on one that is right.
+//! `redislock doctor` on servers with one problem each, and on a good one.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{command, ended, redislock, url};
 use crate::support::{Server, Setup, root, wait_for};
 
-/// The code, and what was found, with how bad it is.
+/// Returns the exit code, and each finding with its severity.
 fn looked_at(server: &Server) -> (Option<i32>, Vec<(String, String)>) {
     looked_at_by(server, "default", "")
 }
@@ -89,7 +89,7 @@ fn doctor_says_why_a_server_accepts_no_writes() {
     finds(&right().set("min-replicas-to-write", "1").start(), 2, "no-replicas", "danger");
 }
 
-/// What was found about a user with these rights, besides what is wrong with the others: nothing.
+/// Returns the findings about a user with these rights. There must be no other findings.
 fn found_about(rules: &str) -> Vec<String> {
     let (server, mut client) = right().start_and_client();
     client.ask::<()>(&format!("ACL SETUSER app on {rules}"));
@@ -108,13 +108,13 @@ fn rights_are_asked_of_the_server() {
         (">x ~app:* +lock.acquire +@connection", &["break"]),
         (">x ~app:* +lock.acquire +@connection -@dangerous", &[]),
         (">x ~app:* +lock.acquire +lock.break", &["break"]),
-        (">x +lock.acquire +client|kill", &[]), // it has no keys
+        (">x +lock.acquire +client|kill", &[]), // the rule allows no keys
         (">x ~app:* +get +flushall", &["writes"]),
         (">x ~app:* +@read +@write -@dangerous", &[]),
     ] {
         assert_eq!(found_about(rules), ids, "{rules}");
     }
-    // Without the right to acquire, LOCK.BREAK is that of an operator.
+    // `LOCK.BREAK` without the right to acquire is normal for an operator.
     let without =
         "-lock.acquire -lock.macquire -lock.release -lock.mrelease -lock.extend -lock.mextend -lock.break";
     assert_eq!(found_about(&format!(">x ~* +@all -@dangerous {without}")), ["writes"]);

@@ -1,9 +1,9 @@
-//! What goes wrong: one line each, and a code of its own.
+//! Errors: each prints one line, and has its own exit code.
 
 use super::{command, ended, redislock, url};
 use crate::support::{Server, Setup, Stopwatch, freeze, wait_for, wake};
 
-/// The code, and the one line.
+/// Checks the exit code and the line.
 fn fails(ran: &super::Ran, code: i32, parts: &[&str]) {
     assert_eq!(ran.code, Some(code), "{ran:?}");
     assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
@@ -12,7 +12,7 @@ fn fails(ran: &super::Ran, code: i32, parts: &[&str]) {
     }
 }
 
-/// All that ask a server.
+/// All subcommands that connect to a server.
 const ALL: [&[&str]; 6] =
     [&["run", "k", "--", "true"], &["ls"], &["show", "k"], &["break", "k", "--yes"], &["doctor"], &["bench"]];
 
@@ -120,7 +120,7 @@ fn a_password_on_the_command_line_is_refused() {
     }
 }
 
-/// In `run`, what follows `--` is the command.
+/// In `run`, words after `--` belong to the command, so clap's tip to add `--` would be wrong.
 #[test]
 fn an_error_gives_no_tip_that_can_not_work() {
     let server = Server::start();
@@ -131,7 +131,7 @@ fn an_error_gives_no_tip_that_can_not_work() {
     }
 }
 
-/// The log of a job may be on a disk that is full.
+/// The log of a job may be on a full disk.
 #[test]
 fn output_that_can_not_be_written_changes_no_exit_code() {
     let (server, _client) = Server::held();
@@ -162,7 +162,7 @@ fn a_server_that_stands_still_is_given_up() {
 #[test]
 fn a_server_that_runs_a_script_is_busy_not_broken() {
     let (server, mut client) = super::with_client();
-    // Before 7.0's name for it, and since.
+    // Redis before 7.0 uses another name for the setting; later servers accept both.
     client.ask::<()>("CONFIG SET lua-time-limit 1");
     let mut script = server.client();
     script.begin_words(["EVAL", "while true do end", "0"]);

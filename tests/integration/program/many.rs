@@ -1,4 +1,4 @@
-//! Many at once, and much of it.
+//! Many processes at once, and large outputs.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn two_hundred_runs_of_one_lock_never_overlap() {
     let (server, mut client) = super::with_client();
     let count = server.folder().join("count");
     fs::write(&count, "0").unwrap();
-    // What is read and written back would be lost if two did it at once.
+    // Increments would be lost if two commands ran at the same time.
     let add = format!("n=$(cat {0}); echo $((n + 1)) > {0}", count.display());
     let runs: Vec<Running> =
         (0..RUNS).map(|_| Running::start(&server, &["run", "k", "--", "sh", "-c", &add])).collect();
@@ -45,7 +45,7 @@ fn a_list_of_thousands_comes_in_steps() {
     let locks: Vec<serde_json::Value> = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(locks.len(), 2_500);
     assert!(client.info("commandstats", "cmdstat_keys").is_empty());
-    // Whoever wants only the first lines is not told of a broken pipe.
+    // A reader that closes the pipe after the first lines causes no error.
     let head = format!("{} ls | head -n 1", crate::support::program_path().display());
     let mut shell = command(&url(&server), &[]);
     shell = {

@@ -1,4 +1,4 @@
-//! `redislock`, the command, as people run it: with arguments, pipes, signals and terminals.
+//! `redislock`, the command-line program, as people run it: with arguments, pipes, signals and terminals.
 
 mod complete;
 mod doctor;
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Client, Server, program_path, wait_for};
 
-/// How it ended, and what it has said.
+/// The exit code and the outputs of a program that has ended.
 #[derive(Debug)]
 struct Ran {
     code: Option<i32>,
@@ -28,7 +28,7 @@ struct Ran {
     err: String,
 }
 
-/// It runs; ended with this.
+/// A running program, which is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -38,14 +38,14 @@ impl Drop for Running {
     }
 }
 
-/// A server, and a connection to it. The command has been built before, which can take longer than leases last.
+/// Starts a server, and connects to it. The program is built first, because a build can take longer than the leases.
 fn with_client() -> (Server, Client) {
     program_path();
     Server::and_client()
 }
 
 fn command(url: &str, words: &[&str]) -> Command {
-    // Whoever runs the tests may ignore some signals, and so would the program.
+    // The tests may run with some signals ignored, which the program would inherit.
     let mut command = Command::new("env");
     command
         .arg("--default-signal=HUP,INT,QUIT")
@@ -61,7 +61,7 @@ fn url(server: &Server) -> String {
     format!("redis://127.0.0.1:{}", server.port())
 }
 
-/// Runs it to its end.
+/// Runs the program until it ends.
 fn redislock(server: &Server, words: &[&str]) -> Ran {
     ended(command(&url(server), words))
 }
@@ -77,7 +77,7 @@ impl Running {
         Self(command(&url(server), words).spawn().unwrap())
     }
 
-    /// Runs a command of the shell under the lock, once it holds.
+    /// Starts a shell script under the lock, and waits until it holds the lock.
     fn holding(server: &Server, key: &str, words: &[&str], script: &str) -> Self {
         let run = [&["run", key], words, &["--", "sh", "-c", script]].concat();
         let running = Self::start(server, &run);
@@ -94,7 +94,7 @@ impl Running {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Reads the next bytes that it says, as many.
+    /// Checks that the program prints this text next.
     fn says(&mut self, text: &str) {
         let mut said = vec![0; text.len()];
         self.0.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
@@ -129,13 +129,13 @@ fn line(running: &mut Running) -> String {
     text
 }
 
-/// Whether that process is there, and more than a zombie.
+/// Whether this process exists and is not a zombie.
 fn is_alive(pid: &str) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     !stat.rsplit_once(") ").unwrap().1.starts_with(['Z', 'X'])
 }
 
-/// The processes that this one has started.
+/// Returns the children of a process.
 fn children(parent: Pid) -> Vec<Pid> {
     let id = parent.as_raw_nonzero();
     let list = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();

@@ -8,7 +8,7 @@ use super::top::Screen;
 use super::{Running, command, redislock, url};
 use crate::support::{Client, Server, Waiter, server_time, wait_for, wait_until};
 
-/// Alice holds `a` with a label, two readers hold `r`, and Bob waits for `a`; beside them is other data.
+/// Alice holds `a` with a label, two readers hold `r`, and Bob waits for `a`; there are also other keys.
 fn some() -> (Server, Client, Waiter) {
     let (server, mut client) = super::with_client();
     client.ask::<()>("LOCK.ACQUIRE a OWNER alice LABEL nightly");
@@ -141,7 +141,7 @@ fn a_lock_is_broken_only_by_who_says_so() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), "free: nothing to end: it is free\n"));
 }
 
-/// Without a label, only the channel of the package that waits and holds says which process this is.
+/// Without a label, only the package's channel shows which process holds the lock or waits.
 #[test]
 fn a_stuck_process_is_found_and_its_lock_broken() {
     let (server, mut client) = super::with_client();

@@ -1,4 +1,4 @@
-//! Clusters, sockets and passwords in files: where a server may be.
+//! The ways to reach a server: clusters, sockets, and passwords in files.
 
 use super::top::Screen;
 use super::{Running, command, ended};
@@ -11,7 +11,7 @@ fn a_command_finds_its_lock_in_a_cluster() {
     let nodes: Vec<String> =
         cluster.nodes.iter().map(|node| format!("redis://127.0.0.1:{}", node.port())).collect();
     let url = nodes.join(",");
-    // They lie on three nodes.
+    // The keys are on three nodes.
     let keys = ["a", "b", "c"];
     let running: Vec<Running> = keys
         .iter()
@@ -40,7 +40,7 @@ fn a_command_finds_its_lock_in_a_cluster() {
         assert_eq!(run.end().code, Some(143));
     }
     assert_eq!(list().out, "no locks\n");
-    // One node alone says where to go, and the program says what to say.
+    // A single node redirects, and the program prints which option to use.
     let alone: Vec<_> = nodes.iter().map(|node| ended(command(node, &["show", "a"])).code).collect();
     assert_eq!(alone.iter().filter(|code| **code == Some(69)).count(), 2, "{alone:?}");
 }
@@ -92,7 +92,7 @@ fn a_command_locks_through_a_unix_socket() {
     drop(server);
 }
 
-/// A server with the default `tls-auth-clients yes`, and a CA of its own.
+/// A server with the default `tls-auth-clients yes`, and a CA for this test.
 #[test]
 fn tls_with_certificates_on_both_sides() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,7 +141,7 @@ fn tls_with_certificates_on_both_sides() {
     let empty =
         ended(command(&format!("rediss://127.0.0.1:{}", tls.number()), &["ls", "--cacert", "/nowhere"]));
     assert_eq!(empty.code, Some(64), "{}", empty.err);
-    // The guard, too, reaches the server.
+    // The guard process must also be able to connect to the server.
     let words = ["run", "k", "--lease", "1h"].iter().chain(&trusted).chain(&[
         "--",
         "sh",

@@ -1,5 +1,5 @@
-//! The table of rights in docs/operations/secure.md: with the rights of its row a subcommand works, and without any of them it names the one
-//! that is missing.
+//! The table of rights in docs/operations/secure.md: a subcommand works with the rights in its row. Without any one of them, it names the
+//! missing one.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use super::top::Screen;
 use super::{Ran, command, ended, url};
 use crate::support::{Server, Setup, root};
 
-/// The rights of a row.
+/// Returns the rights in a row.
 fn rights(subcommand: &str) -> Vec<String> {
     let page = fs::read_to_string(root().join("docs/operations/secure.md")).unwrap();
     let row = page.lines().find_map(|line| line.strip_prefix(&format!("| `{subcommand}` | `"))).unwrap();
@@ -20,14 +20,14 @@ fn ran(server: &Server, words: &[&str]) -> Ran {
     ended(command)
 }
 
-/// Alice holds `k`.
+/// Returns a server with a user with these rights, where alice holds `k`.
 fn server_with(rights: &[String]) -> Server {
     let (server, mut client) = Server::held();
     client.ask::<()>(&format!("ACL SETUSER guest on >x {}", rights.join(" ")));
     server
 }
 
-/// What the server, or the program, calls a right for which it asks.
+/// Returns the name of a right in the errors of the server or the program.
 fn named(right: &str) -> String {
     match right.as_bytes()[0] {
         b'+' => format!("'{}'", &right[1..]),
@@ -101,7 +101,7 @@ fn top_needs_the_rights_of_its_page() {
     for missing in [None].into_iter().chain(all.iter().map(Some)) {
         let others: Vec<_> = all.iter().filter(|right| Some(*right) != missing).cloned().collect();
         let server = server_with(&others);
-        server.client().ask::<()>("LOCK.ACQUIRE l OWNER bob LABEL nightly"); // who may only read sees no owners
+        server.client().ask::<()>("LOCK.ACQUIRE l OWNER bob LABEL nightly"); // a user that can only read sees no owners
         let url = url(&server).replace("://", "://guest:x@");
         let screen = Screen::start(&url, &["top", "--every", "100ms"]);
         screen.shows(&missing.map_or("nightly".to_owned(), |right| named(right)));

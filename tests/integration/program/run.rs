@@ -1,4 +1,4 @@
-//! `redislock run`: what the command gets, what it ends with, and who may hold beside it.
+//! `redislock run`: the environment of the command, the exit code, and mutual exclusion.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -138,7 +138,7 @@ fn once_in_a_period_it_runs_unless_it_fails() {
         redislock(&server, &words)
     };
     assert_eq!(run(&[], "echo fails; exit 3").code, Some(3));
-    // Whoever waits makes up for a host that dies, and whoever waits for one that succeeds runs nothing.
+    // A waiter runs the command if the first host dies, but not if the command has succeeded there.
     let script = "echo $0; exec sleep 60";
     let mut died = Running::holding(&server, "job", &["--once-per", "1000d"], script);
     died.says("sh\n");
@@ -171,7 +171,7 @@ fn a_period_of_once_per_begins_with_the_run() {
     assert_eq!(client.ask::<i64>("EXISTS long:ran"), 0);
 }
 
-/// The command has run, so a note that can't be made is no reason to be silent.
+/// The command has run. If the note can't be written, the user must be told.
 #[test]
 fn a_run_that_can_not_be_noted_is_told() {
     let (server, mut client) = super::with_client();
@@ -228,7 +228,7 @@ fn a_password_does_not_reach_the_command() {
     let with_password = format!("redis://app:secret@127.0.0.1:{}", server.port());
     let ran = ended(command(&with_password, &["run", "k", "--", "sh", "-c", "echo $REDIS_URL"]));
     assert_eq!(ran.out, format!("redis://app@127.0.0.1:{}\n", server.port()), "{}", ran.err);
-    // A server that redislock was not asked to use is the command's own.
+    // The program was given another server, so `REDIS_URL` belongs to the command and stays unchanged.
     let words = ["run", "k", "--url", &url(&server), "--", "sh", "-c", "echo $REDIS_URL"];
     assert_eq!(ended(command(&with_password, &words)).out, with_password.clone() + "\n");
 }

@@ -1,4 +1,4 @@
-//! `redislock server`: a throwaway server, alone or around a command.
+//! `redislock server`: a temporary server, alone or around a command.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Ran, Running, command, ended};
 use crate::support::{cli_program, module_path, program_path, server_program, wait_for};
 
-/// `redislock server` with the server and the module under test; its files are in that folder.
+/// Returns the command `redislock server` with the server and the module under test, and with its files in `folder`.
 fn server(folder: &Path, words: &[&str]) -> Command {
     let module = module_path().to_str().unwrap();
     let options = ["server", "--module", module];
@@ -18,7 +18,7 @@ fn server(folder: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// The `PATH`, with the folder of the server first.
+/// Returns the `PATH` with the server's folder first.
 fn path(server: &str) -> String {
     let folder = Path::new(server).parent().unwrap().display();
     format!("{folder}:{}", std::env::var("PATH").unwrap())
@@ -64,7 +64,7 @@ fn alone_it_prints_where_it_is_and_ends_with_a_signal() {
     }
 }
 
-/// One that runs, and its URL.
+/// Starts a server. Returns it and its URL.
 fn started(folder: &Path) -> (Running, String) {
     let mut running = Running(server(folder, &[]).spawn().unwrap());
     running.says("redis://127.0.0.1:");
@@ -99,12 +99,12 @@ fn said(ran: &Ran, code: i32, parts: &[&str]) {
     }
 }
 
-/// As in the archives of a release, and with nothing beside it.
+/// The archives of a release have the module beside the program; a program without it says what is missing.
 #[test]
 fn the_module_beside_the_program_is_found_and_what_is_missing_is_said() {
     let folder = tempfile::tempdir_in(program_path().parent().unwrap()).unwrap();
     let program = folder.path().join("redislock");
-    // A copy could not be run while a process that another thread starts has it open for writing.
+    // This is a link: a copy might still be open for writing in a process that another thread starts, and could then not run.
     fs::hard_link(program_path(), &program).unwrap();
     let with = |variable: &str, words: &[&str]| {
         let mut command = Command::new(&program);

@@ -1,4 +1,4 @@
-//! `redislock run` and signals: passed on, or of the kind that nobody can catch, to each process of it.
+//! `redislock run` and signals: they are passed on, or, like SIGKILL, they end all its processes.
 
 use rustix::process::{Signal, kill_process};
 
@@ -6,7 +6,7 @@ use super::top::Screen;
 use super::{Running, children, is_alive, line};
 use crate::support::{Server, queue, wait_for};
 
-/// A process of the shell that tells its number, and what it was sent.
+/// A shell script that prints its process id, and each signal that it receives.
 const TELLS: &str = "trap 'echo term; exit 5' TERM; trap 'echo usr1' USR1; trap 'echo int' INT; echo $$; while :; do sleep 0.05; done";
 
 #[test]
@@ -44,7 +44,7 @@ fn a_command_that_is_killed_gives_the_lock_back() {
     assert!(client.holders("k").is_empty());
 }
 
-/// A lease that outlasts the test: it is the guard that gives it back.
+/// The lease outlasts the test, so only the guard can release the lock.
 const LONG: [&str; 2] = ["--lease", "1h"];
 
 #[test]
@@ -61,15 +61,15 @@ fn when_redislock_is_killed_the_command_ends_and_the_next_one_runs() {
     drop(running.end());
 }
 
-/// What is held while a command runs on may not be given back: the guard waits until it has gone.
+/// While a command still runs, its lock must not be released: the guard waits until the command has ended.
 #[test]
 fn the_guard_waits_for_a_command_that_does_not_go() {
     let (server, mut client) = super::with_client();
-    // The shell is what is tied to redislock; what it has started lives on, and is nobody's to end.
+    // Only the shell ends with redislock. Processes that the shell has started live on, and nobody ends them.
     let mut running = Running::holding(&server, "k", &LONG, TELLS);
     let command = line(&mut running).parse().unwrap();
     let command = rustix::process::Pid::from_raw(command).unwrap();
-    // A process that is traced or stopped is killed all the same; one that is not there any more is no reason to wait.
+    // The guard can also kill a stopped or traced process, and it does not wait for a process that is gone.
     kill_process(command, Signal::STOP).unwrap();
     running.signal(Signal::KILL);
     wait_for("the lock to be free", || client.holders("k").is_empty());
@@ -112,7 +112,7 @@ fn a_command_that_does_not_end_by_itself_is_killed_then() {
     assert!(!is_alive(&command));
 }
 
-/// `timeout` has a process group of its own, so the terminal does not send it what is typed.
+/// `timeout` makes a process group, so the terminal does not send Ctrl-C to it.
 #[test]
 fn control_c_reaches_a_command_in_another_group() {
     let (server, mut client) = super::with_client();
@@ -125,7 +125,7 @@ fn control_c_reaches_a_command_in_another_group() {
     wait_for("the lock to be free", || client.holders("k").is_empty());
 }
 
-/// A process that stood still for longer than its lease finds out when it goes on.
+/// A process that stood still for longer than its lease notices this when it continues.
 #[test]
 fn a_redislock_that_was_stopped_for_too_long_ends_its_command() {
     let (server, mut client) = super::with_client();
@@ -138,7 +138,7 @@ fn a_redislock_that_was_stopped_for_too_long_ends_its_command() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(74), "term\n"));
 }
 
-/// As under `nohup`, and for `&` in a script.
+/// Signals are ignored under `nohup`, and for `&` in a script.
 #[test]
 fn what_was_ignored_stays_ignored_for_the_command_too() {
     let (server, mut client) = super::with_client();

@@ -1,4 +1,4 @@
-//! `redislock top` on a terminal of its own, of which the screen is read.
+//! `redislock top` on a terminal of its own, whose screen the test reads.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -33,7 +33,7 @@ impl Screen {
         Self::sized(url, words, (120, 24))
     }
 
-    /// On a terminal with so many columns and rows.
+    /// Starts it on a terminal with this many columns and rows.
     pub(super) fn sized(url: &str, words: &[&str], size: (u16, u16)) -> Self {
         let mut command = Command::new(program_path());
         command.args(words).env("REDIS_URL", url);
@@ -89,7 +89,7 @@ impl Screen {
 fn locks_are_watched_sorted_filtered_and_looked_into() {
     let (server, mut client) = super::with_client();
     client.ask::<()>("LOCK.ACQUIRE quiet OWNER alice LABEL the-oldest PX 600000");
-    // So that it is held longer, as far as milliseconds tell.
+    // The first lock must be held for measurably longer than the next one.
     let held = server_time(&mut client);
     wait_until(&mut client, held + 10);
     client.ask::<()>("LOCK.ACQUIRE busy OWNER carol PX 600000");

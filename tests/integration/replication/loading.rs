@@ -1,8 +1,8 @@
-//! A replica that serves its clients while it loads a new copy of the data set beside the one in use (`repl-diskless-load swapdb`).
+//! A replica serves its clients while it loads a new data set beside the old one (`repl-diskless-load swapdb`).
 
 use crate::support::{Client, Setup, wait_for};
 
-/// Some 30 MB: the server looks at its clients every 2 MB.
+/// The data are about 30 MB; while loading, the server serves its clients every 2 MB.
 const KEYS: usize = 3_000;
 
 fn fill(client: &mut Client, value: char) {
@@ -11,7 +11,7 @@ fn fill(client: &mut Client, value: char) {
     client.ask_all::<(), _>(&sets);
 }
 
-/// What clients send is no effect then either, on a replica that they may write to.
+/// On a writable replica, clients must not be able to send effects, even while it loads.
 #[test]
 fn effects_of_clients_are_refused_while_it_loads() {
     let setup = Setup::new()
@@ -26,7 +26,7 @@ fn effects_of_clients_are_refused_while_it_loads() {
     let replica = primary.replica_with(setup);
     let mut here = replica.client();
     replica.wait_for_sync_with(&primary);
-    // A full copy again, loaded slowly: half a millisecond for each key.
+    // Another full copy is loaded slowly: half a millisecond for each key.
     here.ask::<()>("CONFIG SET key-load-delay 500");
     there.ask::<()>("MULTI");
     there.ask::<()>("CLIENT KILL TYPE replica");
@@ -41,7 +41,7 @@ fn effects_of_clients_are_refused_while_it_loads() {
     }
     assert!(looks > 1);
     replica.wait_for_sync_with(&primary);
-    // What came while it loaded, and what comes.
+    // Effects that arrived during the load, and later ones, must both be applied.
     assert_eq!(here.holder("k").unwrap().fence, held.fence);
     there.ask::<()>("LOCK.RELEASE k alice");
     replica.wait_for_sync_with(&primary);

@@ -1,22 +1,22 @@
-//! A random mix of all commands: clients, waiters, sessions, transactions and scripts on a few keys of two databases.
+//! A random mix of all commands: clients, waiters, sessions, transactions and scripts use a few keys of two databases.
 
 use crate::support::{Client, Rng, Server, Setup, wait_for};
 
 pub(crate) const DATABASES: usize = 2;
 
-/// A server where leases that nobody named do not end while a test looks.
+/// Returns a server whose default lease is longer than a test.
 pub(crate) fn long_leases() -> Setup {
     Setup::new().module_args("default-lease 600000")
 }
 
-/// Clients of all kinds on one primary, driven by one row of random numbers.
+/// Clients of all kinds on one primary, driven by one sequence of random numbers.
 pub(crate) struct Mix<'a> {
     primary: &'a Server,
     pub(crate) rng: Rng,
     pub(crate) client: Client,
-    /// Blocked in an acquire, or answered already.
+    /// Clients that are blocked in an acquire, or have already been answered.
     waiters: Vec<Client>,
-    /// Holders of sessions.
+    /// Clients that hold sessions.
     sessions: Vec<Client>,
     pub(crate) steps: usize,
     pub(crate) granted: usize,
@@ -45,7 +45,7 @@ impl<'a> Mix<'a> {
             .into()
     }
 
-    /// A short lease, which lapses meanwhile, or one that does not.
+    /// Returns a short lease, which lapses meanwhile, or a long one.
     fn lease(&mut self) -> i64 {
         if self.rng.percent(40) {
             1 + self.rng.below(30) as i64
@@ -54,7 +54,7 @@ impl<'a> Mix<'a> {
         }
     }
 
-    /// Several keys, in any order, and their number in front.
+    /// Returns the number of keys, and several keys in any order.
     fn several(&mut self) -> String {
         let first = self.rng.below(8);
         let keys: Vec<_> =
@@ -84,7 +84,7 @@ impl<'a> Mix<'a> {
         line
     }
 
-    /// Any command that one client sends and that is answered at once.
+    /// Returns any command that is answered at once.
     fn line(&mut self) -> String {
         let (key, other, owner, lease) = (self.key(), self.key(), self.owner(), self.lease());
         match self.rng.below(45) {
@@ -156,7 +156,7 @@ impl<'a> Mix<'a> {
             }
             27..36 if !self.waiters.is_empty() => {
                 let mut waiter = self.waiters.swap_remove(self.rng.below(self.waiters.len()));
-                // The others close the connection, whether answered or not.
+                // The other waiters close their connections, answered or not.
                 if self.rng.percent(70) {
                     self.granted += usize::from(matches!(waiter.finish(), Ok(redis::Value::Array(_))));
                 }
@@ -168,7 +168,7 @@ impl<'a> Mix<'a> {
         }
     }
 
-    /// A waiter is sent away in the very step in which a lock may come to it.
+    /// Sends a waiter away in the step in which it may get a lock.
     fn leaves(&mut self, how: &str) {
         let broken = format!("LOCK.BREAK {}", self.key());
         for line in ["MULTI", &broken, how, "EXEC"] {
@@ -176,7 +176,7 @@ impl<'a> Mix<'a> {
         }
     }
 
-    /// Until nothing changes any more: nobody waits, no session is left, and no short lease.
+    /// Waits until nothing changes any more: no waiters, no sessions and no short leases are left.
     pub(crate) fn settle(&mut self) {
         for mut waiter in self.waiters.drain(..) {
             let _ = waiter.finish();
@@ -189,7 +189,7 @@ impl<'a> Mix<'a> {
             (0..DATABASES).all(|db| {
                 client.ask::<()>(&format!("SELECT {db}"));
                 let keys: Vec<String> = client.ask("KEYS *");
-                // A key that has expired is not listed, and may still be there.
+                // An expired key is not listed, but may still exist.
                 client.ask::<usize>("DBSIZE") == keys.len()
                     && keys.iter().all(|key| {
                         let left: i64 = client.ask(&format!("PTTL {key}"));

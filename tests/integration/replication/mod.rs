@@ -1,4 +1,4 @@
-//! Replicas have what their primary has, and are told effects only.
+//! Replicas have the same data as their primary, and receive only effects.
 
 mod loading;
 mod mix;

@@ -4,7 +4,7 @@ use redis::Value;
 
 use crate::support::{Client, Server, Setup, Waiter, grant, while_stopped};
 
-/// A mix of commands, in the way of a client, a transaction and a script.
+/// Runs a mix of commands, in the given way: directly, in a transaction or in a script.
 fn mix(client: &mut Client) {
     for round in 0..5 {
         for key in ["a", "b", "c", "d", "e"] {
@@ -52,7 +52,7 @@ fn a_replica_refuses_to_change_a_lock_and_shows_it() {
     assert_eq!(client.holder("k").unwrap().owner, "alice");
 }
 
-/// It keeps no sessions, hands nothing over, and asks no other replicas.
+/// A writable replica keeps no sessions, hands no lock over, and has no replicas of its own to ask.
 #[test]
 fn a_writable_replica_grants_only_what_it_grants_at_once() {
     let primary = Server::start();
@@ -92,7 +92,7 @@ fn a_replicas_own_append_only_file_has_the_locks() {
     let primary = Server::start();
     let mut replica =
         primary.replica_with(Setup::new().set("appendonly", "yes").set("appendfsync", "always"));
-    // After the first copy a replica rewrites its file; what comes meanwhile is safe only once that is done.
+    // A replica rewrites its AOF after the first copy; only afterwards are new effects safe on its disk.
     let mut client = replica.client();
     client.wait_for_rewrite();
     mix(&mut primary.client());
@@ -104,7 +104,7 @@ fn a_replicas_own_append_only_file_has_the_locks() {
     assert_eq!((after.leases, after.digest), (before.leases, before.digest));
 }
 
-/// A primary that comes back with its file takes its replica up where they were; effects go on, and fences rise.
+/// A primary that restarts from its file continues with its replica by a partial resynchronization; fences still rise.
 #[test]
 fn a_replica_goes_on_after_a_restart_of_its_primary() {
     let mut primary = Setup::new().set("repl-diskless-sync", "yes").start();
@@ -127,7 +127,7 @@ fn a_replica_goes_on_after_a_restart_of_its_primary() {
     assert_eq!(replica.client().ask::<String>("DEBUG DIGEST"), client.ask::<String>("DEBUG DIGEST"));
 }
 
-/// Whoever was granted the lock can wait until replicas have it.
+/// After the grant, the owner can run `WAIT` until replicas have it.
 #[test]
 fn wait_after_the_grant_waits_for_the_grant() {
     let primary = Server::start();

@@ -1,17 +1,17 @@
-//! A primary that is demoted, and promoted again at once.
+//! A primary is demoted, and promoted again at once.
 
 use redis::Value;
 
 use crate::support::{Mailbox, Setup, convert};
 
-/// As many locks as a connection may keep alive, each with a place in its queue.
+/// The most locks that a connection may keep alive, each with a place in its queue.
 const MANY: usize = 2_000;
 
 fn each(line: impl Fn(usize) -> String) -> Vec<String> {
     (0..MANY).map(line).collect()
 }
 
-/// What it knew is dropped in many turns, and counts no longer from the first one on.
+/// The old state is dropped over many turns, but it does not count from the first turn on.
 #[test]
 fn the_new_role_begins_with_nothing_of_the_earlier_one() {
     let setup = Setup::new().module_args(&format!("max-places {MANY}"));
@@ -24,7 +24,7 @@ fn the_new_role_begins_with_nothing_of_the_earlier_one() {
     let gauges = ["lock_sessions", "lock_places", "lock_waiters"];
     assert_eq!(gauges.map(|gauge| client.info("lock", gauge)), ["2000", "2000", "2000"]);
 
-    // All of it in one turn of the server.
+    // All commands run in one turn of the server.
     let lines = ["REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "INFO lock"];
     holder.begin_together(&lines.map(|line| line.split(' ').collect()));
     let [_, _, info] = lines.map(|_| holder.finish().unwrap());
@@ -32,7 +32,7 @@ fn the_new_role_begins_with_nothing_of_the_earlier_one() {
     for gauge in gauges {
         assert!(info.contains(&format!("{gauge}:0\r\n")), "{info}");
     }
-    // So many would be too many, if those of the earlier role counted.
+    // If the locks of the earlier role counted, these would exceed the limit.
     let held: Vec<Value> = holder.ask_all(&hold);
     assert!(held.iter().all(|reply| matches!(reply, Value::Array(_))));
     let mut told: Vec<String> = (0..MANY).map(|_| mail.next()).collect();
@@ -42,7 +42,7 @@ fn the_new_role_begins_with_nothing_of_the_earlier_one() {
     assert_eq!(told, expected);
     client.ask_all::<Value, _>(&wait);
     assert_eq!(gauges.map(|gauge| client.info("lock", gauge)), ["2000", "2000", "2000"]);
-    // It is renewed, released and handed over as any other.
+    // The new sessions are renewed, released and handed over as usual.
     drop(holder);
     assert!((0..MANY).all(|_| mail.next().starts_with("granted ")));
 }

@@ -1,6 +1,6 @@
-//! A replica or a file that comes in the middle of a random mix has all of it.
+//! A replica or an AOF that starts in the middle of a random mix gets everything.
 //!
-//! The module tells nothing while nobody listens: none of what happens when somebody begins to may be lost.
+//! The module sends nothing while nobody listens, so a change could be lost at the start.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::mix::{DATABASES, Mix, long_leases};
 use super::soak_replicas::same;
 use crate::support::{Client, Server, Setup, figure, size};
 
-/// Nobody has listened so far: what the primary has to tell, and what it has told, begins with the first copy.
+/// Nobody has listened so far, so the primary sends its first effects after the first copy.
 #[track_caller]
 fn joins_a_running_mix(what: &str, join: impl Fn(&Server) -> Server) {
     let rounds = size(1, 20);
@@ -18,7 +18,7 @@ fn joins_a_running_mix(what: &str, join: impl Fn(&Server) -> Server) {
         let primary = long_leases().start();
         let mut mix = Mix::new(&primary);
         let began = Instant::now();
-        // Long enough for the primary to find that nobody listens.
+        // In this time, the primary finds that nobody listens.
         while began.elapsed() < Duration::from_millis(700) {
             mix.step();
         }
@@ -77,7 +77,7 @@ fn a_replica_that_comes_back_joins_from_the_backlog() {
     });
 }
 
-/// Each key of each database, when it expires, and its value in the server's own encoding.
+/// Returns each key of each database, its expiry, and its value in the server's own encoding.
 #[track_caller]
 fn everything(client: &mut Client) -> BTreeMap<(usize, String), (i64, Vec<u8>)> {
     let mut all = BTreeMap::new();

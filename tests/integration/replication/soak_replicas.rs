@@ -1,13 +1,12 @@
-//! After a long mix of all commands, replicas of every kind have the same data as their primary, and have been told
-//! effects only.
+//! After a long mix of all commands, replicas of every kind have the same data as their primary, and have received only effects.
 
 use std::collections::BTreeMap;
 
 use super::mix::{DATABASES, Mix, long_leases};
 use crate::support::{Server, Setup, figure, size};
 
-/// What replicas may be sent of the mix: the effect of lock commands, and the server's own.
-// `copy`: of a string; a lock can't be copied.
+/// The commands that replicas may receive: the effects of lock commands, and the server's own commands.
+// `copy` is only of strings, because a lock can't be copied.
 const EFFECTS: [&str; 17] = [
     "lock.apply",
     "del",
@@ -28,7 +27,7 @@ const EFFECTS: [&str; 17] = [
     "publish",
 ];
 
-/// What the tests ask of a replica.
+/// Commands that the tests themselves send to a replica.
 const OURS: [&str; 15] = [
     "quit",
     "client|kill",
@@ -47,7 +46,7 @@ const OURS: [&str; 15] = [
     "hello",
 ];
 
-/// How often the server has carried out each command.
+/// Returns how often the server has run each command.
 fn calls(server: &Server) -> BTreeMap<String, i64> {
     let text: String = server.client().ask("INFO commandstats");
     let lines = text.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
@@ -94,7 +93,7 @@ fn a_replica_has_what_its_primary_has_after_random_commands() {
         for step in 0..steps {
             mix.step();
             if step % 150 == 149 {
-                // What differs may be the same again a while later.
+                // A difference may be gone after a while.
                 mix.settle();
                 same(&first, &primary, &primary, "the replica");
                 same(&second, &first, &primary, "the replica's replica");

@@ -1,5 +1,5 @@
-//! A user without rights on a key, or on a command, learns nothing of a lock and changes nothing; and what becomes of the
-//! rights of one who waits.
+//! A user without rights on a key or command learns nothing of a lock and changes nothing. Also: rights that are revoked while a client
+//! waits.
 
 use redis::Value;
 
@@ -27,7 +27,7 @@ const LINES: [&str; 16] = [
 const NO_COMMANDS: &str = "+@all -lock.acquire -lock.release -lock.extend -lock.macquire -lock.mrelease -lock.mextend \
                            -lock.info -lock.break -lock.apply -lock.settle ~*";
 
-/// `held` is alice's, `free` is free, `text` is a string: what a guest asks of them all looks the same.
+/// Alice holds `held`, `free` does not exist, and `text` is a string: a guest's commands on them must all have the same result.
 fn scene(rights: &str) -> (Server, Client, Client) {
     let (server, mut client) = Server::and_client();
     client.acquire("held", "OWNER alice PX 600000").unwrap();
@@ -42,7 +42,7 @@ fn lines(key: &str) -> Vec<String> {
     LINES.iter().map(|line| line.replace("KEY", key)).collect()
 }
 
-/// The replies to the same question about each of the keys: all alike, and none of them says anything.
+/// Checks that the replies about each of the keys are equal, and reveal nothing.
 #[track_caller]
 fn alike(client: &mut Client, mut ask: impl FnMut(&str) -> Vec<Result<Value, String>>) {
     let before = client.snapshot();
@@ -51,7 +51,7 @@ fn alike(client: &mut Client, mut ask: impl FnMut(&str) -> Vec<Result<Value, Str
             let replies = ask(key).into_iter().map(|reply| {
                 let error = reply.expect_err("a refusal");
                 assert!(error.contains("NOPERM") || error.starts_with("EXECABORT"), "{error}");
-                // Newer servers name the key, which the guest has named itself.
+                // Newer servers name the key in the error.
                 error.replace(key, "KEY")
             });
             replies.collect::<Vec<_>>()
@@ -90,7 +90,7 @@ fn rights_are_checked_in_a_transaction() {
     });
 }
 
-/// A script runs with the rights of who calls it, whether it names its keys or not.
+/// A script has its caller's rights, whether or not its keys are declared.
 #[test]
 fn rights_are_checked_in_a_script_and_a_function() {
     for rights in ["+@all ~mine:*", NO_COMMANDS] {
@@ -103,7 +103,7 @@ fn rights_are_checked_in_a_script_and_a_function() {
                 let calls = lines(key);
                 let calls = calls.iter().map(|line| {
                     let words = head.iter().copied().chain(line.split(' '));
-                    // The text of an error in a script names the permission, not with the same word on all servers.
+                    // In a script, the error's text differs between servers.
                     guest.send_words(words).map_err(|error| {
                         let refused = error.contains("NOPERM")
                             || error.contains("ACL failure")
@@ -121,7 +121,7 @@ fn rights_are_checked_in_a_script_and_a_function() {
     }
 }
 
-/// A guest may look, and no more.
+/// A guest with the right to read can only look.
 #[test]
 fn rights_to_look_are_no_rights_to_change() {
     for rights in ["-@all +lock.info ~*", "+@all %R~*"] {
@@ -142,7 +142,7 @@ fn waiting_guest() -> (Server, Client, Waiter, Waiter) {
     (server, client, guest, carol)
 }
 
-/// The server closes the connections of a user that is deleted: the waiter is gone, and the next one gets the lock.
+/// The server closes the connections of a deleted user: its waiter is gone, and the next one gets the lock.
 #[test]
 fn a_waiter_whose_user_is_deleted_leaves_the_queue() {
     let (_server, mut client, mut guest, mut carol) = waiting_guest();
@@ -153,7 +153,7 @@ fn a_waiter_whose_user_is_deleted_leaves_the_queue() {
     assert_eq!(carol.granted().owner, "carol");
 }
 
-/// Rights are looked at when a command arrives: one who waited already is granted the lock, and can do no more with it.
+/// Rights are checked when a command arrives: a client that was already waiting gets the lock, but its next commands are refused.
 /// `CLIENT KILL USER` sends such waiters away.
 #[test]
 fn a_waiter_whose_rights_are_revoked_is_granted_what_it_asked_for() {
@@ -174,10 +174,10 @@ fn a_waiter_whose_rights_are_revoked_is_granted_what_it_asked_for() {
     assert_eq!(carol.granted().owner, "carol");
 }
 
-/// What a transaction was allowed when it was queued, it must be allowed when it runs.
+/// The rights of a queued command are checked again when the transaction runs.
 #[test]
 fn rights_revoked_between_multi_and_exec_are_checked_at_exec_as_the_server_does() {
-    // What comes of a command of ours and of one of the server's own, where rights are revoked in between.
+    // For a command of the module and one of the server, returns whether it was refused after the rights were revoked.
     let refused = |rules: &str| {
         let (_server, mut client, mut guest) = scene("+@all ~*");
         guest.ask::<()>("MULTI");
@@ -198,7 +198,7 @@ fn rights_revoked_between_multi_and_exec_are_checked_at_exec_as_the_server_does(
     };
     assert_eq!(refused("-lock.break -set").0, [true, true]);
     let (keys, version) = refused("resetkeys ~mine:*");
-    // Redis 8.6 does not look at keys again (see docs/operations/server-faults.md): then it does so for none of its commands.
+    // Redis 8.6 does not check keys again (see docs/operations/server-faults.md), for any command.
     let overlooks = version >= (8, 4) && keys == [false, false];
     assert!(overlooks || keys == [true, true], "{version:?}: {keys:?}");
 }

@@ -1,11 +1,11 @@
-//! A client that never reads: the others are served.
+//! A client never reads: the other clients must still be served.
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 
 use crate::support::{Setup, Waiter, wait_for};
 
-/// A client that asks for the whole of a long queue without end and reads nothing: the server closes it at its own limit.
+/// A client that requests a long queue again and again without reading exceeds the server's output limit, and is closed.
 #[test]
 fn a_client_that_never_reads_is_closed_and_nobody_else() {
     const LIMIT: u64 = 1 << 20;

@@ -1,8 +1,8 @@
-//! Limits hold, also where they are set while many wait.
+//! Limits are kept, also if they change while many clients wait.
 
 use crate::support::{Client, Server, grant, size, wait_for};
 
-/// Settings that change all the time while locks go from hand to hand: each waiter is answered.
+/// Settings change all the time while locks change hands: each waiter must be answered.
 #[test]
 fn settings_that_change_while_locks_change_hands() {
     let (server, mut client) = Server::and_client();

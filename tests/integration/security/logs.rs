@@ -1,4 +1,4 @@
-//! What clients call things, in the server's log: escaped, and never a format.
+//! Names from clients in the server's log are escaped, and are never used as a format.
 
 use crate::support::{Server, Setup, wait_for};
 
@@ -15,7 +15,7 @@ fn lines(server: &Server, what: &str) -> Vec<String> {
     log.lines().filter(|line| line.contains(what)).map(str::to_owned).collect()
 }
 
-/// By a user of any name.
+/// The user's name may contain any bytes, too.
 #[test]
 fn the_log_escapes_the_names_of_a_broken_lock() {
     let (server, mut client) = Server::and_client();
@@ -34,7 +34,7 @@ fn the_log_escapes_the_names_of_a_lapse() {
     let (server, mut client) = Setup::new().set("loglevel", "verbose").start_and_client();
     client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY, b"PX", b"1"]);
     wait_for("a lapse", || client.send_words([b"LOCK.INFO", NASTY]) == Ok(redis::Value::Nil));
-    // Looked at by a write, the key goes for certain.
+    // A write command looks at the key, so that it is certainly deleted.
     client.ask_words::<i64, _>([b"LOCK.BREAK", NASTY]);
     let lines = lines(&server, "lock lapsed");
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -42,7 +42,7 @@ fn the_log_escapes_the_names_of_a_lapse() {
     assert!(lines[0].ends_with(&format!("key \"{SHOWN}\"")), "{}", lines[0]);
 }
 
-/// A key longer than a line of the log: cut off, and nothing beyond.
+/// A key is longer than a line of the log: it is cut off, and nothing beyond its end is read.
 #[test]
 fn the_log_cuts_a_long_key() {
     let (server, mut client) = Server::and_client();

@@ -1,4 +1,4 @@
-//! What an attacker, or a client gone mad, can do to others, and can learn of them.
+//! What a malicious or faulty client can do to others, and what it can learn about them.
 
 mod acl;
 mod flood;

@@ -1,5 +1,4 @@
-//! Servers with threads that read for clients: these look for the keys of a command before the server runs it, and before it has
-//! asked who the client is.
+//! Servers with I/O threads: these look up the keys of a command before the server runs it, and before it knows the client's user.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +9,7 @@ fn threaded() -> Setup {
     Setup::new().set("io-threads", "4").set("appendonly", "yes").set("appendfsync", "no")
 }
 
-/// Some clients send one line, the others acquire and release, as fast as they are answered.
+/// Some clients send this line, the others acquire and release, as fast as they can.
 #[track_caller]
 fn flood(server: &Server, line: &str) {
     let connect = || {
@@ -32,7 +31,7 @@ fn flood(server: &Server, line: &str) {
     }
 }
 
-/// It counts more keys than there are arguments, or none.
+/// The line names more keys than it has arguments, or none.
 #[test]
 fn keys_that_are_not_there_hurt_nobody() {
     let server = threaded().start();
@@ -42,7 +41,7 @@ fn keys_that_are_not_there_hurt_nobody() {
     assert!(server.client().acquire("k", "OWNER last").is_some());
 }
 
-/// There Valkey would have such a thread ask the module for the keys of these commands, which crashes it.
+/// In a cluster, Valkey's I/O threads would ask the module for these commands' keys, and crash. So the module has no such commands.
 #[test]
 fn a_cluster_goes_without_several_locks_where_they_are_not_safe() {
     let server = threaded().set("cluster-enabled", "yes").start();

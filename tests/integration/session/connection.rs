@@ -1,4 +1,4 @@
-//! Grants that live as long as a connection: kept while it is open, released when it closes.
+//! Grants that live as long as a connection: they stay while it is open, and end when it closes.
 
 use crate::support::{Client, Server, Waiter, grant, soon, transaction};
 
@@ -16,7 +16,7 @@ pub(super) fn has_session(client: &mut Client, key: &str) -> bool {
     }
 }
 
-/// Alice holds `k` in a session, bob waits, and her connection ends in that way: he gets the lock at once.
+/// Alice holds `k` with a session, bob waits, and her connection ends in this way: bob gets the lock at once.
 #[track_caller]
 fn ends_with(options: &str, end: impl FnOnce(&mut Client, Client)) {
     let (server, [mut alice, mut client]) = Server::and_clients();

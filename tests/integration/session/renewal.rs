@@ -48,7 +48,7 @@ fn a_session_keeps_the_lease_alive() {
     assert!(has_session(&mut client, "k"));
 }
 
-/// An extension or an expiry that ends before the next renewal is due is renewed in time all the same.
+/// If an extension or `PEXPIRE` makes the lease end before the next renewal, the session is still renewed in time.
 #[test]
 fn a_lease_cut_short_is_lengthened_again_while_the_connection_lives() {
     let (_server, [mut alice, mut client]) = Server::and_clients();

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::support::{Client, Grant, Server, Setup, Waiter, held, wait_for, while_stopped};
 
-/// The lease of the sessions here is 1 s.
+/// For how long the server stands still; the sessions' lease is 1 s.
 const STALL: Duration = Duration::from_millis(1500);
 
-/// Alice's session on `k`, which bob waits for, and who listens for lapses.
+/// Alice holds `k` with a session, bob waits for it, and a client subscribes to lapses.
 struct Scene {
     server: Server,
     alice: Client,
@@ -29,7 +29,7 @@ impl Scene {
         Self { server, alice, first, bob, client, listener }
     }
 
-    /// The keys whose leases have lapsed, by the events so far.
+    /// Returns the keys whose leases have lapsed, from the events so far.
     fn lapsed(&mut self) -> Vec<String> {
         self.client.ask::<i64>("PUBLISH end end");
         let mut seen = Vec::new();
@@ -43,7 +43,7 @@ impl Scene {
         }
     }
 
-    /// Alice has lost the lock to bob.
+    /// Checks that alice has lost the lock to bob.
     #[track_caller]
     fn lapses(mut self) {
         let bob = self.bob.granted();
@@ -63,7 +63,7 @@ fn a_session_whose_lease_ends_while_the_server_stands_still_lapses() {
     scene.lapses();
 }
 
-/// The server runs, and only refuses the renewals: that is a lapse, as for any lock.
+/// The server runs, but refuses the renewals: then the session lapses like any lock.
 #[test]
 fn a_session_whose_renewals_are_refused_lapses() {
     let mut scene = Scene::new();

@@ -1,4 +1,4 @@
-//! A session that goes from one connection to another, and what a server's death leaves of it.
+//! A session passes from one connection to another, and what remains of it after a crash of the server.
 
 use crate::support::{Server, Setup, Waiter, grant, soon, wait_for};
 
@@ -7,7 +7,7 @@ fn with_files() -> [Setup; 2] {
     [Setup::new().set("save", "3600 1"), aof]
 }
 
-/// The server dies with the session; the lease, which it saved, ends by itself.
+/// The server ends with the session; the saved lease then ends by itself.
 #[test]
 fn after_the_servers_death_the_lease_ends_by_itself() {
     for (way, setup) in with_files().into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! All of them or none, in one step.
+//! A command gets all locks or none, in one step.
 
 use redis::Value;
 

@@ -1,11 +1,11 @@
-//! `lock.failover-grace`: nothing new within it, and all at its end.
+//! `lock.failover-grace`: nothing new is granted before its end, and all locks are granted at its end.
 
 use super::{ask, count, granted, holds, release, waits};
 use crate::support::Setup;
 
 const GRACE: &str = "GRACE new grants resume in ";
 
-/// After a start with the locks of a file, and after a promotion.
+/// Tests a start with locks in a file, and a promotion.
 #[test]
 fn several_locks_wait_for_the_grace_after_a_start_and_a_failover() {
     let setup = || Setup::new().module_args("failover-grace 600000");

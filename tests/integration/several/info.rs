@@ -1,4 +1,4 @@
-//! For whom a free lock is reserved, and what the counters say.
+//! For whom a free lock is reserved, and what the counters show.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use redis::Value;
 use super::{count, granted, holds, holds_one, release, take, waits, waits_for_one};
 use crate::support::{Client, Server, owners, queue};
 
-/// What is told of a lock that nobody holds: for whom it is reserved, and how many wait.
+/// Returns what is shown of a lock that nobody holds: for whom it is reserved, and how many clients wait.
 #[track_caller]
 fn reserved(client: &mut Client, key: &str) -> Option<(String, String)> {
     let info = client.lock_info(key)?;
@@ -42,7 +42,7 @@ fn a_reserved_lock_is_told_as_such() {
     }
 }
 
-/// How long a wait for several takes goes into the same buckets, once.
+/// A wait for several locks counts once in the buckets of wait times.
 #[test]
 fn a_wait_for_several_locks_counts_once() {
     let (server, mut client) = Server::and_client();

@@ -1,4 +1,4 @@
-//! How many keys a command may have, and options in any case and order. What is refused: `input::words`.
+//! The most keys of a command, and options in any case and order. `input::words` tests what is refused.
 
 use super::{grants, holds, is_refused};
 use crate::support::{Server, Setup};

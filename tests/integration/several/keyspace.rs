@@ -1,10 +1,10 @@
-//! What other commands do to one of the keys while somebody waits for several.
+//! Other commands change one of the keys while a client waits for several.
 
 use super::{WRONG_TYPE, holders, holds, release, waits, waits_for_one};
 use crate::support::Server;
 
-/// As with a lock that is free in a grace, nobody is told when a free name is given to something else: it is found when the
-/// others get free.
+/// Nobody is notified when a free, reserved name gets another type. The waiter gets the error when the other locks are free, as after a
+/// grace.
 #[test]
 fn another_type_under_a_reserved_name_is_found_in_the_end() {
     let (server, mut client) = Server::and_client();

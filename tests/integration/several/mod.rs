@@ -17,18 +17,18 @@ use crate::support::{Client, Server, Waiter, convert};
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// What `LOCK.MACQUIRE` answers.
+/// A reply of `LOCK.MACQUIRE` with grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grants {
     pub(crate) owner: String,
     pub(crate) fences: Vec<i64>,
     pub(crate) holds: Vec<i64>,
     pub(crate) lease: i64,
-    /// The numbers of the permits; empty without `LIMIT`.
+    /// The slots; empty without `LIMIT`.
     pub(crate) slots: Vec<i64>,
 }
 
-/// A reply of `LOCK.MACQUIRE`.
+/// Reads a reply of `LOCK.MACQUIRE`.
 #[track_caller]
 pub(crate) fn grants(reply: Value) -> Option<Grants> {
     let mut parts = convert::<Option<Vec<Value>>>(reply)?;
@@ -38,12 +38,12 @@ pub(crate) fn grants(reply: Value) -> Option<Grants> {
     Some(Grants { owner, fences, holds, lease, slots })
 }
 
-/// The names between blanks, and their number in front.
+/// Returns the number of the keys, and the keys.
 pub(crate) fn counted(keys: &str) -> String {
     format!("{} {keys}", keys.split_whitespace().count())
 }
 
-/// `LOCK.MACQUIRE` of those keys for that owner: for ten minutes where the options say nothing else.
+/// Returns a `LOCK.MACQUIRE` of these keys for this owner, for ten minutes unless the options have another lease.
 pub(crate) fn ask(keys: &str, owner: &str, options: &str) -> String {
     let lease = if options.contains("PX") { "" } else { "PX 600000" };
     format!("LOCK.MACQUIRE {} OWNER {owner} {lease} {options}", counted(keys))
@@ -54,7 +54,7 @@ fn take(client: &mut Client, keys: &str, owner: &str, options: &str) -> Option<G
     grants(client.ask(&ask(keys, owner, options)))
 }
 
-/// `take` that must be granted.
+/// As `take`, but the locks must be granted.
 #[track_caller]
 fn holds(client: &mut Client, keys: &str, owner: &str, options: &str) -> Grants {
     let Some(grants) = take(client, keys, owner, options) else {
@@ -63,19 +63,19 @@ fn holds(client: &mut Client, keys: &str, owner: &str, options: &str) -> Grants 
     grants
 }
 
-/// Takes one lock alone, which must be granted.
+/// Acquires a single lock, which must be granted.
 #[track_caller]
 fn holds_one(client: &mut Client, key: &str, owner: &str) -> i64 {
     client.acquire(key, &format!("OWNER {owner} PX 600000")).expect("a grant").fence
 }
 
-/// A client that waits for those locks: without limit, where the options have no `BLOCK`.
+/// Starts a client that waits for these locks, without limit unless the options have `BLOCK`.
 #[track_caller]
 pub(crate) fn waits(server: &Server, keys: &str, owner: &str, options: &str) -> Waiter {
     waits_on(server, server.client(), keys, owner, options)
 }
 
-/// `waits` on a connection that is there already.
+/// As `waits`, on an existing connection.
 #[track_caller]
 fn waits_on(server: &Server, client: Client, keys: &str, owner: &str, options: &str) -> Waiter {
     let block = if options.contains("BLOCK") { "" } else { "BLOCK 0" };
@@ -83,13 +83,13 @@ fn waits_on(server: &Server, client: Client, keys: &str, owner: &str, options: &
     Waiter::of_words(server, client, line.split_whitespace())
 }
 
-/// One that waits for one lock alone.
+/// Starts a client that waits for a single lock.
 #[track_caller]
 fn waits_for_one(server: &Server, key: &str, owner: &str) -> Waiter {
     Waiter::new(server, key, &format!("OWNER {owner} PX 600000"))
 }
 
-/// What one that waited is granted, which must come soon.
+/// Returns what a waiter is granted, which must happen soon.
 #[track_caller]
 pub(crate) fn granted(waiter: &mut Waiter) -> Grants {
     match waiter.reply() {
@@ -98,31 +98,31 @@ pub(crate) fn granted(waiter: &mut Waiter) -> Grants {
     }
 }
 
-/// Gives back one hold of each; how many are left of each.
+/// Releases one hold of each lock. Returns how many holds are left of each.
 #[track_caller]
 fn release(client: &mut Client, keys: &str, owner: &str) -> Vec<Option<i64>> {
     client.ask(&format!("LOCK.MRELEASE {} {owner}", counted(keys)))
 }
 
-/// Gives back the only hold of one lock.
+/// Releases the only hold of one lock.
 #[track_caller]
 fn free(client: &mut Client, key: &str, owner: &str) {
     assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE {key} {owner}")), 0, "{key}");
 }
 
-/// Who holds each of them; a dash where it is free.
+/// Returns the owner of each lock, or a dash if it is free.
 #[track_caller]
 fn holders<const N: usize>(client: &mut Client, keys: [&str; N]) -> [String; N] {
     keys.map(|key| client.holder(key).map_or_else(|| "-".into(), |grant| grant.owner))
 }
 
-/// A number of `INFO lock`.
+/// Returns a number of `INFO lock`.
 #[track_caller]
 fn count(client: &mut Client, field: &str) -> i64 {
     client.info("lock", field).parse().unwrap_or_else(|_| panic!("no {field}"))
 }
 
-/// That line gets null, and changes nothing.
+/// Checks that the command gets null, and changes nothing.
 #[track_caller]
 fn gets_null(client: &mut Client, line: &str) {
     let before = client.snapshot();
@@ -130,7 +130,7 @@ fn gets_null(client: &mut Client, line: &str) {
     assert_eq!(client.snapshot(), before, "{line}");
 }
 
-/// That line is refused with that error, and changes nothing.
+/// Checks that the command is refused with this error, and changes nothing.
 #[track_caller]
 fn is_refused(client: &mut Client, line: &str, error: &str) {
     let before = client.snapshot();

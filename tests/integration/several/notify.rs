@@ -1,11 +1,11 @@
-//! `NOTIFY`: told once of all, and claimed all together.
+//! `NOTIFY`: one message for all locks, and one claim.
 
 use redis::Value;
 
 use super::{ask, count, free, gets_null, grants, holders, holds, release};
 use crate::support::{Client, heard, owners, wait_for};
 
-/// Asks by `NOTIFY ch`.
+/// Asks with `NOTIFY ch`.
 #[track_caller]
 fn notify(client: &mut Client, keys: &str, owner: &str, options: &str) -> Value {
     client.ask(&ask(keys, owner, &format!("{options} ONCE NOTIFY ch")))

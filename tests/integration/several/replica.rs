@@ -1,4 +1,4 @@
-//! Replicas: the same grants and fences, in one transaction.
+//! Replicas get the same grants and fences, in one transaction.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use super::{ask, granted, holds, release, waits};
 use crate::support::{Client, PATIENCE, Server, Setup, wait_for};
 
-/// Those who wait on a server that becomes a replica are sent away, as single waiters are.
+/// A server that becomes a replica sends waiters for several locks away, like those for a single lock.
 #[test]
 fn a_demotion_sends_waiters_away() {
     let (server, other) = (Server::start(), Server::start());
@@ -17,7 +17,7 @@ fn a_demotion_sends_waiters_away() {
     let mut asker = server.client();
     asker.ask::<redis::Value>(&ask("a free2 b", "carol", "ONCE BLOCK 0 NOTIFY ch"));
     client.ask::<()>(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
-    // Redis closes the connection then.
+    // Redis then closes the connection.
     assert!(waiter.client.finish().unwrap_err().starts_with("UNBLOCKED "));
     assert_eq!(mail.next(), "gone carol");
     wait_for("no waiters", || super::count(&mut client, "lock_waiters") == 0);
@@ -26,7 +26,7 @@ fn a_demotion_sends_waiters_away() {
     holds(&mut client, "free free2 a b", "dave", "");
 }
 
-/// What a replica is sent, as it comes, without pings.
+/// The replication stream, without pings.
 struct Stream(TcpStream, Vec<u8>);
 
 impl Stream {
@@ -35,13 +35,13 @@ impl Stream {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(b"SYNC\r\n").unwrap();
         let mut this = Self(stream, Vec::new());
-        // The file comes first: what is sent until something that we know follows it.
+        // The stream begins with the RDB file, so everything before this known command is skipped.
         server.client().ask::<()>("SET mark begin");
         this.until("begin");
         this
     }
 
-    /// The lines sent up to and including one that ends with that word, without those that only tell a length.
+    /// Returns the lines of the stream up to one that ends with this word, without lines that only contain a length.
     fn until(&mut self, word: &str) -> Vec<String> {
         let end = format!("{word}\r\n").into_bytes();
         let mut bytes = [0; 4096];
@@ -59,7 +59,7 @@ impl Stream {
     }
 }
 
-/// Names of the commands that the server sends its replicas because of what `body` does.
+/// Returns the names of the commands that replicas receive because of `body`.
 #[track_caller]
 fn sent(
     server: &Server,
@@ -93,7 +93,7 @@ fn what_changes_several_is_one_transaction() {
     check(&mut client, &ask("a b d", "bob", ""), &[]);
     check(&mut client, "LOCK.MEXTEND 3 a b c alice PX 700000", &block);
     check(&mut client, "LOCK.MRELEASE 3 a b c alice", &block);
-    // And a handover.
+    // A handover must also be a single transaction.
     let mut waiter = waits(&server, "c b a", "bob", "");
     let words = sent(&server, &mut stream, &mut client, |client| {
         release(client, "a b c", "alice");

@@ -1,4 +1,4 @@
-//! `SHARED` and `LIMIT`: room on each of the locks.
+//! `SHARED` and `LIMIT` apply to each of the locks.
 
 use super::{ask, granted, holders, holds, release, waits};
 use crate::support::Server;

@@ -1,5 +1,5 @@
-//! `kill -9` while many take, wait for, extend and give back several locks. With `appendfsync always` all that was acknowledged is
-//! there afterwards; and of each command there is all or nothing, in an RDB file too.
+//! `kill -9` while many clients acquire, wait for, extend and release several locks. With `appendfsync always`, everything acknowledged
+//! must be there afterwards. A command's changes must be complete or missing, also in an RDB file.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,15 +9,15 @@ use super::{counted, grants};
 use crate::support::{Client, Rng, Server, Setup, convert, figure, size, wait_for};
 
 const KEYS: usize = 8;
-/// So many more are taken at once before each kill, and kept.
+/// The number of locks that the keeper acquires together before each kill, and keeps.
 const KEPT: usize = 3;
 const CLIENTS: usize = 6;
 
-/// One owner, who asks once.
+/// An owner, which asks once.
 struct Story {
     owner: String,
     keys: Vec<usize>,
-    /// The fence that it was told.
+    /// The fence that the owner was told.
     fence: Option<i64>,
     end: End,
 }
@@ -25,7 +25,7 @@ struct Story {
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     Lasts,
-    /// Its release is on the way.
+    /// The owner's release has been sent, but not answered.
     MayBeOver,
     Over,
 }
@@ -43,7 +43,7 @@ fn work(client: &mut Client, rng: &mut Rng, prefix: &str, granted: &AtomicUsize)
     stories
 }
 
-/// One owner's story; none: the server is gone.
+/// Plays one owner's story. Returns `None` if the server is gone.
 fn step(client: &mut Client, rng: &mut Rng, prefix: &str, stories: &mut Vec<Story>) -> Option<()> {
     let mut left: Vec<usize> = (0..KEYS).collect();
     let keys: Vec<usize> = (0..1 + rng.below(3)).map(|_| left.swap_remove(rng.below(left.len()))).collect();
@@ -66,7 +66,7 @@ fn step(client: &mut Client, rng: &mut Rng, prefix: &str, stories: &mut Vec<Stor
     Some(())
 }
 
-/// One who takes its locks and keeps them.
+/// An owner that acquires its locks and keeps them.
 fn keeper(client: &mut Client, round: usize) -> Story {
     let keys: Vec<usize> = (KEYS..KEYS + KEPT).collect();
     let names = counted(&keys.iter().map(|key| name(*key)).collect::<Vec<_>>().join(" "));
@@ -75,7 +75,7 @@ fn keeper(client: &mut Client, round: usize) -> Story {
     Story { owner, keys, fence: Some(all.fences[0]), end: End::Lasts }
 }
 
-/// Kills the server after so many grants, with that done shortly before, and starts it again. What all owners know, the keeper first.
+/// Kills the server after some grants, shortly after `before`, and restarts it. Returns all owners' stories, the keeper's first.
 fn killed(server: &mut Server, rng: &mut Rng, round: usize, before: impl Fn(&mut Client)) -> Vec<Story> {
     let (granted, target) = (AtomicUsize::new(0), 100 + rng.below(400));
     let stories = scope(|scope| {
@@ -99,12 +99,12 @@ fn killed(server: &mut Server, rng: &mut Rng, round: usize, before: impl Fn(&mut
     stories
 }
 
-/// Who holds each lock, and with which fence.
+/// Returns the owner and the fence of each lock.
 fn held(client: &mut Client) -> Vec<Option<(String, i64)>> {
     (0..KEYS + KEPT).map(|key| client.holder(&name(key)).map(|grant| (grant.owner, grant.fence))).collect()
 }
 
-/// Those who have any of their locks, of which each must have all, by one fence.
+/// Returns the stories of owners that hold locks, and checks that each holds all of its locks, with one fence.
 #[track_caller]
 fn all_or_nothing<'a>(held: &[Option<(String, i64)>], stories: &'a [Story]) -> Vec<&'a Story> {
     let of: HashMap<&str, &Story> = stories.iter().map(|story| (&story.owner[..], story)).collect();
@@ -125,7 +125,7 @@ fn all_or_nothing<'a>(held: &[Option<(String, i64)>], stories: &'a [Story]) -> V
     holding
 }
 
-/// So that the next round begins with free locks; their fence is above all before.
+/// Frees all locks for the next round, and checks that new fences are greater than all earlier ones.
 fn free_all(client: &mut Client, stories: &[Story]) {
     (0..KEYS + KEPT).for_each(|key| client.ask(&format!("LOCK.BREAK {}", name(key))));
     let next = client.acquire("next", "").unwrap().fence;

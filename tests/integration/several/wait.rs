@@ -1,4 +1,4 @@
-//! `BLOCK`: granted all of them when the last is free.
+//! `BLOCK`: all locks are granted when the last one is free.
 
 use redis::Value;
 

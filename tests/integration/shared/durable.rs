@@ -1,10 +1,10 @@
-//! Files and payloads: several grants come back as they were. `far` has leases of all lengths and without an end.
+//! Locks with several grants are unchanged after they were saved and loaded. `far` tests leases of all lengths and without an end.
 
 use super::holds;
 use super::hundred::{COUNT, assert_same, kept, state, take, works};
 use crate::support::{Client, Server, in_each_kind_of_file};
 
-/// A hundred grants of all kinds; as many after changes of some; and one alone of each kind, which has its room still.
+/// Saves a hundred grants of all kinds, a hundred of which some have changed, and a single grant of each kind.
 #[test]
 fn grants_come_back_from_each_kind_of_file() {
     const KEYS: [&str; 5] = ["k", "l", "reader", "permit", "plain"];
@@ -31,7 +31,7 @@ fn grants_come_back_from_each_kind_of_file() {
             for (key, room) in KEYS.into_iter().zip(["", "", "SHARED", "LIMIT 2", "LIMIT 7 SLOT 6"]).skip(2) {
                 client.acquire(key, &format!("OWNER a PX 600000 {room}")).unwrap();
             }
-            // It keeps its number.
+            // The grant keeps its slot.
             client.acquire("plain", "OWNER a").unwrap();
             known(client)
         },
@@ -52,7 +52,7 @@ fn grants_come_back_from_each_kind_of_file() {
     );
 }
 
-/// The leases hang on the TTL that it is restored with.
+/// The TTL of `RESTORE` is the end of the latest lease, and the others end by as much earlier as before.
 #[test]
 fn restored_with_another_ttl_all_leases_are_moved() {
     let (_server, mut client) = Server::and_client();

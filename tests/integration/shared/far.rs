@@ -1,4 +1,4 @@
-//! Leases as far away and as far apart as commands can bring them: they come back as they were.
+//! Leases that end as late as possible, and that differ as much as possible, are unchanged after they were saved and loaded.
 
 use super::hundred::{Kept, assert_same, kept, state};
 use super::{holds, readers};
@@ -7,7 +7,7 @@ use crate::support::{Client, Part, Payload, Server, in_each_kind_of_file, reader
 
 const LONGEST: i64 = (1 << 53) - 1;
 
-/// What is known of a lock.
+/// The grants of a lock, with the digest and the expiry of its key.
 type Known = (Vec<Kept>, (String, i64));
 
 fn known(client: &mut Client, key: &str) -> Known {
@@ -23,8 +23,8 @@ fn assert_all_same(client: &mut Client, before: &[(String, Known)]) {
     }
 }
 
-/// Readers with a short lease and the longest, in all orders, the TTL of the key moved in between and afterwards: each way in a
-/// lock of its own, whose name tells it.
+/// Makes locks with short and very long leases, in all orders, and with changes of the key's TTL in between and afterwards. The name of
+/// each lock says how it was made.
 fn all(client: &mut Client) -> Vec<(String, Known)> {
     const MOVES: [&str; 5] = [
         "EXISTS _",
@@ -54,7 +54,7 @@ fn far_leases_come_back_from_each_kind_of_file() {
     in_each_kind_of_file(all, |server, before| assert_all_same(&mut server.client(), &before));
 }
 
-/// The oldest lease is over and the latest as far away as can be: a file tells of the first before there is a second.
+/// The oldest lease has ended, and the latest is as long as possible: a file stores the first one before the second one is known.
 #[test]
 fn one_that_is_over_takes_none_along() {
     in_each_kind_of_file(
@@ -94,7 +94,7 @@ fn far_leases_come_back_from_a_payload() {
     assert_all_same(&mut client, &before);
 }
 
-/// The greatest number that there can be is taken in a payload, and written as it was.
+/// A payload may have the greatest possible number, which is written back unchanged.
 #[test]
 fn the_farthest_lease_is_taken_and_written_as_it_was() {
     const GREATEST: u64 = i64::MAX.unsigned_abs();
@@ -106,7 +106,7 @@ fn the_farthest_lease_is_taken_and_written_as_it_was() {
         restore(&mut client, &payload).unwrap();
         assert_eq!(client.holding("k"), held);
         assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
-        // It is in nobody's way.
+        // This lease does not disturb others.
         holds(&mut client, "c", "SHARED");
         assert_eq!(client.holding("k"), [held, vec!["c"]].concat());
     }

@@ -1,9 +1,9 @@
-//! Who may hold a lock beside whom: the others are fewer than one's own room, and than the room of each of them.
+//! Which owners may hold a lock together: the number of others must be below the room of the request, and that of each grant.
 
 use super::{count, gets_null, holds, shown};
 use crate::support::{Part, Payload, Server, reader};
 
-/// `LIMIT 1` is a plain lock, to the byte.
+/// `LIMIT 1` gives an exclusive lock, which is stored with the same bytes.
 #[test]
 fn limit_1_is_a_plain_lock() {
     let (_server, mut client) = Server::and_client();

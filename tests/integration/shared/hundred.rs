@@ -1,4 +1,4 @@
-//! A lock with a hundred grants of all kinds, and how to see that it is the same one elsewhere.
+//! A lock with a hundred grants of all kinds, and a comparison with its copy on another server.
 
 use crate::support::{Client, Holder, transaction};
 use redis::Value;
@@ -7,15 +7,15 @@ use crate::support::convert;
 
 pub(crate) const COUNT: usize = 100;
 
-/// One grant, and the times between which its lease ends, in ms since 1970; none: it has no end.
+/// A grant, and the times between which its lease ends, in ms since 1970; `None`: the lease has no end.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) holder: Holder,
     ends: Option<(i64, i64)>,
 }
 
-/// Takes `key` a hundred times: names, UUIDs and any bytes for owners, one to three holds, each with its own lease, some with a
-/// greatest age.
+/// Acquires `key` a hundred times: owners are names, UUIDs and any bytes, each with one to three holds and its own lease, some with a
+/// maximum age.
 #[track_caller]
 pub(crate) fn take(client: &mut Client, key: &str) {
     for number in 0..COUNT {
@@ -34,7 +34,7 @@ pub(crate) fn take(client: &mut Client, key: &str) {
     }
 }
 
-/// All that is known of its grants.
+/// Returns everything that is known of a lock's grants.
 #[track_caller]
 pub(crate) fn kept(client: &mut Client, key: &str) -> Vec<Kept> {
     let look = |client: &mut Client| -> (i64, i64) { client.ask("TIME") };
@@ -50,13 +50,13 @@ pub(crate) fn kept(client: &mut Client, key: &str) -> Vec<Kept> {
     kept.collect()
 }
 
-/// Panics where they are not the same: owners, fences, holds, room, and leases as far as one can tell.
+/// Panics if two lists of grants differ: in owners, fences, holds and room, or in leases, as far as this can be measured.
 #[track_caller]
 pub(crate) fn assert_same(now: &[Kept], before: &[Kept]) {
     assert_same_but_for(now, before, 0);
 }
 
-/// `assert_same`, but all leases may end up to `later` ms later, each by as much as the others.
+/// As `assert_same`, but all leases may end later by up to `later` ms, all by the same time.
 #[track_caller]
 pub(crate) fn assert_same_but_for(now: &[Kept], before: &[Kept], later: i64) {
     let lasting = |all: &[Kept]| -> Vec<(String, i64, i64, i64, i64)> {
@@ -77,7 +77,7 @@ pub(crate) fn assert_same_but_for(now: &[Kept], before: &[Kept], later: i64) {
         };
         assert!(same, "another lease: {now:?}, before {before:?}");
     }
-    // Those of one look are told as of one moment.
+    // `LOCK.INFO` shows all leases as of one moment, so the differences between them must be equal.
     let apart = |all: &[Kept]| -> Vec<i64> {
         let ends: Vec<i64> =
             all.iter().filter(|kept| kept.ends.is_some()).map(|kept| kept.holder.lease).collect();
@@ -86,7 +86,7 @@ pub(crate) fn assert_same_but_for(now: &[Kept], before: &[Kept], later: i64) {
     assert_eq!(apart(now), apart(before));
 }
 
-/// It is not only shown: its owners give it back, who does not fit gets null, and the next fence is above all.
+/// Checks that the lock also works: its owners can release it, requests that do not fit get null, and the next fence is greater than all.
 #[track_caller]
 pub(crate) fn works(client: &mut Client, key: &str) {
     let before = client.holders(key);
@@ -107,7 +107,7 @@ pub(crate) fn works(client: &mut Client, key: &str) {
     assert_eq!(client.ask::<i64>(&format!("EXISTS {key}")), 0);
 }
 
-/// What the server says of the key in one step: its digest, its type, when it expires.
+/// Returns the key's digest, type and expiry, read in one step.
 #[track_caller]
 pub(crate) fn state(client: &mut Client, key: &str) -> (String, i64) {
     let replies = transaction(client, &[&format!("DEBUG DIGEST-VALUE {key}"), &format!("PEXPIRETIME {key}")]);

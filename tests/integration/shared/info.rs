@@ -1,4 +1,4 @@
-//! Looking at a lock with several holders.
+//! `LOCK.INFO` of a lock with several holders.
 
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ fn what_is_said_of_the_oldest_is_what_is_said_of_it_in_full() {
     let [short, full] = [0, 1].map(|place| replies[place].clone().unwrap());
     let short: HashMap<String, String> = convert(short);
     let oldest: HashMap<String, String> = convert(parts(&full, "grants").remove(0));
-    // The times go on between two steps of a transaction, too.
+    // Times change even between two commands of a transaction.
     for (name, value) in oldest.iter().filter(|(name, _)| !name.ends_with("-ms")) {
         assert_eq!(short[name], *value, "{name}");
     }

@@ -1,4 +1,4 @@
-//! The greatest `LIMIT`.
+//! The greatest value of `LIMIT`.
 
 use super::holds;
 use crate::support::{Server, Setup};

@@ -1,14 +1,14 @@
-//! The leases of several grants hang on one key: its TTL is the latest, and what moves it moves all alike.
+//! All leases of a lock share one key: its TTL is the latest end, and a change of the TTL moves all leases.
 
 use redis::Value;
 
 use super::{count, holds};
 use crate::support::{Client, HELD_BY_ANOTHER, Server, wait_for};
 
-/// What a busy machine takes at most between two looks, in ms.
+/// The longest time, in ms, that may pass on a busy machine between two commands.
 const SLACK: i64 = 40_000;
 
-/// What is left of each lease, in units of 100 s: rounded up, as time goes by. -1: it has no end.
+/// Returns the rest of each lease in units of 100 s, rounded up because time passes. -1: the lease has no end.
 #[track_caller]
 fn hundreds(client: &mut Client) -> Vec<i64> {
     let hundreds = |lease: i64| if lease < 0 { lease } else { (lease + SLACK) / 100_000 };
@@ -18,7 +18,7 @@ fn hundreds(client: &mut Client) -> Vec<i64> {
     leases
 }
 
-/// Owners a, b and c read for 300 s, 600 s and 500 s.
+/// Owners a, b and c hold the lock with `SHARED`, for 300 s, 600 s and 500 s.
 #[track_caller]
 fn three(client: &mut Client) {
     for (owner, lease) in [("a", 300_000), ("b", 600_000), ("c", 500_000)] {
@@ -27,7 +27,7 @@ fn three(client: &mut Client) {
     assert_eq!(hundreds(client), [3, 6, 5]);
 }
 
-/// What is sent, to `a`, `b` and `c` as `three` has them, and the leases after each.
+/// Commands on the lock of `three`, each with the leases afterwards.
 type Row<'a> = &'a [(&'a str, &'a [i64])];
 
 #[test]
@@ -40,16 +40,16 @@ fn an_extension_is_of_one_and_what_moves_the_key_moves_all() {
             ("LOCK.EXTEND k b PX 200000", &[1, 2, 5]),
             ("LOCK.EXTEND k c EX 400", &[1, 2, 4]),
         ],
-        // The end of the latest leaves the others as they are.
+        // The end of the latest lease does not change the others.
         &[("LOCK.RELEASE k b", &[3, 5]), ("LOCK.RELEASE k c", &[3])],
         &[("PEXPIRE k 900000", &[6, 9, 8])],
-        // What comes then is one as any.
+        // A lease that begins after the change is not moved.
         &[
             ("EXPIRE k 400", &[1, 4, 3]),
             ("LOCK.ACQUIRE k OWNER d SHARED PX 700000", &[1, 4, 3, 7]),
             ("PEXPIRE k 1000000", &[4, 7, 6, 10]),
         ],
-        // One of them gets an end again, and the key has none as long as another has none.
+        // One owner gets an end again, but the key has no TTL as long as another lease has no end.
         &[
             ("PERSIST k", &[-1, -1, -1]),
             ("LOCK.EXTEND k a PX 100000", &[1, -1, -1]),
@@ -57,7 +57,7 @@ fn an_extension_is_of_one_and_what_moves_the_key_moves_all() {
             ("LOCK.EXTEND k c PX 200000", &[1, 3, 2]),
         ],
         &[("PERSIST k", &[-1, -1, -1]), ("PEXPIRE k 900000", &[6, 9, 8])],
-        // Where one has got its end by itself, it keeps that.
+        // A lease with an end of its own keeps it when the key gets a TTL.
         &[
             ("PERSIST k", &[-1, -1, -1]),
             ("LOCK.EXTEND k a PX 100000", &[1, -1, -1]),
@@ -82,7 +82,7 @@ fn an_extension_is_of_one_and_what_moves_the_key_moves_all() {
     }
 }
 
-/// A lease that would be over by that has lapsed; the others go on.
+/// A lease that the change moves into the past has lapsed; the others continue.
 #[test]
 fn moved_back_beyond_the_end_of_some_they_lapse() {
     let (_server, mut client) = Server::and_client();

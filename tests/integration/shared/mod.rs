@@ -1,4 +1,4 @@
-//! Locks with several holders: `SHARED`, `LIMIT n`, and grants that get less room later.
+//! Locks with several holders: `SHARED`, `LIMIT n`, and upgrades.
 
 mod durable;
 mod far;
@@ -15,20 +15,20 @@ use redis::Value;
 
 use crate::support::{Client, Grant, Server, Waiter};
 
-/// Asks for `k`, for ten minutes where the options say nothing else.
+/// Asks for `k`, for ten minutes unless the options have another lease.
 #[track_caller]
 fn take(client: &mut Client, owner: &str, options: &str) -> Option<Grant> {
     client.acquire("k", &words(owner, options))
 }
 
-/// `take` that must be granted.
+/// As `take`, but the lock must be granted.
 #[track_caller]
 fn holds(client: &mut Client, owner: &str, options: &str) -> Grant {
     let Some(grant) = take(client, owner, options) else { panic!("{owner} {options}: null") };
     grant
 }
 
-/// A client that waits for `k`, for ten minutes' lease where the options say nothing else.
+/// Starts a client that waits for `k`, with a lease of ten minutes unless the options have another one.
 #[track_caller]
 fn waits(server: &Server, owner: &str, options: &str) -> Waiter {
     Waiter::new(server, "k", &words(owner, options))
@@ -39,19 +39,19 @@ fn words(owner: &str, options: &str) -> String {
     format!("OWNER {owner} {lease} {options}")
 }
 
-/// Each of them holds `k` as a reader.
+/// Makes each of these owners hold `k` with `SHARED`.
 #[track_caller]
 fn readers<const N: usize>(client: &mut Client, owners: [&str; N]) -> [Grant; N] {
     owners.map(|owner| holds(client, owner, "SHARED"))
 }
 
-/// Gives back one hold of `k`; how many are left.
+/// Releases one hold of `k`. Returns how many are left.
 #[track_caller]
 fn release(client: &mut Client, owner: &str) -> i64 {
     client.ask(&format!("LOCK.RELEASE k {owner}"))
 }
 
-/// A field of `LOCK.INFO k`.
+/// Returns a field of `LOCK.INFO k`.
 #[track_caller]
 fn shown(client: &mut Client, field: &str) -> String {
     let Some(value) = client.lock_info("k").expect("a held lock").remove(field) else {
@@ -60,13 +60,13 @@ fn shown(client: &mut Client, field: &str) -> String {
     value
 }
 
-/// A number of `INFO lock`.
+/// Returns a number of `INFO lock`.
 #[track_caller]
 fn count(client: &mut Client, field: &str) -> i64 {
     client.info("lock", field).parse().unwrap_or_else(|_| panic!("no {field}"))
 }
 
-/// That ask gets null, and changes nothing.
+/// Checks that the request gets null, and changes nothing.
 #[track_caller]
 fn gets_null(client: &mut Client, owner: &str, options: &str) {
     let before = client.snapshot();

@@ -1,11 +1,11 @@
-//! `RESTORE` of a payload with several grants that no server of ours would write: an error, and nothing stored.
+//! `RESTORE` of a payload with several grants that no server with this module would write: an error, and nothing is stored.
 
 use crate::input::payload::{refused_or_in_range, restore};
 use crate::support::{Part, Payload, Server, reader, restore_from_primary};
 
 const LONGEST: u64 = (1 << 53) - 1;
 
-/// A sample of a server's, from which others are made.
+/// Returns a payload of this server, from which others are made.
 fn any(server: &Server) -> Payload {
     Payload::lock(&mut server.client(), b"x", 1, 1)
 }
@@ -26,18 +26,18 @@ fn the_ends_of_each_range_are_taken() {
     restore_from_primary(&mut client, "k", 60000, &payload);
     let last = client.holders("k").pop().unwrap();
     assert_eq!((last.holds, last.limit, last.owner.len()), ((1 << 32) - 1, (1 << 32) - 2, 128));
-    // As many as the room of each is for.
+    // There are as many grants as the room of each allows.
     let three = [1, 2, 3].map(|fence| Part { room: 3, ..reader(&owner[..fence as usize], fence) });
     restore(&mut client, &any.packed(false, &three).encode()).unwrap();
     assert_eq!(client.holders("k").len(), 3);
-    // Even a plain one.
+    // An exclusive grant may also be encoded in this way.
     restore(&mut client, &any.packed(false, &[Part { room: 1, ..reader(b"a", 5) }]).encode()).unwrap();
     assert_eq!(super::shown(&mut client, "mode"), "exclusive");
 }
 
 #[test]
 fn cut_off_anywhere_and_with_any_bit_turned() {
-    /// The type's name and encoding: another type's payload is not ours to judge.
+    /// The length of the type's name and encoding version. The module does not see payloads of other types, so these bytes are not changed.
     const HEAD: usize = 10;
     let (server, mut client) = Server::and_client();
     let parts =

@@ -1,10 +1,10 @@
-//! Replicas hold the same grants; of a lock with many only what has changed is told.
+//! Replicas hold the same grants. If a lock has many grants, only the changed one is sent.
 
 use super::hundred::{assert_same, kept, state, take, works};
 use super::{holds, readers};
 use crate::support::{Client, HELD_BY_ANOTHER, Server, Setup, wait_for};
 
-/// How many bytes a replica is sent for that.
+/// Returns how many bytes a replica receives for this command.
 #[track_caller]
 fn bytes(client: &mut Client, line: &str) -> i64 {
     let offset =
@@ -22,10 +22,10 @@ fn assert_in_step(replica: &Server, primary: &Server) {
     assert_same(&kept(&mut here, "k"), &kept(&mut there, "k"));
 }
 
-/// Each change of one grant, with that many others: how many bytes it is, and the replica follows.
+/// Makes each kind of change to one of `others` + 1 grants. Returns the number of bytes for each, and checks the replica.
 #[track_caller]
 fn of_each_change(others: usize) -> Vec<i64> {
-    // No pings in between.
+    // Pings would add to the bytes.
     let primary = Setup::new().set("repl-ping-replica-period", "3600").start();
     let replica = primary.replica();
     let mut client = primary.client();
@@ -68,7 +68,7 @@ fn a_replica_has_a_hundred_grants_and_goes_on_with_them() {
     let replica = primary.replica();
     take(&mut primary.client(), "k");
     assert_in_step(&replica, &primary);
-    // One that comes later, with the first copy.
+    // This replica gets the grants with its first copy.
     let late = primary.replica();
     assert_in_step(&late, &primary);
     let before = kept(&mut primary.client(), "k");
@@ -92,7 +92,7 @@ fn lapsed_ones_are_not_shown_on_a_replica_either() {
     assert_eq!(super::shown(&mut there, "holders"), "1");
     let oldest = there.holder("k").unwrap();
     assert_eq!(oldest.owner, "b");
-    // The next step of the primary tells it.
+    // The primary's next change tells the replica.
     readers(&mut client, ["c"]);
     assert_in_step(&replica, &primary);
     assert_eq!(client.refused("LOCK.EXTEND k a"), HELD_BY_ANOTHER);

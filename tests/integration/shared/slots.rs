@@ -1,4 +1,4 @@
-//! `LIMIT n`: each holder has a number from 1 to n.
+//! `LIMIT n`: each holder has a slot, a number from 1 to n.
 
 use std::time::Instant;
 
@@ -11,13 +11,13 @@ use crate::support::{Client, Part, Payload, Server, reader, restore_from_primary
 
 const OTHER_SLOT: &str = "ERR the grant of this owner can't have that slot";
 
-/// The number that an owner is told.
+/// Returns the slot in the reply.
 #[track_caller]
 fn slot(client: &mut Client, owner: &str, options: &str) -> i64 {
     holds(client, owner, options).slot.expect("a number")
 }
 
-/// The numbers that `LOCK.INFO` shows, the oldest grant first.
+/// Returns the slots in `LOCK.INFO`, the oldest grant first.
 #[track_caller]
 fn slots(client: &mut Client) -> Vec<i64> {
     client.holders("k").iter().map(|holder| holder.slot).collect()
@@ -30,13 +30,13 @@ fn readers_and_plain_locks_are_told_no_number() {
     assert_eq!(slot(&mut client, "b", "LIMIT 2"), 1);
     assert_eq!(slots(&mut client), [0, 1]);
     release(&mut client, "b");
-    // A reader that wants to be one of two has a number from then on.
+    // A holder with `SHARED` that asks with `LIMIT 2` gets a slot.
     assert_eq!(slot(&mut client, "a", "LIMIT 2"), 1);
     release(&mut client, "a");
     release(&mut client, "a");
     let reply: Vec<Value> = client.ask("LOCK.ACQUIRE k OWNER a");
     assert_eq!(reply.len(), 4);
-    // The only permit is the first.
+    // An exclusive grant has slot 1.
     assert_eq!(shown(&mut client, "slot"), "1");
     assert_eq!(slot(&mut client, "a", "LIMIT 1"), 1);
     assert_eq!(slot(&mut client, "a", "LIMIT 5 SLOT 1"), 1);
@@ -47,7 +47,7 @@ fn permits_beside_a_reader_are_dumped_in_the_documented_encoding_and_come_back()
     let (_server, mut client) = Server::and_client();
     let asks = [("a", "LIMIT 4"), ("b", "LIMIT 4 SLOT 3"), ("r", "SHARED")];
     let [a, b, r] = asks.map(|(owner, options)| holds(&mut client, owner, options).fence as u64);
-    // From then on they have no end, which is easier to tell than when it is.
+    // Leases without an end are easier to compare than leases with one.
     client.ask::<()>("PERSIST k");
     holds(&mut client, "b", "LIMIT 4");
     let permit = |owner, fence, slot| Part { room: 4, slot, ..reader(owner, fence) };
@@ -63,7 +63,7 @@ fn permits_beside_a_reader_are_dumped_in_the_documented_encoding_and_come_back()
     assert_eq!(slot(&mut client, "c", "LIMIT 4"), 2);
 }
 
-/// Grants of an earlier version have none until their owners ask again.
+/// An earlier version made these grants without slots; they get slots when their owners ask again.
 #[test]
 fn grants_that_were_made_without_numbers_get_them_when_their_owners_ask_again() {
     let (_server, mut client) = Server::and_client();
@@ -81,7 +81,7 @@ fn grants_that_were_made_without_numbers_get_them_when_their_owners_ask_again() 
     assert_eq!(slots(&mut client), [2, 3, 1]);
 }
 
-/// As `MIGRATE` and a slot that moves carry it.
+/// `MIGRATE` sends the slots, as a moving hash slot does.
 #[test]
 fn a_hundred_numbers_go_to_another_server() {
     let (from, to) = (Server::start(), Server::start());
@@ -91,7 +91,7 @@ fn a_hundred_numbers_go_to_another_server() {
     let numbers: std::collections::BTreeSet<i64> =
         before.iter().map(|one| one.holder.slot).filter(|slot| *slot > 0).collect();
     assert_eq!(numbers.len(), before.iter().filter(|one| one.holder.limit > 0).count(), "each is one's");
-    // It sends how long leases last yet, so they end later by what it takes.
+    // `MIGRATE` sends the remaining time of the leases, so they end later by the duration of the move.
     let begin = Instant::now();
     here.ask::<()>(&format!("MIGRATE 127.0.0.1 {} k 0 30000", to.port()));
     assert_same_but_for(&kept(&mut there, "k"), &before, begin.elapsed().as_millis() as i64);

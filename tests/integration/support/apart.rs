@@ -1,4 +1,4 @@
-//! Tests that have something of this machine to themselves, and so has all that they start.
+//! Tests that get a part of the machine for themselves, which processes that they start inherit.
 
 use std::env;
 use std::fs::File;
@@ -8,17 +8,17 @@ use std::thread;
 
 use rustix::thread::UnshareFlags;
 
-/// What a test has to itself.
+/// What a test gets for itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Own {
-    /// A network, with a loopback and nothing else.
+    /// A network with only a loopback interface.
     Network,
-    /// What is mounted where.
+    /// A mount namespace.
     Mounts,
 }
 
-/// Runs the body in a thread that has that to itself. Where a kernel or a user's rights forbid it, or where a program is not there, the
-/// test shows nothing, and says so: `scripts/test` counts that as skipped.
+/// Runs the body in a thread with its own namespace. If the kernel or the user's rights do not allow this, or a program is missing, the
+/// test does nothing and prints this: `scripts/test` counts it as skipped.
 pub(crate) fn apart(own: Own, body: impl FnOnce() + Send) {
     let (flags, programs) = match own {
         Own::Network => (UnshareFlags::NEWNET, &["ip", "nft"][..]),
@@ -30,7 +30,7 @@ pub(crate) fn apart(own: Own, body: impl FnOnce() + Send) {
             if let Some(missing) = missing {
                 return Some(format!("there is no {missing}"));
             }
-            // Marked for what it may do to open files, which is not asked for here.
+            // The function is unsafe because of flags about open files, which are not used here.
             #[expect(deprecated)]
             let done = rustix::thread::unshare(flags);
             done.map(|()| body()).err().map(|error| error.to_string())
@@ -38,7 +38,7 @@ pub(crate) fn apart(own: Own, body: impl FnOnce() + Send) {
         thread.join().expect("a test that does not fail")
     });
     if let Some(why) = skipped {
-        // Past the harness, which shows nothing of a test that passes.
+        // Writes past the test harness, which hides the output of passing tests.
         let test = thread::current().name().unwrap_or_default().to_owned();
         let told = format!("\nskipped: {own:?}: {test}: {why}\n");
         let file = env::var_os("REDISLOCK_SKIPPED");
@@ -48,7 +48,7 @@ pub(crate) fn apart(own: Own, body: impl FnOnce() + Send) {
     }
 }
 
-/// Runs a program, which must do what it is to do.
+/// Runs a program, which must succeed.
 #[track_caller]
 pub(super) fn run(program: &str, args: &[&str]) {
     let done = Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"));

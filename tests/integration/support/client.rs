@@ -1,4 +1,4 @@
-//! A connection that speaks in one line: words between blanks, as one types them into `redis-cli`.
+//! A connection for commands in one line: words between blanks, as one types them into `redis-cli`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,24 +7,24 @@ use redis::{Cmd, Connection, FromRedisValue, RedisResult, Value};
 
 use super::{PATIENCE, wait_for};
 
-/// One connection. A server that does not answer makes the test fail.
+/// A connection. If the server does not answer, the test fails.
 pub(crate) struct Client(Connection);
 
-/// What `LOCK.ACQUIRE` answers.
+/// A reply of `LOCK.ACQUIRE` with a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) owner: String,
     pub(crate) fence: i64,
     pub(crate) holds: i64,
     pub(crate) lease: i64,
-    /// The number of the permit, with `LIMIT`.
+    /// The slot, with `LIMIT`.
     pub(crate) slot: Option<i64>,
 }
 
 /// The data set at one moment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// Each key, and when it expires.
+    /// Each key, and its expiry.
     pub(crate) leases: Vec<(Vec<u8>, i64)>,
     pub(crate) digest: String,
     changes: String,
@@ -39,17 +39,17 @@ impl Client {
         Ok(Self(connection))
     }
 
-    /// How long the server may take for an answer from now on.
+    /// Sets how long the server may take for an answer.
     pub(crate) fn set_patience(&mut self, patience: Duration) {
         self.0.set_read_timeout(Some(patience)).unwrap();
     }
 
-    /// The reply to a command, or the text of the error, as the server sent it.
+    /// Sends a command. Returns the reply, or the text of the error.
     pub(crate) fn send(&mut self, line: &str) -> Result<Value, String> {
         self.send_words(line.split_whitespace())
     }
 
-    /// As `send`, for words with blanks or any other byte in them.
+    /// As `send`, for words that contain blanks or other special bytes.
     pub(crate) fn send_words<W: AsRef<[u8]>>(
         &mut self,
         words: impl IntoIterator<Item = W>,
@@ -58,7 +58,7 @@ impl Client {
         self.finish()
     }
 
-    /// The reply to a command that must not be refused.
+    /// Sends a command that must not be refused. Returns the reply.
     #[track_caller]
     pub(crate) fn ask<T: FromRedisValue>(&mut self, line: &str) -> T {
         match self.send(line) {
@@ -67,7 +67,7 @@ impl Client {
         }
     }
 
-    /// As `ask`, for words with blanks or any other byte in them.
+    /// As `ask`, for words that contain blanks or other special bytes.
     #[track_caller]
     pub(crate) fn ask_words<T: FromRedisValue, W: AsRef<[u8]>>(
         &mut self,
@@ -76,7 +76,7 @@ impl Client {
         convert(self.send_words(words).unwrap())
     }
 
-    /// The error that a command is refused with.
+    /// Sends a command that must be refused. Returns the error.
     #[track_caller]
     pub(crate) fn refused(&mut self, line: &str) -> String {
         match self.send(line) {
@@ -85,13 +85,13 @@ impl Client {
         }
     }
 
-    /// As `send`; the outer error is a connection that has broken.
+    /// As `send`; the outer error means a broken connection.
     pub(crate) fn try_send(&mut self, line: &str) -> RedisResult<Result<Value, String>> {
         self.try_begin_words(line.split_whitespace())?;
         self.try_finish()
     }
 
-    /// Sends many commands, some hundreds at a time; the reply to each, or the text of the error.
+    /// Sends many commands, some hundreds at a time. Returns each reply, or the text of the error.
     pub(crate) fn send_all<L: AsRef<str>>(&mut self, lines: &[L]) -> Vec<Result<Value, String>> {
         let mut replies = Vec::with_capacity(lines.len());
         for some in lines.chunks(500) {
@@ -146,12 +146,12 @@ impl Client {
         self.0.send_packed_command(&command.get_packed_command())
     }
 
-    /// The reply to the first command begun whose reply has not been read yet, or the text of the error.
+    /// Returns the first reply that has not been read yet, or the text of the error.
     pub(crate) fn finish(&mut self) -> Result<Value, String> {
         self.try_finish().unwrap()
     }
 
-    /// As `finish`; the outer error is a connection that has broken.
+    /// As `finish`; the outer error means a broken connection.
     pub(crate) fn try_finish(&mut self) -> RedisResult<Result<Value, String>> {
         loop {
             match self.0.recv_response()? {
@@ -159,14 +159,14 @@ impl Client {
                     let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
                     return Ok(Err(text));
                 }
-                // Out of band (RESP3), such as an invalidation.
+                // A push message of RESP3, such as an invalidation, is no reply.
                 Value::Push { .. } => {}
                 reply => return Ok(Ok(reply)),
             }
         }
     }
 
-    /// The version of Redis that the server says it is compatible with: major and minor.
+    /// Returns the version of Redis with which the server is compatible: major and minor.
     #[track_caller]
     pub(crate) fn version(&mut self) -> (u32, u32) {
         let version = self.info("server", "redis_version");
@@ -174,26 +174,26 @@ impl Client {
         (parts.next().unwrap(), parts.next().unwrap())
     }
 
-    /// By how many ms a key's TTL may be longer than its lease. Redis 8 may delete a key when its last millisecond begins;
-    /// there the TTL ends a millisecond later.
+    /// Returns by how many ms a key's TTL may exceed its lease. Redis 8 may delete a key at the beginning of its last millisecond, so the
+    /// TTL is one millisecond longer there.
     #[track_caller]
     pub(crate) fn ttl_beyond_lease(&mut self) -> i64 {
         i64::from(self.version() >= (8, 0))
     }
 
-    /// `LOCK.ACQUIRE key options`; none where the lock is another's.
+    /// Runs `LOCK.ACQUIRE key options`. Returns `None` if the reply is null.
     #[track_caller]
     pub(crate) fn acquire(&mut self, key: &str, options: &str) -> Option<Grant> {
         grant(self.ask(&format!("LOCK.ACQUIRE {key} {options}")))
     }
 
-    /// `LOCK.INFO key`, each value as text; none where the lock is free.
+    /// Runs `LOCK.INFO key`, with each value as text. Returns `None` if the lock is free.
     #[track_caller]
     pub(crate) fn lock_info(&mut self, key: &str) -> Option<HashMap<String, String>> {
         self.ask(&format!("LOCK.INFO {key}"))
     }
 
-    /// Who holds the lock; none where it is free, though it be reserved.
+    /// Returns the holder of the lock, or `None` if it is free, even if it is reserved.
     #[track_caller]
     pub(crate) fn holder(&mut self, key: &str) -> Option<Grant> {
         let info = self.lock_info(key)?;
@@ -203,12 +203,12 @@ impl Client {
             fence: number("fence"),
             holds: number("holds"),
             lease: number("lease-ms"),
-            // Of a plain lock the reply does not tell it.
+            // A reply of `LOCK.ACQUIRE` has no slot for an exclusive lock.
             slot: Some(number("slot")).filter(|slot| *slot > 0 && number("limit") != 1),
         })
     }
 
-    /// All that a command may have changed: the data set, its leases, and how many changes the server has counted.
+    /// Returns everything that a command could change: the data set, its expiries, and the server's count of changes.
     #[track_caller]
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         let mut keys: Vec<Vec<u8>> = self.ask("KEYS *");
@@ -224,7 +224,7 @@ impl Client {
         }
     }
 
-    /// A field of `INFO section`; empty where there is none.
+    /// Returns a field of `INFO section`, or an empty text if there is none.
     #[track_caller]
     pub(crate) fn info(&mut self, section: &str, field: &str) -> String {
         let text: String = self.ask(&format!("INFO {section}"));
@@ -239,7 +239,7 @@ impl Client {
         assert_eq!(self.info("persistence", "aof_last_bgrewrite_status"), "ok");
     }
 
-    /// Waits until the append-only file has been rewritten: after `BGREWRITEAOF`, and in a replica that has been filled.
+    /// Waits until the AOF has been rewritten: after `BGREWRITEAOF`, and on a replica after a full copy.
     #[track_caller]
     pub(crate) fn wait_for_rewrite(&mut self) {
         wait_for("the append-only file to be rewritten", || {
@@ -250,7 +250,7 @@ impl Client {
     }
 }
 
-/// A reply, or a part of one, as what it has to be.
+/// Converts a reply, or a part of one, into the expected type.
 #[track_caller]
 pub(crate) fn convert<T: FromRedisValue>(reply: Value) -> T {
     let shown = format!("{reply:?}");
@@ -260,7 +260,7 @@ pub(crate) fn convert<T: FromRedisValue>(reply: Value) -> T {
     }
 }
 
-/// A reply of `LOCK.ACQUIRE`.
+/// Reads a reply of `LOCK.ACQUIRE`.
 #[track_caller]
 pub(crate) fn grant(reply: Value) -> Option<Grant> {
     let mut parts = convert::<Option<Vec<Value>>>(reply)?;

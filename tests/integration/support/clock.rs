@@ -1,9 +1,9 @@
-//! Clocks of a server's own, which a test sets while the server runs. The machine's stay as they are.
+//! Server processes with their own clocks, which a test can set. The machine's clocks stay unchanged.
 
 use super::Setup;
 use super::preload::Preload;
 
-/// Shows the machine's time until it is set.
+/// A wall clock that shows the machine's time until it is set.
 pub(crate) struct WallClock(Preload);
 
 impl WallClock {
@@ -11,17 +11,17 @@ impl WallClock {
         Self(Preload::new("wall_clock.c"))
     }
 
-    /// A server that goes by this clock.
+    /// Makes the server use this clock.
     pub(crate) fn of(&self, setup: Setup) -> Setup {
         self.0.of(setup)
     }
 
-    /// Sets the clock to so many seconds ahead of the machine's time; below 0: behind.
+    /// Sets the clock ahead of the machine's time by this many seconds, or back if the number is negative.
     pub(crate) fn set(&self, seconds: impl Into<f64>) {
         self.0.set(0, (seconds.into() * 1e9) as i64);
     }
 
-    /// Shows a server that stands still, once, that it did so for so many seconds: on all its clocks.
+    /// Moves all clocks of a stopped server, once, as if it had stood still for this many seconds.
     pub(crate) fn pass(&self, seconds: impl Into<f64>) {
         self.0.set(1, (seconds.into() * 1e9) as i64);
     }

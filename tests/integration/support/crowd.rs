@@ -1,4 +1,4 @@
-//! Thousands of clients at a time: a socket each, and no more.
+//! Thousands of clients at a time, each of which is only a socket.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -7,8 +7,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{PATIENCE, Server};
 
-/// As many open files as this process may have at all, up to 65,536: crowds of several tests stand in it at a time. The server raises its
-/// limit by itself.
+/// Raises the limit of open files of this process to its maximum, at most 65,536, because several tests open many sockets at once. The
+/// server raises its own limit.
 pub(crate) fn allow_open_files() {
     const ENOUGH: u64 = 65_536;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -18,7 +18,7 @@ pub(crate) fn allow_open_files() {
     }
 }
 
-/// So many sockets, each of which has sent the line made for its place.
+/// Opens this many sockets, and sends a line on each, which depends on its index.
 pub(crate) fn sockets(server: &Server, many: usize, line: impl Fn(usize) -> String) -> Vec<TcpStream> {
     let sockets = (0..many).map(|place| {
         let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();

@@ -1,4 +1,4 @@
-//! Disks in trouble: one that is full, and one that does not take what a server has written.
+//! Disks with trouble: a full disk, and a disk on which syncs fail or hang.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use super::Setup;
 use super::apart::run;
 use super::preload::Preload;
 
-/// A small disk, for servers of a test that is `apart`.
+/// A small disk, for servers of a test inside `apart`.
 pub(crate) struct SmallDisk(TempDir);
 
 impl SmallDisk {
@@ -21,12 +21,12 @@ impl SmallDisk {
         Self(folder)
     }
 
-    /// A server whose files are there.
+    /// Puts a server's files on this disk.
     pub(crate) fn of(&self, setup: Setup) -> Setup {
         setup.in_folder(self.0.path())
     }
 
-    /// From now on there is no room on it.
+    /// Fills the disk.
     pub(crate) fn fill(&self) {
         let mut file = File::create(self.ballast()).unwrap();
         for size in [1 << 20, 1 << 12, 1] {
@@ -34,7 +34,7 @@ impl SmallDisk {
         }
     }
 
-    /// There is room again.
+    /// Makes room on the disk again.
     pub(crate) fn free(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }
@@ -50,7 +50,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Whether what servers have written reaches their disk.
+/// Controls the `fsync` calls of servers.
 pub(crate) struct Syncs(Preload);
 
 impl Syncs {
@@ -58,7 +58,7 @@ impl Syncs {
         Self(Preload::new("disk.c"))
     }
 
-    /// A server with that disk.
+    /// Makes the server use these syncs.
     pub(crate) fn of(&self, setup: Setup) -> Setup {
         self.0.of(setup)
     }
@@ -67,12 +67,12 @@ impl Syncs {
         self.0.set(0, 0);
     }
 
-    /// From now on each `fsync` fails.
+    /// Makes each `fsync` fail from now on.
     pub(crate) fn fail(&self) {
         self.0.set(0, 1);
     }
 
-    /// From now on no `fsync` returns.
+    /// Makes each `fsync` hang from now on.
     pub(crate) fn hang(&self) {
         self.0.set(0, 2);
     }

@@ -1,9 +1,9 @@
-//! Every kind of file that a data set survives a crash by.
+//! All kinds of files from which a server can recover its data set.
 
 use super::{Client, Server, Setup};
 
-/// For an RDB file, an append-only file, and one that was rewritten with an RDB preamble or without: what `make` has done is
-/// looked at by `check` on a server that was killed and started again.
+/// Calls `make` on a server, kills and restarts it, and calls `check`: with an RDB file, an AOF, and a rewritten AOF with and without an
+/// RDB preamble.
 #[track_caller]
 pub(crate) fn in_each_kind_of_file<T>(make: impl Fn(&mut Client) -> T, check: impl Fn(&Server, T)) {
     let aof = || Setup::new().set("appendonly", "yes").set("appendfsync", "always");

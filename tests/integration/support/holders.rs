@@ -1,4 +1,4 @@
-//! Who holds a lock, where several may.
+//! The holders of a lock, of which there may be several.
 
 use std::collections::HashMap;
 
@@ -17,15 +17,15 @@ pub(crate) struct Holder {
     pub(crate) session: bool,
     /// `exclusive` or `shared`.
     pub(crate) mode: String,
-    /// How many may hold the lock beside it, itself included; 0: any number.
+    /// The most holders that the grant allows, itself included; 0: any number.
     pub(crate) limit: i64,
     pub(crate) label: String,
-    /// The number of its permit; 0: none.
+    /// The slot; 0: none.
     pub(crate) slot: i64,
 }
 
 impl Client {
-    /// All grants of a lock, the oldest first; none where it is free.
+    /// Returns all grants of a lock, the oldest first, or none if it is free.
     #[track_caller]
     pub(crate) fn holders(&mut self, key: &str) -> Vec<Holder> {
         let info: Option<HashMap<String, Value>> = self.ask(&format!("LOCK.INFO {key} FULL"));
@@ -49,7 +49,7 @@ impl Client {
         holders.collect()
     }
 
-    /// Their owners, the oldest grant first.
+    /// Returns the owners of all grants, the oldest grant first.
     #[track_caller]
     pub(crate) fn holding(&mut self, key: &str) -> Vec<String> {
         self.holders(key).into_iter().map(|holder| holder.owner).collect()
@@ -57,7 +57,7 @@ impl Client {
 }
 
 impl Holder {
-    /// All but what goes by while one looks: its owner, fence, holds and room.
+    /// Returns what does not change with time: owner, fence, holds and room.
     pub(crate) fn lasting(&self) -> (&str, i64, i64, i64) {
         (&self.owner, self.fence, self.holds, self.limit)
     }

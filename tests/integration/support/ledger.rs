@@ -1,8 +1,8 @@
-//! What owners believe to hold, and since when: written down by themselves, compared when all is over.
+//! What owners believe to hold, and when: they record it themselves, and the records are compared afterwards.
 //!
-//! Beside `history`, since it judges what that cannot: servers that live at the same time, such as a primary that is frozen,
-//! replaced and woken; clients that are sent from one to the next, with clocks of fences of their own in a cluster; and
-//! owners who believe in what a failover lost, counted where nothing keeps them apart. Tests ask it while they run, too.
+//! This judges what `history` can't: servers that live at the same time, such as a primary that is frozen, replaced and woken; clients that
+//! move between servers, whose fences are independent in a cluster; and owners that rely on what a failover lost, which are counted if
+//! nothing prevents this. Tests also query it while they run.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,24 +16,24 @@ pub(crate) struct Belief {
     pub(crate) key: String,
     pub(crate) owner: String,
     pub(crate) fence: i64,
-    /// How many may hold it at a time, by this one.
+    /// How many holders this grant allows at a time.
     pub(crate) room: usize,
     /// The port of the server that granted it.
     pub(crate) server: u16,
     /// When the owner asked for it.
     pub(crate) asked: Instant,
-    /// When it heard of it.
+    /// When the owner received the reply.
     pub(crate) since: Instant,
-    /// Until when it believes in it.
+    /// Until when the owner relies on the grant.
     pub(crate) until: Instant,
 }
 
-/// All of them.
+/// All records.
 #[derive(Default)]
 pub(crate) struct Ledger(Mutex<Vec<Belief>>);
 
 impl Ledger {
-    /// Writes a grant down, once its end is known.
+    /// Records a grant, once its end is known.
     pub(crate) fn add(&self, belief: Belief) {
         self.0.lock().unwrap().push(belief);
     }
@@ -46,20 +46,20 @@ impl Ledger {
         self.0.lock().unwrap().len()
     }
 
-    /// How many grants by that server were asked for since then.
+    /// Returns how many grants by this server were requested since this time.
     pub(crate) fn count_since(&self, from: Instant, server: u16) -> usize {
         let all = self.0.lock().unwrap();
         all.iter().filter(|belief| belief.asked > from && belief.server == server).count()
     }
 
-    /// When the first one that asked that server since then heard of its grant.
+    /// Returns when the first owner that asked this server since this time was told of its grant.
     pub(crate) fn first_since(&self, from: Instant, server: u16) -> Option<Instant> {
         let all = self.0.lock().unwrap();
         let by_server = all.iter().filter(|belief| belief.asked > from && belief.server == server);
         by_server.map(|belief| belief.since).min()
     }
 
-    /// The pairs of owners that believed in one lock at the same time, where those were more than one of them has room for.
+    /// Returns the pairs of owners that relied on one lock at the same time, if they were more than the room of one of their grants.
     pub(crate) fn overlaps(&self) -> Vec<(Belief, Belief)> {
         let mut all = self.0.lock().unwrap().clone();
         all.retain(|belief| belief.since < belief.until);
@@ -79,8 +79,8 @@ impl Ledger {
         found
     }
 
-    /// The pairs of grants of one lock whose fences contradict the order of time: the earlier was known before the later was
-    /// asked for, and has a fence that is not below. With `all`, of all locks.
+    /// Returns the pairs of grants of one lock whose fences contradict the order of time: the first was known before the second was
+    /// requested, but its fence is not lower. If `all` is true, compares grants of all locks.
     pub(crate) fn disorder(&self, all: bool) -> Vec<(Belief, Belief)> {
         let mut by_key: HashMap<String, Vec<Belief>> = HashMap::new();
         for belief in self.0.lock().unwrap().iter() {
@@ -108,7 +108,7 @@ impl Ledger {
         found
     }
 
-    /// The pairs of grants of one lock with the same fence and different owners.
+    /// Returns the pairs of grants of one lock with the same fence and different owners.
     pub(crate) fn repeats(&self) -> Vec<(Belief, Belief)> {
         let mut seen: HashMap<(String, i64), Belief> = HashMap::new();
         let mut found = Vec::new();
@@ -121,7 +121,7 @@ impl Ledger {
     }
 }
 
-/// When the server's wall clock, which is this machine's, showed that.
+/// Returns when this machine's wall clock, which the server also uses, showed this time.
 pub(crate) fn instant_of(ms_since_1970: i64) -> Instant {
     let at = SystemTime::UNIX_EPOCH + Duration::from_millis(ms_since_1970.unsigned_abs());
     match at.duration_since(SystemTime::now()) {
@@ -131,8 +131,8 @@ pub(crate) fn instant_of(ms_since_1970: i64) -> Instant {
 }
 
 impl Grant {
-    /// When its lease ends if nobody moves it. An owner that did not wait knows it from the time at which it asked, `asked`.
-    /// One that waited can't tell how old the answer is, but by the fence, which is the time of the grant.
+    /// Returns when the lease ends if nobody changes it. An owner that did not wait counts from its request. One that waited does not know
+    /// how old the reply is, so it uses the fence, which is the time of the grant.
     pub(crate) fn ends(&self, asked: Instant, waited: bool) -> Instant {
         if waited {
             instant_of(self.granted_at() + self.lease)

@@ -1,4 +1,4 @@
-//! A connection to a server that may go away, freeze or change its role at any moment: nothing here panics.
+//! A connection to a server that may go away, freeze or change its role: its methods report this, and do not panic.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use redis::{Cmd, Connection, Value};
 
 use super::PATIENCE;
 
-/// What comes back.
+/// The outcome of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Reply(Value),
     /// An error, as the server sent it.
     Refused(String),
-    /// The connection closed, or no answer came in time. It is of no use any more.
+    /// The connection closed, or no reply came in time. The connection can't be used any more.
     Gone,
-    /// No connection came about in time: nothing was sent.
+    /// The connection could not be opened in time, so nothing was sent.
     Unreachable,
 }
 
 pub(crate) struct Link(Connection);
 
 impl Link {
-    /// A connection whose server has that long for each answer, and less for the first: it may stand still.
+    /// Opens a connection whose server has this long for each reply, but only half a second for the first one, because it may be frozen.
     pub(crate) fn open(port: u16, patience: Duration) -> Option<Self> {
         Self::open_within(port, patience.min(Duration::from_millis(500)), patience)
     }
 
-    /// `open` to a server that runs: its first answer may take as long as the others.
+    /// As `open`, for a running server: the first reply may take as long as others.
     #[track_caller]
     pub(crate) fn to(port: u16, patience: Duration) -> Self {
         Self::open_within(port, PATIENCE, patience).expect("a connection")
@@ -40,12 +40,12 @@ impl Link {
         Some(Self(connection))
     }
 
-    /// The outcome of a command: words between blanks.
+    /// Sends a command as words between blanks. Returns the outcome.
     pub(crate) fn send(&mut self, line: &str) -> Outcome {
         if self.begin(line) { self.finish() } else { Outcome::Gone }
     }
 
-    /// Sends a command; whether the connection took it.
+    /// Sends a command. Returns whether the connection accepted it.
     pub(crate) fn begin(&mut self, line: &str) -> bool {
         self.begin_words(&line.split_whitespace().collect::<Vec<_>>())
     }
@@ -58,7 +58,7 @@ impl Link {
         self.0.send_packed_command(&command.get_packed_command()).is_ok()
     }
 
-    /// The outcome of the first command begun whose outcome has not been read yet.
+    /// Returns the first outcome that has not been read yet.
     pub(crate) fn finish(&mut self) -> Outcome {
         match self.0.recv_response() {
             Ok(Value::ServerError(error)) => {
@@ -71,7 +71,7 @@ impl Link {
 }
 
 impl Outcome {
-    /// The error's first word; none where it is no error.
+    /// Returns the first word of an error, or `None` if it is no error.
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(text) => text.split(' ').next(),

@@ -1,8 +1,8 @@
-//! One that hears keyspace events.
+//! A subscriber of keyspace events.
 
 use super::{Client, Server};
 
-/// A connection that hears what is published on the channels of the pattern.
+/// A connection that is subscribed to the channels of a pattern.
 pub(crate) struct Listener(Client);
 
 impl Listener {
@@ -11,14 +11,14 @@ impl Listener {
         Self::as_it_is(server)
     }
 
-    /// With the classes of events that are set.
+    /// Subscribes without changing which classes of events are enabled.
     pub(crate) fn as_it_is(server: &Server) -> Self {
         let mut client = server.client();
         client.ask::<()>("PSUBSCRIBE __key*");
         Self(client)
     }
 
-    /// The next messages, as `event key`.
+    /// Returns the next messages, as `event key`.
     #[track_caller]
     pub(crate) fn next<const N: usize>(&mut self) -> [String; N] {
         std::array::from_fn(|_| {
@@ -29,7 +29,7 @@ impl Listener {
         })
     }
 
-    /// All that has been published since.
+    /// Returns all messages that have not been read.
     #[track_caller]
     pub(crate) fn rest(&mut self, server: &Server) -> Vec<String> {
         server.client().ask::<()>("PUBLISH __keyend end");
@@ -43,7 +43,7 @@ impl Listener {
         }
     }
 
-    /// Nothing but that has been published since.
+    /// Checks that only these messages have not been read.
     #[track_caller]
     pub(crate) fn nothing_but(mut self, server: &Server, expected: &[&str]) {
         assert_eq!(self.rest(server), expected);

@@ -1,4 +1,4 @@
-//! Clients at work, each in a thread: they take locks, hold them, give them back, and write down what they believe.
+//! Clients, each in a thread, that acquire, hold and release locks, and record what they believe.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use redis::Value;
 use super::work::Locks;
 use super::{Belief, Grant, Ledger, Link, Outcome, Rng, Work, convert};
 
-/// How clients find the server that a lock lives on.
+/// How clients find a lock's server.
 pub(crate) trait Route: Send {
-    /// The port to ask at, as far as is known.
+    /// Returns the port of the server, as far as is known.
     fn port(&mut self, key: &str) -> Option<u16>;
 
-    /// What came of asking there: it may tell where to ask next time.
+    /// Handles an outcome, which may tell where to ask next time.
     fn learn(&mut self, key: &str, port: u16, outcome: &Outcome);
 }
 
-/// What the clients met with, by the error's first word or by a name in small letters.
+/// How often each kind of outcome occurred, by the error's first word, or by a name in lower case.
 pub(crate) type Tally = BTreeMap<String, u64>;
 
-/// The clients, until `stop`.
+/// The running clients, until `stop`.
 pub(crate) struct Load {
     pub(crate) ledger: Arc<Ledger>,
     stop: Arc<AtomicBool>,
@@ -31,7 +31,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// A client for each route. `patience` is how long each client in turn waits for an answer.
+    /// Starts a client for each route. `patience` gives the clients, in turn, their timeouts for a reply.
     pub(crate) fn start<R: Route + 'static>(routes: Vec<R>, work: &Work, patience: &[Duration]) -> Self {
         let ledger = Arc::new(Ledger::default());
         let stop = Arc::new(AtomicBool::new(false));
@@ -56,7 +56,7 @@ impl Load {
         Self { ledger, stop, threads }
     }
 
-    /// Ends the work; what all clients together met with.
+    /// Ends the work. Returns the outcomes of all clients together.
     pub(crate) fn stop(mut self) -> Tally {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = Tally::new();
@@ -103,7 +103,7 @@ impl<R: Route> Worker<R> {
         *self.tally.entry(what.into()).or_default() += 1;
     }
 
-    /// Sends a command to that server; follows an `ASK`, as a cluster's clients do.
+    /// Sends a command to this server. Follows an `ASK`, as clients of a cluster do.
     fn send(&mut self, key: &str, port: u16, line: &str) -> (u16, Outcome) {
         let mut at = port;
         let mut outcome = self.send_to(at, &[line]);
@@ -132,7 +132,7 @@ impl<R: Route> Worker<R> {
         outcome
     }
 
-    /// One lock or several, from the question to the release.
+    /// Acquires one lock or several, holds them and releases them.
     fn take(&mut self, key: &str, locks: Locks, owner: &str) {
         let Some(port) = self.route.port(key) else {
             self.count("nobody to ask");
@@ -146,7 +146,7 @@ impl<R: Route> Worker<R> {
         let mut asked = Instant::now();
         let (mut server, mut outcome) = self.send(key, port, &line);
         if outcome.code() == Some("NOREPLICAS") && self.random.percent(30) {
-            // It may be that the next primary has what this one took back.
+            // The next primary may have the grant that this one took back, so the client asks again.
             self.refused(&outcome);
             asked = Instant::now();
             let port = self.route.port(key).unwrap_or(port);
@@ -177,11 +177,11 @@ impl<R: Route> Worker<R> {
         }
     }
 
-    /// Holds them for a while; until when the owner believes in it.
+    /// Holds the locks for a while. Returns until when the owner relies on them.
     fn hold(&mut self, key: &str, locks: &Locks, server: u16, found: &Grant, mut until: Instant) -> Instant {
         let owner = &found.owner;
         match self.random.below(60) {
-            // Forgets them: they lapse.
+            // The client does not release the locks: they lapse.
             0 => return until,
             1..4 => {
                 sleep(Duration::from_millis(self.work.lease() / 8));
@@ -205,9 +205,9 @@ impl<R: Route> Worker<R> {
         until.min(given_back)
     }
 
-    /// Holds a lock by a session, for longer than its lease as a rule; until when the owner believes in it. It counts itself a
-    /// holder until its server says that the lock is lost, so it asks on. No answer says anything of the time after the
-    /// question, so it is a holder as far as the last question that was answered so.
+    /// Holds a lock with a session, usually for longer than its lease. Returns until when the owner relies on it. It counts as a holder
+    /// until its server says that the lock is lost, so it keeps asking. An answer only proves the time up to its request, so the last
+    /// request with a positive answer counts.
     fn hold_by_session(&mut self, key: &str, server: u16, found: &Grant, since: Instant) -> Instant {
         self.count("granted by session");
         let ends = since + self.random.up_to(3 * self.work.lease() as usize);
@@ -251,14 +251,14 @@ impl<R: Route> Worker<R> {
 }
 
 impl Rng {
-    /// A time of less than so many ms.
+    /// Returns a random time of less than this many ms.
     pub(crate) fn up_to(&mut self, ms: usize) -> Duration {
         Duration::from_millis(self.below(ms) as u64)
     }
 }
 
 impl Outcome {
-    /// The port that a cluster's node sends the client to, by an error with that code.
+    /// Returns the port to which a cluster's node redirects the client, by an error with this code.
     pub(crate) fn redirected(&self, code: &str) -> Option<u16> {
         let Self::Refused(text) = self else { return None };
         let mut words = text.split(' ');

@@ -1,18 +1,18 @@
-//! A subscriber, and what it has been told.
+//! A subscriber, and its messages.
 
 use redis::{Value, from_redis_value};
 
 use super::{Client, Server, Setup};
 
-/// A connection that has subscribed to a channel.
+/// A connection that is subscribed to a channel.
 pub(crate) struct Mailbox {
     client: Client,
     channel: String,
-    /// What the server calls a message.
+    /// The server's word for a message: `message` or `smessage`.
     kind: &'static str,
 }
 
-/// A server with those settings, a client, and the mail of `ch`.
+/// Starts a server with these settings. Returns it, a client, and a subscriber of `ch`.
 #[track_caller]
 pub(crate) fn heard(settings: &str) -> (Server, Client, Mailbox) {
     let (server, client) = Setup::new().module_args(settings).start_and_client();
@@ -28,7 +28,7 @@ impl Mailbox {
         Self { client, channel: channel.into(), kind: "message" }
     }
 
-    /// The mail of a channel of a cluster's shard.
+    /// Subscribes to a shard channel.
     #[track_caller]
     pub(crate) fn of_shard(server: &Server, channel: &str) -> Self {
         let mut client = server.client();
@@ -36,7 +36,7 @@ impl Mailbox {
         Self { client, channel: channel.into(), kind: "smessage" }
     }
 
-    /// Waits until the server has ended the subscription to such a channel. Returns the messages before that.
+    /// Waits until the server has ended the subscription to a shard channel. Returns the messages before that.
     #[track_caller]
     pub(crate) fn until_ended(&mut self) -> Vec<String> {
         let mut told = Vec::new();
@@ -50,13 +50,13 @@ impl Mailbox {
         }
     }
 
-    /// The next message.
+    /// Returns the next message.
     #[track_caller]
     pub(crate) fn next(&mut self) -> String {
         String::from_utf8(self.next_bytes()).unwrap()
     }
 
-    /// The next message, of any bytes.
+    /// Returns the next message as bytes.
     #[track_caller]
     pub(crate) fn next_bytes(&mut self) -> Vec<u8> {
         let reply = self.client.finish().expect("a message");
@@ -65,7 +65,7 @@ impl Mailbox {
         text
     }
 
-    /// The messages until now that have not been read.
+    /// Returns the messages that have not been read.
     #[track_caller]
     pub(crate) fn rest(&mut self, sender: &mut Client) -> Vec<String> {
         sender.ask::<Value>(&format!("PUBLISH {} end", self.channel));

@@ -1,4 +1,4 @@
-//! What the tests stand on: a server for each test, clients that speak in one line, and waiting for a condition.
+//! Helpers of the tests: a server for each test, clients, and waiting for a condition.
 
 mod apart;
 mod client;

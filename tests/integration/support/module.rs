@@ -5,30 +5,30 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder of the whole project.
+/// Returns the folder of the whole project.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
-/// The path in that variable. A relative one counts from the project's folder, where cargo was called, though cargo runs the tests
-/// in their own.
+/// Returns the path in this variable. A relative path is relative to the project's folder, although cargo runs tests in the folder of their
+/// package.
 pub(crate) fn path_in(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).filter(|path| !path.is_empty()).map(|path| root().join(path))
 }
 
-/// The server's executable: `REDISLOCK_SERVER`, else what the `PATH` has.
+/// Returns the server's executable: `REDISLOCK_SERVER`, or else the one in the `PATH`.
 pub(crate) fn server_program() -> String {
     let program = env::var("REDISLOCK_SERVER").unwrap_or_else(|_| "redis-server".into());
-    // A name without a folder is looked for in the `PATH`.
+    // A name without a folder is looked up in the `PATH`.
     if program.contains('/') { root().join(program).to_str().unwrap().into() } else { program }
 }
 
-/// The command-line client that lies beside the server.
+/// Returns the command-line client, which is beside the server.
 pub(crate) fn cli_program() -> String {
     server_program().strip_suffix("-server").expect("a server ends in -server").to_owned() + "-cli"
 }
 
-/// The module: `REDISLOCK_SO`, else built from this source, once.
+/// Returns the module: `REDISLOCK_SO`, or else a build of this source.
 pub(crate) fn module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -36,14 +36,14 @@ pub(crate) fn module_path() -> &'static Path {
     })
 }
 
-/// A debug build of the module, whose callbacks panic on demand: `REDISLOCK_FAULTS_SO`, else built from this source, once.
+/// Returns a debug build of the module, whose callbacks panic on demand: `REDISLOCK_FAULTS_SO`, or else a build of this source.
 pub(crate) fn faulty_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| path_in("REDISLOCK_FAULTS_SO").unwrap_or_else(|| build(&[], "debug/libredislock.so")))
 }
 
-/// Another module, which deletes locks from within their events (`examples/meddler.rs`): `REDISLOCK_MEDDLER_SO`, else built from
-/// this source, once.
+/// Returns another module, which runs commands inside events (`examples/meddler.rs`): `REDISLOCK_MEDDLER_SO`, or else a build of this
+/// source.
 pub(crate) fn meddler_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -52,7 +52,7 @@ pub(crate) fn meddler_path() -> &'static Path {
     })
 }
 
-/// `redislock`, the command: `REDISLOCK_PROGRAM`, else built from this source, once.
+/// Returns `redislock`, the command-line program: `REDISLOCK_PROGRAM`, or else a build of this source.
 pub(crate) fn program_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -61,7 +61,7 @@ pub(crate) fn program_path() -> &'static Path {
     })
 }
 
-/// A cdylib is not built for the sake of a test, so it is built here, in the target folder that this test lies in.
+/// Cargo does not build a cdylib for a test, so this builds it, in the target folder of this test.
 fn build(options: &[&str], product: &str) -> PathBuf {
     let this_test = env::current_exe().unwrap();
     let target = this_test.ancestors().nth(3).expect("a test lies in <target>/<profile>/deps");

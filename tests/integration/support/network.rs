@@ -1,13 +1,13 @@
-//! A network of a test's own (see `apart`), in which packets get lost: by rules of nftables on the loopback, by port.
+//! A test's own network (see `apart`), which loses packets by nftables rules on the loopback interface, by port.
 
 use super::apart::run;
 
-/// Which packets.
+/// Which packets a rule is about.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
-    /// Those to a port.
+    /// Packets to a port.
     To(u16),
-    /// Those from it.
+    /// Packets from a port.
     From(u16),
 }
 
@@ -23,7 +23,7 @@ impl Network {
         Self
     }
 
-    /// From now on that part of these packets gets lost, in thousandths; and of others none.
+    /// From now on, loses these parts of these packets, in thousandths, and no others.
     pub(crate) fn lose(&self, ways: impl IntoIterator<Item = (Way, u32)>) {
         let mut rules = String::from("flush chain inet trouble in;");
         for (way, part) in ways {

@@ -1,4 +1,4 @@
-//! How this machine gets on: it may be busy with other work, or stand still for a moment, and that is not the server's fault.
+//! The machine may be busy with other work, or stand still for a moment. This measures it, so that tests do not blame the server.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -9,40 +9,40 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// What is to happen at once has happened within that time of the machine's work, even of a busy machine. A server that forgot it
-/// would come to it at the end of a lease, which is longer, or never.
+/// The limit for what must happen at once, not counting time in which the machine did other work. If the server forgot it, it would happen
+/// at the end of a lease, which is longer, or never.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-/// How late the server may be on a busy machine with what it does at a time of its own.
+/// How late the server may be on a busy machine with scheduled work.
 const LATE: Duration = Duration::from_secs(2);
 
-/// How long each sleep is by which the machine is measured.
+/// The length of each sleep that measures the machine.
 const NAP: Duration = Duration::from_millis(1);
 
-/// A server that was not let go on for so long at a time may take that for a freeze.
+/// A server that could not run for this long at a time may take this for a freeze.
 const HALT: Duration = Duration::from_millis(500);
 
-/// What a thread tells that sleeps again and again, as a server does that waits for its turn.
+/// What a thread measures that sleeps again and again, like a server that waits for its turn.
 struct Sleeper {
-    /// By how much it has overslept so far.
+    /// By how much the thread has overslept so far.
     overslept: Duration,
     /// When its present sleep ends.
     due: Instant,
-    /// When it came back from each sleep that it overslept by [`HALT`] or more, and by how much.
+    /// When the thread returned from each sleep that it overslept by [`HALT`] or more, and by how much.
     halts: Vec<(Instant, Duration)>,
-    /// When the wall clock jumped by [`HALT`] or more, forward or back, and by how much.
+    /// When the wall clock jumped by [`HALT`] or more, in either direction, and by how much.
     jumps: Vec<(Instant, Duration)>,
 }
 
 thread_local! {
-    /// When this test started its first server; none on other threads that a test starts.
+    /// When this test started its first server; `None` on other threads of the test.
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
 
     /// The processes of the servers that this test has started.
     static SERVERS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One for each processor that this process may use: a host may take away one, and leave another.
+/// One sleeper for each usable processor, because a host may take only some processors away.
 static SLEEPERS: LazyLock<Vec<Mutex<Sleeper>>> = LazyLock::new(|| {
     let usable = sched_getaffinity(None).unwrap();
     let processors = (0..CpuSet::MAX_CPU).filter(|&number| usable.is_set(number));
@@ -81,7 +81,7 @@ fn sleep_on(processor: usize, at: usize) {
     }
 }
 
-/// Begins to watch the machine for a test, which tells what the machine did meanwhile if it fails.
+/// Begins to watch the machine for a test. If the test fails, this prints what the machine did meanwhile.
 pub(super) fn watch() {
     static HOOK: LazyLock<()> = LazyLock::new(|| {
         let default = panic::take_hook();
@@ -95,12 +95,12 @@ pub(super) fn watch() {
     BEGAN.set(BEGAN.get().or_else(|| Some(Instant::now())));
 }
 
-/// That process is a server of this test.
+/// Adds a process to the servers of this test.
 pub(super) fn watch_server(pid: u32) {
     SERVERS.with_borrow_mut(|servers| servers.push(pid));
 }
 
-/// scripts/counts looks for these lines.
+/// Prints the lines for which scripts/counts looks.
 fn tell_halts() {
     let Some(began) = BEGAN.get() else { return };
     for (processor, sleeper) in SLEEPERS.iter().enumerate() {
@@ -117,7 +117,7 @@ fn tell_halts() {
     }
 }
 
-/// For how long each processor could have gone on and was not let, since the first question.
+/// Returns for how long each processor could not run, although it had work, since the first call.
 fn overslept() -> Vec<Duration> {
     let lost = |sleeper: &Mutex<Sleeper>| {
         let sleeper = sleeper.lock().unwrap();
@@ -126,7 +126,7 @@ fn overslept() -> Vec<Duration> {
     SLEEPERS.iter().map(lost).collect()
 }
 
-/// Whether a processor has stood still for half a second or more at a time, in the last five seconds.
+/// Whether a processor has stood still for half a second or more at a time in the last five seconds.
 pub(crate) fn halted_lately() -> bool {
     SLEEPERS.iter().any(|sleeper| {
         let sleeper = sleeper.lock().unwrap();
@@ -135,9 +135,9 @@ pub(crate) fn halted_lately() -> bool {
     })
 }
 
-/// For how long the servers of this test, and the test itself, could have gone on and had no processor, since they began: the second
-/// figure of `schedstat` (Linux, Documentation/scheduler/sched-stats.rst). Where many tests share a few processors, one that has work to
-/// do waits much longer than one that only wakes up.
+/// Returns for how long this test and its servers were ready to run but had no processor: the second figure of `schedstat` (Linux,
+/// Documentation/scheduler/sched-stats.rst). If many tests share a few processors, a process with much work waits much longer than one that
+/// only wakes up.
 fn without_processor() -> Duration {
     let waited = |path: &str| {
         let figures = fs::read_to_string(path).ok()?;
@@ -149,7 +149,7 @@ fn without_processor() -> Duration {
     servers + waited("/proc/thread-self/schedstat").unwrap_or_default()
 }
 
-/// Measures what must not take long.
+/// Measures something that must not take long.
 pub(crate) struct Stopwatch {
     began: Instant,
     overslept: Vec<Duration>,
@@ -161,25 +161,25 @@ impl Stopwatch {
         Self { began: Instant::now(), overslept: overslept(), without_processor: without_processor() }
     }
 
-    /// The time since the start.
+    /// Returns the time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// How much of it the machine had for others: on the processor that had the most, since a server may have been there, or while this
-    /// test or a server of its own had work to do.
+    /// Returns how much of the time the machine used for others: on the processor that lost most, because a server may have run there, or
+    /// while this test or its servers were waiting for a processor.
     pub(crate) fn lost(&self) -> Duration {
         let each = overslept().into_iter().zip(&self.overslept).map(|(now, then)| now.saturating_sub(*then));
         let waited = without_processor().saturating_sub(self.without_processor);
         each.max().unwrap_or_default().max(waited)
     }
 
-    /// The time since then without what the machine spent on others.
+    /// Returns the time since the start without what the machine used for others.
     pub(crate) fn worked(&self) -> Duration {
         self.elapsed().saturating_sub(self.lost())
     }
 
-    /// By how many ms the server may be late.
+    /// Returns by how many ms the server may be late.
     pub(crate) fn allowed(&self) -> i64 {
         (LATE + self.lost()).as_millis() as i64
     }

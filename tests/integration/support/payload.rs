@@ -1,21 +1,21 @@
-//! `DUMP` payloads of a lock, altered, with the right checksum: what `RESTORE` has to see through.
+//! Altered `DUMP` payloads of a lock with a correct checksum, which `RESTORE` must still refuse.
 
 use crc::{CRC_64_REDIS, Crc, Table};
 
 use super::Client;
 
-/// The kind of value that a module saves with opcodes between its parts.
+/// The RDB type of a module's value with opcodes between its parts.
 const MODULE_2: u8 = 7;
-/// That byte, and the module type's name and encoding version as a 64-bit length.
+/// The length of the RDB type, and of the module type's name and encoding version as a 64-bit length.
 const HEAD: usize = 10;
-/// The server's RDB version, and the checksum.
+/// The length of the RDB version and the checksum.
 const FOOTER: usize = 10;
 
-/// Restores it as a primary would have it restored: with a fence however far ahead, which is refused from clients.
+/// Restores a payload on a replica, where it counts as the primary's: any fence is accepted, even one that a client could not send.
 #[track_caller]
 pub(crate) fn restore_from_primary(client: &mut Client, key: &str, ttl: i64, payload: &[u8]) {
     client.ask::<()>("CONFIG SET replica-read-only no");
-    // Where nobody listens.
+    // Nobody listens on this port.
     client.ask::<()>("REPLICAOF 127.0.0.1 1");
     client.ask_words::<(), _>([b"RESTORE", key.as_bytes(), ttl.to_string().as_bytes(), payload, b"REPLACE"]);
     client.ask::<()>("REPLICAOF NO ONE");
@@ -35,13 +35,13 @@ pub(crate) struct Part<'a> {
     pub(crate) fence: u64,
     pub(crate) holds: u64,
     pub(crate) max_hold: u64,
-    /// When it was made, in ms since 1970, where the fence does not say that; else 0.
+    /// When the grant was made, in ms since 1970, if this differs from the fence; else 0.
     pub(crate) made: u64,
-    /// How many may hold the lock beside it, itself included; 0: any number.
+    /// The most holders that the grant allows, itself included; 0: any number.
     pub(crate) room: u64,
-    /// By how many ms its lease is shorter than the latest; where that has no end, its end in ms since 1970, or 0.
+    /// By how many ms the lease is shorter than the latest one. If the latest one has no end: the end in ms since 1970, or 0.
     pub(crate) shorter: u64,
-    /// The number of its permit; 0: none.
+    /// The slot; 0: none.
     pub(crate) slot: u64,
     pub(crate) label: &'a [u8],
 }
@@ -81,12 +81,12 @@ fn varint(to: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// A grant of a reader, whose lease is the latest of all in its lock.
+/// Returns a grant with `SHARED` whose lease is the latest of its lock.
 pub(crate) fn reader(owner: &[u8], fence: u64) -> Part<'_> {
     Part { owner, fence, holds: 1, max_hold: 0, made: 0, room: 0, shorter: 0, slot: 0, label: b"" }
 }
 
-/// A payload in its parts.
+/// A payload, split into its parts.
 #[derive(Clone)]
 pub(crate) struct Payload {
     head: Vec<u8>,
@@ -95,7 +95,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// A lock with that owner, fence and holds, as such a server dumps it.
+    /// Returns a lock with this owner, fence and holds, as this server dumps it.
     pub(crate) fn lock(client: &mut Client, owner: &[u8], fence: u64, holds: u64) -> Self {
         client.ask::<()>("LOCK.ACQUIRE payload:sample");
         let dump: Vec<u8> = client.ask("DUMP payload:sample");
@@ -109,12 +109,12 @@ impl Payload {
         any.with_lock(owner, fence, holds)
     }
 
-    /// A payload of that server for another lock, which has no greatest age of its own.
+    /// Returns this payload for another lock, without a maximum age.
     pub(crate) fn with_lock(&self, owner: &[u8], fence: u64, holds: u64) -> Self {
         self.packed(false, &[Part { holds, room: 1, ..reader(owner, fence) }])
     }
 
-    /// A payload of that server with those grants. `endless`: whether the latest lease has no end.
+    /// Returns this payload with these grants. `endless`: whether the latest lease has no end.
     pub(crate) fn packed(&self, endless: bool, grants: &[Part<'_>]) -> Self {
         let more = |number: usize| number + 1 < grants.len();
         let pack = |(number, part): (usize, &Part<'_>)| Item::Bytes(part.packed(endless, more(number)));
@@ -122,7 +122,7 @@ impl Payload {
         Self { items, ..self.clone() }
     }
 
-    /// In place of the encoding version of the type, which is in the last ten bits of the head.
+    /// Replaces the encoding version of the type, which is in the last ten bits of the head.
     pub(crate) fn with_encoding(mut self, version: u16) -> Self {
         let last = u16::from_be_bytes([self.head[HEAD - 2], self.head[HEAD - 1]]);
         self.head[HEAD - 2..].copy_from_slice(&(last & !0x3ff | version).to_be_bytes());
@@ -156,7 +156,7 @@ impl Payload {
         body
     }
 
-    /// Any bytes with a right footer.
+    /// Adds a correct footer to any bytes.
     pub(crate) fn seal(&self, body: &[u8]) -> Vec<u8> {
         let mut sealed = body.to_vec();
         sealed.extend(self.rdb_version);
@@ -165,7 +165,7 @@ impl Payload {
     }
 }
 
-/// Gives an altered RDB file the right checksum, in place of its last eight bytes.
+/// Corrects the checksum of an altered RDB file, which is in its last eight bytes.
 pub(crate) fn seal(file: &mut [u8]) {
     let (body, end) = file.split_at_mut(file.len() - 8);
     end.copy_from_slice(&checksum(body));
@@ -176,7 +176,7 @@ fn checksum(bytes: &[u8]) -> [u8; 8] {
     REDIS.checksum(bytes).to_le_bytes()
 }
 
-/// A number as RDB files write a length.
+/// Writes a number in the form of a length in RDB files.
 fn length(to: &mut Vec<u8>, number: u64) {
     match number {
         0..0x40 => to.push(number as u8),

@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use socket2::{Domain, Socket, Type};
 
-/// Where a cluster node listens beside its port.
+/// A cluster node also listens on its port plus this number.
 const OTHER_PORT: u16 = 10_000;
 
-/// A port that is its server's until it is dropped, also while the server is down. A socket is bound to it that never listens: so
-/// the system gives the port to nobody, but a server may listen on it, since Linux lets several sockets with `SO_REUSEADDR`
-/// have one port while no more than one of them listens (socket(7)).
+/// A port that stays reserved for its server until this is dropped, also while the server is down. A socket that never listens is bound to
+/// it. So the system gives the port to no other program, but the server may listen on it: with `SO_REUSEADDR`, Linux lets several sockets
+/// have one port as long as only one of them listens (socket(7)).
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
@@ -18,7 +18,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// A port that nobody has; nor has anybody the one on which a cluster node would listen beside it.
+    /// Returns a free port. The second port of a cluster node is free, too.
     pub(crate) fn free() -> Self {
         loop {
             let (held, number) = hold(0).expect("a free port");
@@ -34,7 +34,7 @@ impl Port {
     }
 }
 
-/// A socket on that port, or with 0 on one that nobody has.
+/// Binds a socket to this port, or to any free port if it is 0.
 fn hold(port: u16) -> io::Result<(Socket, u16)> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -43,8 +43,7 @@ fn hold(port: u16) -> io::Result<(Socket, u16)> {
     Ok((socket, number))
 }
 
-/// The ports of a server that is down: nobody is there, no program that asks for a port of its own gets one, and the server comes up
-/// again.
+/// While a server is down, nobody answers on its ports, no other program gets one, and the server can start again.
 #[test]
 fn a_port_is_kept() {
     use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! A library that a server is made to load first, with two numbers that the test changes while the server runs.
+//! A library that a server loads first, with two numbers that the test changes while the server runs.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -15,7 +15,7 @@ pub(super) struct Preload {
 }
 
 impl Preload {
-    /// That file beside this one, which includes `preload.h`.
+    /// Compiles a C file in this folder, which includes `preload.h`.
     pub(super) fn new(source: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("redislock-preload-").tempdir().unwrap();
         let numbers = File::create_new(folder.path().join("numbers")).unwrap();
@@ -37,7 +37,7 @@ impl Preload {
     }
 
     pub(super) fn set(&self, which: u64, number: i64) {
-        // The file is not replaced, since servers have it mapped.
+        // The file must not be replaced, because servers have mapped it.
         self.numbers.write_all_at(&number.to_ne_bytes(), 8 * which).unwrap();
     }
 

@@ -1,4 +1,4 @@
-//! A TCP relay before a server, which can lose what the server and its replicas tell each other, or be cut.
+//! A TCP relay in front of a server, which can lose what the server and its replicas send, or be cut.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,24 +7,24 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Relays connections until dropped; those that are open then go on until either side closes.
+/// Relays connections until it is dropped; connections that are open then continue until one side closes.
 pub(crate) struct Proxy {
     port: u16,
     trouble: Arc<Trouble>,
     closed: Arc<AtomicBool>,
 }
 
-/// What goes wrong between a server and those who reach it by the relay.
+/// Faults between a server and those that reach it through the relay.
 #[derive(Default)]
 struct Trouble {
-    /// What the server sends is thrown away.
+    /// Whether data from the server are discarded.
     lossy: AtomicBool,
-    /// The server does not hear of it when a replica closes its link.
+    /// Whether the server does not notice that a replica closes its link.
     silent: AtomicBool,
-    /// Nothing passes, neither bytes nor the end of a connection: all of it waits, as in a network that is cut.
+    /// Whether nothing passes, neither bytes nor the end of a connection: everything waits, as in a network that is cut.
     cut: Mutex<bool>,
     mended: Condvar,
-    /// By so many ms all that passes is late.
+    /// By how many ms everything is delayed.
     delay: AtomicU64,
 }
 
@@ -36,7 +36,7 @@ impl Trouble {
 }
 
 impl Proxy {
-    /// A relay to that port of this machine.
+    /// Starts a relay to this port of this machine.
     pub(crate) fn to(target: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -63,22 +63,22 @@ impl Proxy {
         self.port
     }
 
-    /// Whether what the server sends to its replicas gets lost from now on. A replica's link is of no use after that.
+    /// Sets whether data from the server to its replicas are lost. The link of a replica can't be used any more after a loss.
     pub(crate) fn lose_effects(&self, lose: bool) {
         self.trouble.lossy.store(lose, Ordering::Relaxed);
     }
 
-    /// From now on the server does not hear of it when a replica closes its link, as where a network is cut.
+    /// From now on, the server does not notice that a replica closes its link, as in a network that is cut.
     pub(crate) fn hide_ends(&self) {
         self.trouble.silent.store(true, Ordering::Relaxed);
     }
 
-    /// By how many ms all that passes is late from now on.
+    /// Delays everything by this many ms from now on.
     pub(crate) fn delay(&self, ms: usize) {
         self.trouble.delay.store(ms as u64, Ordering::Relaxed);
     }
 
-    /// Whether nothing passes from now on. What was sent meanwhile arrives when it does again.
+    /// Sets whether the relay is cut. What was sent meanwhile arrives when it no longer is.
     pub(crate) fn cut(&self, cut: bool) {
         *self.trouble.cut.lock().unwrap() = cut;
         self.trouble.mended.notify_all();
@@ -89,7 +89,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Relaxed);
         self.cut(false);
-        // Wakes the listener up.
+        // This connection wakes the listener.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
@@ -110,7 +110,7 @@ fn relay(client: TcpStream, server: TcpStream, trouble: &Arc<Trouble>) {
         });
         silent.hold_up();
         if replica.load(Ordering::Relaxed) && silent.silent.load(Ordering::Relaxed) {
-            // The other direction, which the server ends, holds its socket.
+            // The other direction still uses the socket, and the server ends it.
             return;
         }
         let _ = to_server.shutdown(Shutdown::Both);
@@ -128,7 +128,7 @@ fn relay(client: TcpStream, server: TcpStream, trouble: &Arc<Trouble>) {
     });
 }
 
-/// Passes on what `keep` lets through, until the one side ends or the other takes no more.
+/// Passes on data for which `keep` returns true, until one side ends or the other accepts no more.
 fn pump(mut from: &TcpStream, mut to: &TcpStream, mut keep: impl FnMut(&[u8]) -> bool) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(len @ 1..) = from.read(&mut buffer) {

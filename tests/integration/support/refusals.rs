@@ -1,4 +1,4 @@
-//! Error texts that many tests expect. Each begins with what clients compare, and goes on with what is wrong.
+//! Error texts that many tests expect. Each begins with the code that clients compare, and continues with a description.
 
 pub(crate) const FREE: &str = "NOTHELD the lock is not held by this owner: it is free";
 pub(crate) const HELD_BY_ANOTHER: &str =
@@ -6,17 +6,17 @@ pub(crate) const HELD_BY_ANOTHER: &str =
 pub(crate) const OTHER_FENCE: &str =
     "NOTHELD the lock is not held by this owner: it is held with another fence";
 
-/// The error for a word that the command does not take there.
+/// Returns the error for a word that the command does not accept at this place.
 pub(crate) fn syntax_at(word: &str) -> String {
     format!("ERR syntax error at '{word}'")
 }
 
-/// The error for the value of an option that is no integer.
+/// Returns the error for an option's value that is no integer.
 pub(crate) fn no_integer(range: &str) -> String {
     format!("ERR value is not an integer or out of range: {range}")
 }
 
-/// The error for the value of an option that is below 1.
+/// Returns the error for an option's value below 1.
 pub(crate) fn not_positive(range: &str) -> String {
     format!("ERR value is out of range, must be positive: {range}")
 }

@@ -1,4 +1,4 @@
-//! A server of a test's own: on a free port, in a folder that goes with it.
+//! A server of one test, on a free port, with a folder that is removed afterwards.
 
 use std::env;
 use std::fmt::Write as _;
@@ -17,32 +17,32 @@ use super::module::{faulty_module_path, module_path, server_program};
 use super::port::Port;
 use super::{Client, PATIENCE, Waiter, pace, wait_for};
 
-/// The module's defaults do not fit tests: sessions are short, some tests take many locks, and a busy machine is slow to set one up.
+/// Limits for tests: sessions are short, some tests acquire many locks, and a busy machine sets tests up slowly.
 const BOUNDS: [(&str, u32); 4] =
     [("min-session-lease", 1), ("max-keys", 1_000), ("max-places", 100_000), ("default-lease", 300_000)];
 
-/// How a server is to be started.
+/// How to start a server.
 #[derive(Clone)]
 pub(crate) struct Setup {
     config: String,
-    /// The `loadmodule` arguments; none: no module.
+    /// The arguments of `loadmodule`; `None`: without the module.
     module: Option<String>,
-    /// With the bounds and the lease that it has by default.
+    /// Whether the module has its default limits and lease.
     shipped: bool,
-    /// The module is the one whose callbacks panic on demand.
+    /// Whether the module is the build whose callbacks panic on demand.
     faults: bool,
-    /// What is in its folder to begin with: where, and its bytes.
+    /// Files that are in the folder at the start: the path and the contents of each.
     files: Vec<(PathBuf, Vec<u8>)>,
-    /// What follows the configuration file on the command line.
+    /// Arguments that follow the configuration file on the command line.
     args: Vec<String>,
-    /// Variables of its environment.
+    /// Environment variables of the server.
     variables: Vec<(String, PathBuf)>,
-    /// Where its folder is to be.
+    /// The folder in which the server's folder is made.
     parent: PathBuf,
 }
 
 impl Setup {
-    /// The module without arguments, nothing saved, `DEBUG` and `MODULE` allowed.
+    /// The module has no arguments, nothing is saved, and `DEBUG` and `MODULE` are allowed.
     pub(crate) fn new() -> Self {
         Self::bare()
             .module_args("")
@@ -67,25 +67,25 @@ impl Setup {
         }
     }
 
-    /// A line of the configuration file; a later one wins.
+    /// Adds a line to the configuration file; a later one wins.
     pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
         writeln!(self.config, "{name} {value}").unwrap();
         self
     }
 
-    /// What follows the path on the `loadmodule` line.
+    /// Sets the arguments after the path on the `loadmodule` line.
     pub(crate) fn module_args(mut self, args: &str) -> Self {
         self.module = Some(args.into());
         self
     }
 
-    /// The module has the bounds and the lease that it has by default.
+    /// Gives the module its default limits and lease.
     pub(crate) fn shipped(mut self) -> Self {
         self.shipped = true;
         self
     }
 
-    /// With `LOCK.FAULT`, which has a callback of the module panic.
+    /// Uses the module with `LOCK.FAULT`, which makes a callback of the module panic.
     pub(crate) fn with_faults(mut self) -> Self {
         self.faults = true;
         self
@@ -101,44 +101,44 @@ impl Setup {
         Self { args: vec!["--sentinel".into()], ..Self::bare() }.set("bind", "127.0.0.1")
     }
 
-    /// Begins with a copy of that RDB file.
+    /// Starts with a copy of this RDB file.
     pub(crate) fn with_rdb(self, file: &Path) -> Self {
         let bytes = fs::read(file).unwrap();
         self.with_file("dump.rdb", bytes)
     }
 
-    /// Begins with that file in its folder; a later one in the same place wins.
+    /// Starts with this file in the folder; a later one at the same path wins.
     pub(crate) fn with_file(mut self, place: impl Into<PathBuf>, bytes: impl Into<Vec<u8>>) -> Self {
         self.files.push((place.into(), bytes.into()));
         self
     }
 
-    /// With that variable in its environment.
+    /// Adds an environment variable.
     pub(crate) fn with_variable(mut self, name: &str, path: PathBuf) -> Self {
         self.variables.push((name.into(), path));
         self
     }
 
-    /// With its files in a folder there.
+    /// Makes the server's folder inside this one.
     pub(crate) fn in_folder(mut self, parent: &Path) -> Self {
         self.parent = parent.into();
         self
     }
 
-    /// The server, once it answers.
+    /// Starts the server, and waits until it answers.
     #[track_caller]
     pub(crate) fn start(self) -> Server {
         loop {
             match self.clone().try_start() {
                 Ok(server) => return server,
-                // Another program has got it meanwhile: the system lets it listen there, if it says SO_REUSEADDR as well.
+                // Another program took the port, which the system allows if it uses SO_REUSEADDR, too.
                 Err(log) if log.contains("Address already in use") => {}
                 Err(log) => panic!("the server ended at its start; its log:\n{log}"),
             }
         }
     }
 
-    /// The server, once it answers, and a connection to it.
+    /// Starts the server, waits until it answers, and connects to it.
     #[track_caller]
     pub(crate) fn start_and_client(self) -> (Server, Client) {
         let server = self.start();
@@ -146,7 +146,7 @@ impl Setup {
         (server, client)
     }
 
-    /// The server, once it answers; its log, and how it ended, where it ends at its start.
+    /// Starts the server, and waits until it answers. The error has its log and its exit status.
     pub(crate) fn try_start(self) -> Result<Server, String> {
         pace::watch();
         let mut server = Server {
@@ -168,10 +168,10 @@ impl Setup {
     }
 }
 
-/// How long a server may look for what is wrong with a file that it could not read.
+/// How long a server may analyze a file that it could not read.
 const CHECK: Duration = Duration::from_millis(300);
 
-/// A running server; ended when dropped, its log printed where the test fails.
+/// A running server, which ends when this is dropped. If the test fails, its log is printed.
 pub(crate) struct Server {
     setup: Setup,
     folder: TempDir,
@@ -179,7 +179,7 @@ pub(crate) struct Server {
     child: Option<Child>,
 }
 
-/// The process ended so.
+/// The process has ended, with this status.
 struct Ended(String);
 
 impl Server {
@@ -188,13 +188,13 @@ impl Server {
         Setup::new().start()
     }
 
-    /// A server, and a connection to it.
+    /// Starts a server, and connects to it.
     #[track_caller]
     pub(crate) fn and_client() -> (Self, Client) {
         Setup::new().start_and_client()
     }
 
-    /// A server, and so many connections to it.
+    /// Starts a server, and opens this many connections to it.
     #[track_caller]
     pub(crate) fn and_clients<const N: usize>() -> (Self, [Client; N]) {
         let server = Self::start();
@@ -202,7 +202,7 @@ impl Server {
         (server, clients)
     }
 
-    /// A server on which alice holds `k` for ten minutes, and the connection that asked for that.
+    /// Starts a server on which alice holds `k` for ten minutes. Returns it and the connection that acquired the lock.
     #[track_caller]
     pub(crate) fn held() -> (Self, Client) {
         let (server, mut client) = Self::and_client();
@@ -210,7 +210,7 @@ impl Server {
         (server, client)
     }
 
-    /// `held`, and bob waits for `k`.
+    /// As `held`, and bob waits for `k`.
     #[track_caller]
     pub(crate) fn waited_for() -> (Self, Client, Waiter) {
         let (server, client) = Self::held();
@@ -222,17 +222,17 @@ impl Server {
         self.port.number()
     }
 
-    /// The process' id.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().map(Child::id).expect("the server runs")
     }
 
-    /// Where the server's files are.
+    /// Returns the folder of the server's files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// All that the server has logged, over restarts.
+    /// Returns everything that the server has logged, also before restarts.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.log_path()).unwrap_or_default()).into_owned()
     }
@@ -241,19 +241,19 @@ impl Server {
         self.folder().join("log")
     }
 
-    /// A new connection in RESP2.
+    /// Opens a connection in RESP2.
     #[track_caller]
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.port(), "resp2").unwrap()
     }
 
-    /// A new connection in RESP3.
+    /// Opens a connection in RESP3.
     #[track_caller]
     pub(crate) fn client_resp3(&self) -> Client {
         Client::connect(self.port(), "resp3").unwrap()
     }
 
-    /// A new connection of a user `guest`, who has these rights and no others.
+    /// Opens a connection of a user `guest`, who has only these rights.
     #[track_caller]
     pub(crate) fn client_of(&self, rules: &str) -> Client {
         let mut client = self.client();
@@ -262,7 +262,7 @@ impl Server {
         client
     }
 
-    /// A replica of this server, once it is in sync with it.
+    /// Starts a replica of this server, and waits until it is in sync.
     #[track_caller]
     pub(crate) fn replica(&self) -> Self {
         self.replica_with(Setup::new())
@@ -275,7 +275,7 @@ impl Server {
         replica
     }
 
-    /// Waits until this replica has all that its primary has sent.
+    /// Waits until this replica has everything that its primary has sent.
     #[track_caller]
     pub(crate) fn wait_for_sync_with(&self, primary: &Self) {
         let (mut here, mut there) = (self.client(), primary.client());
@@ -286,17 +286,17 @@ impl Server {
         });
     }
 
-    /// Kills the process at once, as `kill -9` does, and starts it again on the same files and port.
+    /// Kills the process, as `kill -9` does, and starts it again with the same files and port.
     #[track_caller]
     pub(crate) fn kill_and_restart(&mut self) {
         self.kill();
         self.relaunch();
     }
 
-    /// Shuts the server down in good order, with an RDB file saved, and starts it again on the same files and port.
+    /// Shuts the server down normally, saving an RDB file, and starts it again with the same files and port.
     #[track_caller]
     pub(crate) fn save_and_restart(&mut self) {
-        // The answer is that the connection ends.
+        // The command has no reply: the connection closes.
         self.client().begin("SHUTDOWN SAVE");
         self.wait_for_end();
         self.relaunch();
@@ -309,7 +309,7 @@ impl Server {
         self.child = None;
     }
 
-    /// Kills the process at once, as `kill -9` does.
+    /// Kills the process, as `kill -9` does.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -317,7 +317,7 @@ impl Server {
         }
     }
 
-    /// Starts a killed server again on the same files and port.
+    /// Starts a killed server again with the same files and port.
     #[track_caller]
     pub(crate) fn relaunch(&mut self) {
         if let Err(Ended(status)) = self.launch() {
@@ -325,7 +325,7 @@ impl Server {
         }
     }
 
-    /// Ends the process at once, or, with `REDISLOCK_END=term`, as it ends by itself: a checker of memory has its say then.
+    /// Kills the process, or, with `REDISLOCK_END=term`, lets it exit normally, so that a memory checker can report.
     fn end(&mut self) {
         if let Some(child) =
             self.child.as_mut().filter(|_| env::var("REDISLOCK_END").is_ok_and(|end| end == "term"))
@@ -343,7 +343,7 @@ impl Server {
         self.folder().join("server.conf")
     }
 
-    /// Not written again by a restart: `CONFIG REWRITE` may have changed it.
+    /// Writes the configuration file, only at the first start: `CONFIG REWRITE` may have changed it later.
     fn write_config(&self) {
         let mut text =
             format!("{}port {}\ndir {}\n", self.setup.config, self.port(), self.folder().display());
@@ -357,7 +357,7 @@ impl Server {
         fs::write(self.config_path(), text).unwrap();
     }
 
-    /// Starts the process on `self.port`; returns once it answers.
+    /// Starts the process on `self.port`, and waits until it answers.
     fn launch(&mut self) -> Result<(), Ended> {
         let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
         let program = server_program();
@@ -380,7 +380,7 @@ impl Server {
                 self.child = None;
                 return Err(Ended(status.to_string()));
             }
-            // The server looks for what is wrong with a file, and where that is the end of a module's value, for ever.
+            // A server that can't read a file analyzes it. If a module's value is cut off at the end of the file, it does so for ever.
             if began.elapsed() > CHECK && self.log().contains("Internal error in RDB reading") {
                 self.kill();
                 return Err(Ended("killed, as it had given the file up".into()));
@@ -391,9 +391,9 @@ impl Server {
         Ok(())
     }
 
-    /// Whether it answers, with its data loaded.
+    /// Whether the server answers, and has loaded its data.
     fn answers(&self) -> bool {
-        // By hand, and not patient: a server that does not get on may still have its port open.
+        // This reads from a socket with a short timeout, because a server that hangs may still have its port open.
         let answer = TcpStream::connect(("127.0.0.1", self.port())).and_then(|mut stream| {
             stream.set_read_timeout(Some(CHECK))?;
             stream.write_all(b"INFO\r\n")?;
@@ -403,11 +403,11 @@ impl Server {
             let mut text = vec![0; length.unwrap_or(0)];
             reader.read_exact(&mut text).map(|()| String::from_utf8_lossy(&text).into_owned())
         });
-        // One that ends meanwhile closes the connection, and a sentinel loads nothing.
+        // A server that ends meanwhile closes the connection, so the text is incomplete. A sentinel has no field `loading`.
         answer.is_ok_and(|text| text.contains("\nprocess_id:") && !text.contains("\nloading:1\r"))
     }
 
-    /// How the process ended; none while it runs.
+    /// Returns how the process ended, or `None` while it runs.
     fn status(&mut self) -> Option<ExitStatus> {
         self.child.as_mut().expect("the server was started").try_wait().unwrap()
     }
@@ -422,7 +422,7 @@ impl Drop for Server {
             eprintln!("--- log of the server on port {port}:\n{}--- end of log", self.log());
         }
         assert!(panicking() || !crashed, "the server ended by itself");
-        // A panic of the module, or a wrong index that its checks have found.
+        // The log has this text after a panic of the module, or if its checks have found a wrong index.
         let failed = !self.setup.faults && self.log().contains("internal error in ");
         assert!(panicking() || !failed, "{}", self.log());
     }

@@ -1,4 +1,4 @@
-//! A server that stands still for a while: what reaches it meanwhile it finds all at once.
+//! A server that is stopped for a while: it finds everything that reaches it meanwhile at once.
 
 use std::fs;
 
@@ -15,25 +15,24 @@ pub(crate) fn while_stopped<T>(server: &Server, body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Stops the server's process where it stands.
+/// Stops the server's process.
 #[track_caller]
 pub(crate) fn freeze(server: &Server) {
     kill_process(pid(server), Signal::STOP).unwrap();
     wait_for("the process to stop", || state(server) == "T");
 }
 
-/// Has a frozen server go on.
+/// Lets a frozen server continue.
 #[track_caller]
 pub(crate) fn wake(server: &Server) {
     kill_process(pid(server), Signal::CONT).unwrap();
 }
 
-/// A script that keeps the server busy for so many seconds of its processor's time. The client waits for as long as that
-/// takes on a busy machine.
+/// Returns a script that keeps the server busy for this many seconds of processor time. The client gets enough patience for a busy machine.
 #[track_caller]
 pub(crate) fn busy_script(client: &mut Client, seconds: f64) -> String {
     client.set_patience(4 * PATIENCE);
-    // Redis 7.0 has no `os`, and later servers show a script the time at which it began.
+    // Redis 7.0 has no `os`. Later servers show a script only the time at which it began, so it uses `os.clock`.
     let clock = if client.version() < (7, 2) {
         "function() local now = redis.call('TIME') return now[1] + now[2] / 1000000 end"
     } else {
@@ -42,8 +41,8 @@ pub(crate) fn busy_script(client: &mut Client, seconds: f64) -> String {
     format!("local clock = {clock} local began = clock() while clock() - began < {seconds} do end return 1")
 }
 
-/// Whether the connection from that port of the loopback has been closed by its client, as far as the system of the server
-/// knows; the server may not have looked yet.
+/// Whether the client has closed its connection from this port, as far as the server's system knows; the server may not have noticed it
+/// yet.
 pub(crate) fn is_closed_by_client(server: &Server, port: u16) -> bool {
     const CLOSE_WAIT: &str = "08";
     let sockets = fs::read_to_string("/proc/net/tcp").unwrap();
@@ -59,7 +58,7 @@ fn pid(server: &Server) -> Pid {
     Pid::from_raw(server.pid().cast_signed()).unwrap()
 }
 
-/// The one letter that the system has for the state of the process.
+/// Returns the letter for the state of the process.
 fn state(server: &Server) -> String {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
     let (_, fields) = stat.rsplit_once(") ").unwrap();

@@ -1,21 +1,20 @@
-//! Long runs: the same tests with bigger numbers where `REDISLOCK_SOAK=1` is set, figures to keep, and one seed for all
-//! that is random.
+//! Long runs: with `REDISLOCK_SOAK=1`, the same tests use larger numbers. Also figures to keep, and a seed for everything that is random.
 
 use std::env;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How much is to be done: in every run of the tests, or in full.
+/// Returns `short` in usual runs, and `full` in long runs.
 pub(crate) fn size<T>(short: T, full: T) -> T {
     if env::var_os("REDISLOCK_SOAK").is_some_and(|value| value == "1") { full } else { short }
 }
 
-/// A line that `scripts/soak` keeps.
+/// Prints a line that `scripts/soak` keeps.
 pub(crate) fn figure(name: &str, value: impl Display) {
     println!("figure: {name}: {value}");
 }
 
-/// Says that something is over once it is dropped: also where a test fails, so that nobody goes on for ever.
+/// Sets the flag when this is dropped, so that threads end even if the test panics.
 pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -24,11 +23,11 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Random numbers: the same ones from the same seed.
+/// Random numbers, which depend only on the seed.
 pub(crate) struct Rng(fastrand::Rng);
 
 impl Rng {
-    /// From `REDISLOCK_SEED`, else anew. A test that fails shows it, since it is printed.
+    /// Uses the seed `REDISLOCK_SEED`, or a new one. The seed is printed, so a failing test shows it.
     pub(crate) fn new() -> Self {
         let seed = match env::var("REDISLOCK_SEED") {
             Ok(seed) => seed.parse().expect("REDISLOCK_SEED is a number"),
@@ -38,12 +37,12 @@ impl Rng {
         Self(fastrand::Rng::with_seed(seed))
     }
 
-    /// Another one, which goes its own way: for a thread.
+    /// Returns an independent generator, for a thread.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.0.fork())
     }
 
-    /// 0 to `end` - 1.
+    /// Returns a number from 0 to `end` - 1.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0.usize(..end)
     }

@@ -1,16 +1,16 @@
-//! Waiting for a condition, in place of sleeping a guess.
+//! Waits for conditions, so that tests need not sleep for a guessed time.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long a condition may take to come true, and a server to answer. Only a failing test waits that long.
+/// How long a condition or a reply may take. Only a failing test waits this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The shortest and the longest nap between two looks at a condition: hundreds of tests look at once.
+/// The shortest and the longest sleep between two checks of a condition; longer ones save time for hundreds of tests in parallel.
 const NAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(10)];
 
-/// Returns soon after the condition has come true: each nap between two looks is a sixteenth of the time that has passed, within
-/// [`NAPS`]. Panics with what it waited for where that takes longer than [`PATIENCE`].
+/// Returns soon after the condition has become true: each sleep between two checks is a sixteenth of the time that has passed, within
+/// [`NAPS`]. Panics after [`PATIENCE`], naming the condition.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -21,7 +21,7 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// The wall clock's time, which is the server's too, in ms since 1970.
+/// Returns the wall clock's time, which is also the server's, in ms since 1970.
 pub(crate) fn wall_clock() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }

@@ -1,4 +1,4 @@
-//! A client that waits for a lock, and how to look at those who wait.
+//! A client that waits for a lock, and functions that show waiters.
 
 use std::collections::HashMap;
 use std::thread::sleep;
@@ -14,7 +14,7 @@ pub(crate) struct Waiter {
     pub(crate) id: i64,
 }
 
-/// One waiter, as `LOCK.INFO ... FULL` shows it.
+/// A waiter, as `LOCK.INFO ... FULL` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queued {
     pub(crate) owner: String,
@@ -26,14 +26,13 @@ pub(crate) struct Queued {
 }
 
 impl Waiter {
-    /// A new connection that has sent `LOCK.ACQUIRE key options` and is blocked in it: without limit, where the
-    /// options have no `BLOCK`.
+    /// Opens a connection, sends `LOCK.ACQUIRE key options`, and waits until it is blocked: without limit, unless the options have `BLOCK`.
     #[track_caller]
     pub(crate) fn new(server: &Server, key: &str, options: &str) -> Self {
         Self::of(server, server.client(), key, options)
     }
 
-    /// `new` on a connection that is there already.
+    /// As `new`, on an existing connection.
     #[track_caller]
     pub(crate) fn of(server: &Server, client: Client, key: &str, options: &str) -> Self {
         let block = if options.contains("BLOCK") { "" } else { "BLOCK 0" };
@@ -42,7 +41,7 @@ impl Waiter {
         Self::of_words(server, client, words)
     }
 
-    /// `of` with words that may have blanks or any other byte in them.
+    /// As `of`, for words that may contain blanks or other special bytes.
     #[track_caller]
     pub(crate) fn of_words<W: AsRef<[u8]>>(
         server: &Server,
@@ -57,13 +56,13 @@ impl Waiter {
         waiter
     }
 
-    /// Whether the server has the client blocked.
+    /// Whether the server shows the client as blocked.
     pub(crate) fn is_blocked(&self, observer: &mut Client) -> bool {
         let line: String = observer.ask(&format!("CLIENT LIST ID {}", self.id));
         line.split(' ').any(|field| field.strip_prefix("flags=").is_some_and(|flags| flags.contains('b')))
     }
 
-    /// The one reply, or the text of the error, which must come soon.
+    /// Returns the reply, or the text of the error, which must come soon.
     #[track_caller]
     pub(crate) fn reply(&mut self) -> Result<Value, String> {
         let watch = Stopwatch::start();
@@ -74,7 +73,7 @@ impl Waiter {
         reply
     }
 
-    /// The grant, which must come soon.
+    /// Returns the grant, which must come soon.
     #[track_caller]
     pub(crate) fn granted(&mut self) -> Grant {
         match self.reply() {
@@ -83,22 +82,22 @@ impl Waiter {
         }
     }
 
-    /// The error that the client is sent away with, soon.
+    /// Returns the error with which the client is sent away, which must come soon.
     #[track_caller]
     pub(crate) fn refused(&mut self) -> String {
         self.reply().expect_err("an error")
     }
 }
 
-/// Whether what was told is left of a lease of that length, which began with the grant: its fence says when that was, and no
-/// more of it can have gone by when the answer went out than by now.
+/// Whether the lease in the reply can be the rest of `lease`, which began with the grant. The fence is the time of the grant, and the reply
+/// was sent before now.
 pub(crate) fn is_left_of(lease: i64, granted: &Grant) -> bool {
     let gone_by = wall_clock() - granted.granted_at();
-    // Both are rounded to ms.
+    // Both times are rounded to ms.
     (lease - gone_by - 1..=lease).contains(&granted.lease)
 }
 
-/// The first thousand who wait for a held lock, first come first.
+/// Returns the first thousand waiters for a held lock, in the order of the queue.
 #[track_caller]
 pub(crate) fn queue(client: &mut Client, key: &str) -> Vec<Queued> {
     let info: HashMap<String, Value> = client.ask(&format!("LOCK.INFO {key} FULL"));
@@ -116,26 +115,25 @@ pub(crate) fn queue(client: &mut Client, key: &str) -> Vec<Queued> {
     queued.collect()
 }
 
-/// The owners that wait for a held lock, first come first.
+/// Returns the owners that wait for a held lock, in the order of the queue.
 #[track_caller]
 pub(crate) fn owners(client: &mut Client, key: &str) -> Vec<String> {
     queue(client, key).into_iter().map(|waiter| waiter.owner).collect()
 }
 
-/// How many clients are blocked, by the server's own count.
+/// Returns the server's count of blocked clients.
 #[track_caller]
 pub(crate) fn blocked_clients(client: &mut Client) -> i64 {
     client.info("clients", "blocked_clients").parse().unwrap()
 }
 
-/// The processor time that the server's own thread has used. A loop that takes too long shows in it, and nothing else that this machine
-/// does.
+/// Returns the processor time of the server's main thread. It shows a loop that takes too long, and no other work of the machine.
 #[track_caller]
 pub(crate) fn processor_time(client: &mut Client) -> Duration {
     processor_time_in(&client.ask::<String>("INFO cpu"))
 }
 
-/// The processor time that the server's own thread had used when it answered `INFO cpu` so.
+/// Returns the processor time of the server's main thread from a reply of `INFO cpu`.
 #[track_caller]
 pub(crate) fn processor_time_in(info: &str) -> Duration {
     let of = |name: &str| {
@@ -145,7 +143,7 @@ pub(crate) fn processor_time_in(info: &str) -> Duration {
     of("used_cpu_user_main_thread") + of("used_cpu_sys_main_thread")
 }
 
-/// Waits for the condition, and panics where it does not come true soon.
+/// Waits for the condition, and panics if it does not become true soon.
 #[track_caller]
 pub(crate) fn soon(what: &str, mut condition: impl FnMut() -> bool) {
     let watch = Stopwatch::start();
@@ -154,8 +152,8 @@ pub(crate) fn soon(what: &str, mut condition: impl FnMut() -> bool) {
     assert!(after < SOON, "{what}: only after {after:?}");
 }
 
-/// Who holds a lock by a session. Where the server has stood still for longer than the lease lasts, the first look may come
-/// before the step that restores the grant.
+/// Returns the holder of a lock with a session. If the server has stood still for longer than the lease, it may need a moment to restore
+/// the grant.
 #[track_caller]
 pub(crate) fn held(client: &mut Client, key: &str) -> Grant {
     let mut holder = None;
@@ -166,20 +164,20 @@ pub(crate) fn held(client: &mut Client, key: &str) -> Grant {
     holder.unwrap()
 }
 
-/// The server's time in ms since 1970.
+/// Returns the server's time in ms since 1970.
 #[track_caller]
 pub(crate) fn server_time(client: &mut Client) -> i64 {
     let (seconds, micros): (i64, i64) = client.ask("TIME");
     seconds * 1000 + micros / 1000
 }
 
-/// Waits until the server's time is past that.
+/// Waits until the server's time is later than this.
 #[track_caller]
 pub(crate) fn wait_until(client: &mut Client, at: i64) {
     wait_for("the time", || server_time(client) > at);
 }
 
-/// Looks again and again for so many ms of the server's time.
+/// Calls `look` again and again for this many ms of the server's time.
 #[track_caller]
 pub(crate) fn all_along(client: &mut Client, length: i64, mut look: impl FnMut(&mut Client)) {
     let end = server_time(client) + length;
@@ -189,13 +187,13 @@ pub(crate) fn all_along(client: &mut Client, length: i64, mut look: impl FnMut(&
     }
 }
 
-/// Waits until the server has done with the connection of that number.
+/// Waits until the server has removed the connection with this id.
 #[track_caller]
 pub(crate) fn wait_until_gone(client: &mut Client, id: i64) {
     wait_for("the end of a connection", || client.ask::<String>(&format!("CLIENT LIST ID {id}")).is_empty());
 }
 
-/// Sends the lines in one transaction; each reply, or the text of the error.
+/// Sends the lines in one transaction. Returns each reply, or the text of the error.
 #[track_caller]
 pub(crate) fn transaction(client: &mut Client, lines: &[&str]) -> Vec<Result<Value, String>> {
     client.ask::<()>("MULTI");
@@ -210,7 +208,7 @@ pub(crate) fn transaction(client: &mut Client, lines: &[&str]) -> Vec<Result<Val
     replies.collect()
 }
 
-/// Does that in one step, so that no lease can run out in between; when that of the lock ends then.
+/// Runs the lines in one step, so that no lease can end in between. Returns when the lock's lease ends afterwards.
 #[track_caller]
 pub(crate) fn lease_end_after(client: &mut Client, key: &str, lines: &[&str]) -> i64 {
     let ends = format!("PEXPIRETIME {key}");
@@ -224,7 +222,7 @@ pub(crate) fn lease_end_after(client: &mut Client, key: &str, lines: &[&str]) ->
 }
 
 impl Grant {
-    /// When the grant was made, by the server's clock, in ms since 1970: a fence is that time in microseconds.
+    /// Returns when the grant was made, by the server's clock, in ms since 1970: a fence is this time in microseconds.
     pub(crate) fn granted_at(&self) -> i64 {
         self.fence / 1000
     }

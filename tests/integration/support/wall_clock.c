@@ -37,7 +37,8 @@ time_t time(time_t *to) {
     return to ? (*to = now.tv_sec) : now.tv_sec;
 }
 
-/* Valkey has two ways around this clock: a module finds the names of its own libraries first, and a processor's counter tells the time. */
+/* Valkey would not use this clock without these two changes: it loads modules so that their own libraries come first, and it reads a
+ * processor's counter instead of the clock. */
 void *dlopen(const char *path, int flags) {
     __typeof__(dlopen) *next = dlsym(RTLD_NEXT, "dlopen");
     return next(path, flags & ~RTLD_DEEPBIND);

@@ -1,58 +1,58 @@
-//! What clients at work ask for.
+//! What the clients of a load ask for.
 
 use redis::Value;
 
 use super::{Grant, Rng, grant};
 use crate::several::{Grants, grants};
 
-/// The kind of commands that all clients of a load send.
+/// The kinds of commands that the clients of a load send.
 #[derive(Clone)]
 pub(crate) struct Work {
     keys: Vec<String>,
-    /// In ms.
+    /// The lease, in ms.
     lease: u64,
-    /// So many replicas are to have each grant and extension, in so many ms.
+    /// How many replicas must confirm each grant and extension, and within how many ms.
     sync: Option<(usize, u64)>,
-    /// Some share locks, and some hold them by a session.
+    /// Whether some clients share locks, and some use sessions.
     mixed: bool,
 }
 
-/// The locks that one client takes with one command.
+/// The locks that a client acquires with one command.
 pub(super) struct Locks {
     pub(super) names: Vec<String>,
-    /// How many may hold each at a time.
+    /// How many owners may hold each lock at a time.
     pub(super) room: usize,
-    /// The server keeps the lease alive.
+    /// Whether the client uses `SESSION`.
     pub(super) session: bool,
 }
 
 impl Work {
-    /// On locks with these names, with leases of so many ms.
+    /// Work on locks with these names, with leases of this many ms.
     pub(crate) fn new(keys: &[String], lease: u64) -> Self {
         Self { keys: keys.to_vec(), lease, sync: None, mixed: false }
     }
 
-    /// With `SYNC`: so many replicas are to have what is granted, in so many ms.
+    /// Adds `SYNC`: this many replicas must confirm grants within this many ms.
     pub(crate) fn sync(self, replicas: usize, within: u64) -> Self {
         Self { sync: Some((replicas, within)), ..self }
     }
 
-    /// With readers, locks for two at a time, and sessions.
+    /// Adds shared locks, locks for two holders, and sessions.
     pub(crate) fn mixed(self) -> Self {
         Self { mixed: true, ..self }
     }
 
-    /// In ms.
+    /// Returns the lease, in ms.
     pub(crate) fn lease(&self) -> u64 {
         self.lease
     }
 
-    /// The option of commands that replicas are to confirm; empty where there is none.
+    /// Returns the `SYNC` option of commands, or an empty text.
     pub(crate) fn option(&self) -> String {
         self.sync.map(|(replicas, within)| format!("SYNC {replicas} {within}")).unwrap_or_default()
     }
 
-    /// One of the keys, and the lock there or several at once in its slot.
+    /// Returns one of the keys, and either this lock or several locks in its slot.
     pub(super) fn next(&self, random: &mut Rng) -> (String, Locks) {
         let key = random.one_of(&self.keys).clone();
         let mut names = vec![key.clone()];
@@ -67,7 +67,7 @@ impl Work {
 }
 
 impl Locks {
-    /// A command about them: for one lock, or the one for several.
+    /// Returns a command for these locks: the one for a single lock, or the one for several.
     pub(super) fn line(&self, command: &str, rest: &str) -> String {
         match &self.names[..] {
             [key] => format!("LOCK.{command} {key} {rest}"),
@@ -75,7 +75,7 @@ impl Locks {
         }
     }
 
-    /// How they are to be held.
+    /// Returns the options of the acquire.
     pub(super) fn options(&self) -> String {
         let session = if self.session { "SESSION" } else { "" };
         match self.room {
@@ -85,7 +85,7 @@ impl Locks {
         }
     }
 
-    /// The grant that is answered: an owner that asks once has the same of each.
+    /// Reads the grant in a reply. The locks of one command have the same fence and number of holds, because the owner asks only once.
     pub(super) fn granted(&self, reply: Value) -> Option<Grant> {
         if self.names.len() == 1 {
             return grant(reply);

@@ -1,4 +1,4 @@
-//! What a client has been told, replicas have.
+//! What a client has been told is on the replicas.
 
 use redis::Value;
 
@@ -24,7 +24,7 @@ fn a_grant_waits_for_the_replica() {
     freeze(&replica);
     let mut waiter = Waiter::new(&primary, "k", "OWNER alice PX 60000 SYNC 1 60000");
     wait_for_syncing(&mut client, 1);
-    // It is made, and nobody else can have it.
+    // The grant exists, so nobody else can have the lock.
     assert_eq!(client.holder("k").unwrap().owner, "alice");
     assert!(client.acquire("k", "OWNER bob").is_none());
     soon("the lease runs", || client.holder("k").unwrap().lease < 60_000);
@@ -59,7 +59,7 @@ fn extensions_shared_grants_and_several_locks_wait_too() {
     for key in ["a", "b"] {
         assert_eq!(there.holder(key).unwrap().fence, fences[0]);
     }
-    // One lock of several is answered in the form of several.
+    // `LOCK.MACQUIRE` of one lock has the reply for several locks.
     let one: Value = client.ask("LOCK.MACQUIRE 1 c OWNER alice SYNC 1 60000");
     assert_eq!(convert::<(String, Vec<i64>, Vec<i64>, i64)>(one).2, [1]);
 }

@@ -1,4 +1,4 @@
-//! `SYNC` among other options, and where a client can't be told later.
+//! `SYNC` with other options, and where a client can't be answered later.
 
 use super::pair;
 use crate::support::transaction;

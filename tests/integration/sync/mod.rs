@@ -1,4 +1,4 @@
-//! `SYNC`: who asks for it hears of its grant once replicas have it.
+//! `SYNC`: a client is told of its grant only when replicas have it.
 
 mod confirmed;
 mod input;
@@ -12,7 +12,7 @@ use crate::support::{Client, Grant, Server, grant, soon, wait_for};
 const NO_REPLICAS: &str =
     "NOREPLICAS too few replicas confirmed in time: what this command added was taken back";
 
-/// A primary, a replica that has its data set, and a client of each.
+/// Returns a primary, a replica in sync, and a client of each.
 fn pair() -> (Server, Server, Client, Client) {
     let primary = Server::start();
     let replica = primary.replica();
@@ -21,7 +21,7 @@ fn pair() -> (Server, Server, Client, Client) {
     (primary, replica, client, there)
 }
 
-/// Waits until so many replicas have said how far they are. A new one does so after up to a second, and is sent nothing before.
+/// Waits until this many replicas have reported their offset. A new replica does so within a second, and receives nothing before.
 #[track_caller]
 fn in_step(primary: &Server, replicas: usize) {
     let mut client = primary.client();
@@ -33,7 +33,7 @@ fn in_step(primary: &Server, replicas: usize) {
     });
 }
 
-/// A grant that the replica has confirmed. It is asked for until it is, with the short time that the test needs.
+/// Returns a grant that the replica has confirmed. It tries again, because the timeout of the test is short.
 #[track_caller]
 fn confirmed(client: &mut Client, words: &str) -> Grant {
     let line = format!("LOCK.ACQUIRE k {words}");
@@ -45,7 +45,7 @@ fn confirmed(client: &mut Client, words: &str) -> Grant {
     told.and_then(grant).expect("a grant")
 }
 
-/// Waits until so many clients and renewals wait for replicas.
+/// Waits until this many clients and renewals wait for replicas.
 #[track_caller]
 fn wait_for_syncing(client: &mut Client, count: u32) {
     soon("somebody waits for replicas", || client.info("lock", "lock_syncing") == count.to_string());

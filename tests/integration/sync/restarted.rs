@@ -1,10 +1,10 @@
-//! A replica that has confirmed a grant, and is killed before it is promoted: what it still has is what its files have. The primary
-//! dies first, so there is nobody to copy the data set from.
+//! A replica has confirmed a grant, and is killed before it is promoted: it then has only what is in its files. The primary ends first, so
+//! the replica can't copy the data set from it.
 
 use super::{confirmed, in_step};
 use crate::support::{Client, Grant, Server, Setup, figure, size};
 
-/// A primary, and a replica that it has just filled with a lock.
+/// Returns a primary with a lock, and a replica that has just copied it.
 fn filled(setup: Setup) -> (Server, Server) {
     let primary = Server::start();
     primary.client().acquire("other", "PX 600000").unwrap();
@@ -13,7 +13,7 @@ fn filled(setup: Setup) -> (Server, Server) {
     (primary, replica)
 }
 
-/// A grant that the replica has confirmed, and a client of that replica, killed, restarted and promoted.
+/// Returns a grant that the replica has confirmed, and a client of the replica, which was killed, restarted and promoted.
 fn restarted((mut primary, mut replica): (Server, Server)) -> (Grant, Client, Server) {
     let told = confirmed(&mut primary.client(), "OWNER alice PX 60000 SYNC 1 1000");
     primary.kill();
@@ -27,7 +27,7 @@ fn with_aof(fsync: &str) -> Setup {
     Setup::new().set("appendonly", "yes").set("appendfsync", fsync)
 }
 
-/// The limit that docs/operations/failover.md names: if this fails, the page promises too little.
+/// Tests the limit that docs/operations/failover.md names: if this fails, the page promises too little.
 #[test]
 fn a_replica_without_files_has_forgotten_what_it_confirmed() {
     let (told, mut client, _replica) = restarted(filled(Setup::new()));
@@ -53,8 +53,8 @@ fn a_replica_with_an_append_only_file_has_what_it_confirmed() {
     );
 }
 
-/// Another limit that the page names: until a replica that has been filled has rewritten its file, that is as it was before. Valkey 9.1
-/// rewrites nothing: its file begins with what the primary has sent.
+/// Tests another limit on that page: after a full copy, a replica's old AOF stays until the rewrite has finished. Valkey 9.1 does not
+/// rewrite it: its AOF begins with the primary's data.
 #[test]
 fn a_replica_that_rewrites_its_append_only_file_has_forgotten_what_it_confirmed() {
     let (primary, replica) = filled(with_aof("always").set("rdb-key-save-delay", "10000000"));

@@ -1,4 +1,4 @@
-//! Sessions whose renewals replicas confirm.
+//! Sessions whose renewals are confirmed by replicas.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::support::{
     transaction, wait_for, wake,
 };
 
-/// A primary whose effects can get lost, and its replica.
+/// A primary whose effects can be lost, and its replica.
 struct Lossy {
     primary: Server,
     relay: Proxy,
@@ -28,13 +28,13 @@ impl Lossy {
     }
 }
 
-/// When the lease of `k` ends, by that server.
+/// Returns when the lease of `k` ends on this server.
 #[track_caller]
 fn end(client: &mut Client) -> i64 {
     client.ask("PEXPIRETIME k")
 }
 
-/// Its lease is renewed on both servers.
+/// The lease must be renewed on both servers.
 #[test]
 fn a_session_goes_on_while_the_replica_confirms() {
     let (_primary, _replica, mut client, mut there) = pair();
@@ -51,7 +51,7 @@ fn a_session_goes_on_while_the_replica_confirms() {
     soon("all is confirmed", || client.info("lock", "lock_syncing") == "0");
 }
 
-/// The replica may have been promoted, for all that its primary knows: it lets the lease end when the replica does.
+/// The primary can't know whether the replica has been promoted, so it lets the lease end when the replica's ends.
 #[test]
 fn a_session_ends_with_the_lease_that_the_replica_has() {
     let lossy = Lossy::start();
@@ -69,7 +69,7 @@ fn a_session_ends_with_the_lease_that_the_replica_has() {
     assert_eq!(bob.granted().owner, "bob");
 }
 
-/// A server that stands still keeps its sessions: nobody else could have been granted anything. Here somebody was.
+/// A server that stood still usually keeps its sessions, because it has granted nothing. Here, the new primary has granted the lock.
 #[test]
 fn a_session_does_not_outlive_a_failover_that_its_server_slept_through() {
     let (primary, replica, mut alice, _) = pair();
@@ -84,7 +84,7 @@ fn a_session_does_not_outlive_a_failover_that_its_server_slept_through() {
     assert_eq!(shown, None, "alice is told that she still has it");
 }
 
-/// Both show the lease without the renewal that no replica has confirmed.
+/// Both commands show the lease without the unconfirmed renewal.
 #[test]
 fn waits_and_info_show_the_same_lease() {
     let lossy = Lossy::start();

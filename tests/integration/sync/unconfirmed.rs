@@ -1,4 +1,4 @@
-//! What replicas have not confirmed in time is taken back.
+//! Grants that replicas have not confirmed in time are taken back.
 
 use redis::Value;
 

@@ -1,4 +1,4 @@
-//! `BLOCK`: where one can wait and where not, what is shown of those who do, and how many may.
+//! `BLOCK`: where a client can wait and where not, what is shown of waiters, and how many there may be.
 
 use redis::Value;
 
@@ -6,7 +6,7 @@ use crate::support::{
     Server, Waiter, blocked_clients, grant, lease_end_after, owners, queue, transaction, wait_for,
 };
 
-/// In RESP3, too.
+/// This is accepted in RESP3, too.
 #[test]
 fn the_longest_time_to_wait_is_taken() {
     let (server, mut client) = Server::held();
@@ -16,7 +16,7 @@ fn the_longest_time_to_wait_is_taken() {
     assert_eq!(bob.granted().owner, "bob");
 }
 
-/// Whoever must not wait is told so at once, and what comes after it in the same step is done.
+/// A command that must not wait is answered at once, and the commands after it are executed.
 #[test]
 fn in_a_transaction_a_script_and_a_function_it_answers_at_once() {
     let (_server, mut client) = Server::held();
@@ -40,7 +40,7 @@ fn in_a_transaction_a_script_and_a_function_it_answers_at_once() {
     assert_eq!(blocked_clients(&mut client), 0);
 }
 
-/// Valkey 9 blocks no client that is subscribed to a channel.
+/// Valkey 9 does not block clients that are subscribed to a channel.
 #[test]
 fn a_subscriber_waits_where_the_server_lets_it() {
     let (server, mut client) = Server::held();

@@ -1,10 +1,10 @@
-//! Whatever ends a grant gives the lock to who waits for it: at once, with a higher fence.
+//! Whatever ends a grant hands the lock to the next waiter at once, with a higher fence.
 
 use redis::Value;
 
 use crate::support::{HELD_BY_ANOTHER, Server, Waiter, blocked_clients, grant, is_left_of, owners};
 
-/// Alice holds `k` for ten minutes, bob waits for it; the lines are sent, and bob has it.
+/// Alice holds `k` for ten minutes and bob waits for it. Checks that bob has it after these commands.
 #[track_caller]
 fn hands_over(lines: &[&str]) {
     println!("{lines:?}");
@@ -58,7 +58,7 @@ fn whatever_ends_a_grant_serves_the_next() {
     ends.into_iter().for_each(hands_over);
 }
 
-/// The key goes when memory is short, and the lock goes to the next one, not astray.
+/// The server evicts the key, and the next waiter gets the lock.
 #[test]
 fn an_eviction_serves_the_next() {
     for policy in ["volatile-ttl", "allkeys-random", "volatile-lru"] {
@@ -67,7 +67,7 @@ fn an_eviction_serves_the_next() {
         let first = client.acquire("k", "OWNER alice PX 600000").unwrap();
         let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
         client.ask::<()>("CONFIG SET maxmemory 1");
-        // Not `granted`: as long as memory is short, each further command evicts the lock again.
+        // This is not `granted`, which sends commands: while memory is short, each command evicts the lock again.
         let second = grant(bob.client.finish().unwrap()).unwrap();
         client.ask::<()>("CONFIG SET maxmemory 0");
         assert!(second.owner == "bob" && second.fence > first.fence, "{policy}: {second:?}");

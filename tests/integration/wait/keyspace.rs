@@ -1,4 +1,4 @@
-//! What other commands do to a lock's key while somebody waits for it, where it does not simply become free.
+//! Other commands change a lock's key while a client waits for it, and it does not simply become free.
 
 use redis::Value;
 
@@ -9,7 +9,7 @@ use crate::support::{
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// The waiter is still in the queue of `k` behind that holder, and gets the lock after it.
+/// Checks that the waiter is still in the queue of `k` behind this holder, and gets the lock next.
 #[track_caller]
 fn waits_on_behind(client: &mut Client, holder: &str, waiter: &mut Waiter) {
     let now = client.holder("k").unwrap();
@@ -20,15 +20,15 @@ fn waits_on_behind(client: &mut Client, holder: &str, waiter: &mut Waiter) {
     assert!(waiter.granted().fence > now.fence);
 }
 
-/// Once somebody waits, the server tells the module of each key that such a command makes in another database. Some
-/// servers (https://github.com/valkey-io/valkey/pull/4024) leave the client that sent it there.
+/// If somebody waits, the server reports each key that such a command makes in another database to the module. On some servers
+/// (https://github.com/valkey-io/valkey/pull/4024) the client then stays in the other database.
 #[test]
 fn a_client_that_moves_a_key_stays_in_its_database() {
     let (server, mut client) = Server::held();
     let _bob = Waiter::new(&server, "k", "OWNER bob");
     client.acquire("other", "OWNER alice").unwrap();
     client.ask::<()>("SET text text");
-    // Not so after `COPY` on Valkey 8.1, whose fault cannot be mended from a module: see docs/operations/server-faults.md.
+    // `COPY` is not tested: on Valkey 8.1 it has a fault that a module can't correct; see docs/operations/server-faults.md.
     for line in ["MOVE other 1", "MOVE k 1", "MOVE text 3"] {
         assert_eq!(client.ask::<i64>(line), 1);
         let info: String = client.ask("CLIENT INFO");
@@ -70,7 +70,7 @@ fn a_lease_that_comes_with_a_renamed_or_restored_key_ends_when_it_ends() {
     assert!(granted.granted_at() >= ends, "{granted:?} {ends}");
 }
 
-/// All who wait for `k` are told that it is no lock any more, and the next ones start anew.
+/// Checks that all waiters for `k` are told that it is no lock any more, and that later ones work again.
 #[track_caller]
 fn sends_the_waiters_away(lines: &[&str]) {
     let (server, mut client) = Server::and_client();
@@ -115,7 +115,7 @@ fn another_type_in_the_place_of_the_lock_sends_the_waiters_away() {
 #[test]
 fn persist_makes_them_wait_on_until_the_lease_has_an_end_again() {
     let (_server, mut client, mut bob) = Server::waited_for();
-    // One after the other, and nothing in between.
+    // These commands run directly after each other.
     let lines = ["LOCK.EXTEND k alice PX 300", "PEXPIRETIME k", "PERSIST k"];
     client.begin_together(&lines.map(|line| line.split(' ').collect()));
     let [extended, ends, persisted] = lines.map(|_| convert::<i64>(client.finish().unwrap()));
@@ -141,7 +141,7 @@ fn what_leaves_the_lock_alone_leaves_the_queue_alone() {
     waits_on_behind(&mut client, "alice", &mut bob);
 }
 
-/// A client that the server itself blocks on the key, and commands of its own.
+/// The server itself blocks a client on the key; its commands and the lock's waiters must not disturb each other.
 #[test]
 fn others_blocked_on_the_same_key_are_served_in_their_turn() {
     let (server, mut client) = Server::and_client();

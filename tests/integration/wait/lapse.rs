@@ -1,9 +1,9 @@
-//! When a waiter gets a lock whose lease ends: never early, and soon after; and when its own lease begins.
+//! When a waiter gets a lock whose lease ends: never early, and soon afterwards; and when its own lease begins.
 
 use crate::support::{Server, Setup, Stopwatch, Waiter, convert, grant, server_time, wait_for};
 
-/// A fence is the time of its grant in microseconds. Redis 8, when it looks for keys to expire, also deletes those that are in
-/// their last millisecond; here it looks at all of them, every 2 ms.
+/// A fence is the time of its grant in microseconds. Redis 8's own expiry also deletes keys in their last millisecond; here it checks all
+/// of them every 2 ms.
 #[test]
 fn a_lapse_is_not_early_by_a_microsecond() {
     const LOCKS: i64 = 60;
@@ -24,11 +24,11 @@ fn a_lapse_is_not_early_by_a_microsecond() {
     }
 }
 
-/// What is due later than in 2.5 s has no timer before a turn of duty: here there is one a second.
+/// Work that is due later than in 2.5 s has no timer yet; the server's regular cron call sets it, which here runs once a second.
 #[test]
 fn a_lease_that_ends_in_some_seconds_is_not_late() {
     let (server, mut client) = Setup::new().set("hz", "1").start_and_client();
-    // Nobody else looks at the key, which would end the lease, too.
+    // The server's own expiry would also end the lease.
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
     let watch = Stopwatch::start();
     client.acquire("k", "OWNER alice PX 4300").unwrap();
@@ -40,12 +40,12 @@ fn a_lease_that_ends_in_some_seconds_is_not_late() {
     assert!(grant.granted_at() < ends + watch.allowed(), "{} ms late", grant.granted_at() - ends);
 }
 
-/// Alice holds `k` for a lease that the line changes while bob waits; bob gets it when the new one has ended. The server does one right
-/// after the other, and nothing in between.
+/// Alice holds `k` for this lease, which the command changes while bob waits. Bob gets the lock at the new end. Both commands run directly
+/// after each other.
 #[track_caller]
 fn waits_until_the_new_end(lease: i64, line: &str) {
     let (_server, mut client, mut bob) = Server::waited_for();
-    // Nobody else looks at the key, which would end the lease, too.
+    // The server's own expiry would also end the lease.
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
     let watch = Stopwatch::start();
     let at = (server_time(&mut client) + 1600).to_string();
@@ -97,10 +97,10 @@ fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
     }
 }
 
-/// So far away that its distance in microseconds overflows the server's timers: nobody else's is stopped by it.
+/// The time until this end overflows the server's timers, which must not disturb other timers.
 #[test]
 fn a_lease_beyond_the_reach_of_timers_is_waited_for() {
-    // 2^64 microseconds; the greatest there is.
+    // 2^64 microseconds, and the greatest possible number of ms.
     for deadline in ["18446744073709552", "9223372036854775807"] {
         let (server, mut client) = Server::and_client();
         client.acquire("far", "OWNER alice PX 600000").unwrap();

@@ -1,4 +1,4 @@
-//! Every way to leave the queue without the lock; the next one gets it all the same.
+//! Every way to leave the queue without the lock: the next waiter must get it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::support::{SOON, Server, Stopwatch, Waiter, blocked_clients, convert, owners, soon, wait_until};
 
-/// Bob and carol wait for alice's lock, and bob leaves as told: carol gets the lock when alice releases it.
+/// Bob and carol wait for alice's lock, and bob leaves in this way: carol gets the lock when alice releases it.
 #[track_caller]
 fn the_next_one_gets_it(options: &str, leave: impl FnOnce(&Server, Waiter)) {
     let (server, mut client) = Server::and_client();
@@ -50,7 +50,7 @@ fn a_demoted_server_sends_them_all_away_and_a_promoted_one_begins_anew() {
     client.begin_together(&lines.map(|line| line.split(' ').collect()));
     let [_, ends, _] = lines.map(|_| client.finish().unwrap());
     for waiter in waiters.iter_mut().chain([&mut session]) {
-        // Redis closes the connection then.
+        // Redis then closes the connection.
         let error = waiter.client.finish().unwrap_err();
         assert!(error.starts_with("UNBLOCKED "), "{error}");
     }
@@ -63,7 +63,7 @@ fn a_demoted_server_sends_them_all_away_and_a_promoted_one_begins_anew() {
     assert_eq!(erin.granted().owner, "erin");
 }
 
-/// A server that is told to stop does so, whoever waits, and whoever holds a session.
+/// A server shuts down, although clients wait or hold sessions.
 #[test]
 fn a_shutdown_ends_all_waits() {
     let mut server = Server::start();

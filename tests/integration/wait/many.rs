@@ -1,12 +1,12 @@
-//! Two thousand waiters, most of them on one lock.
+//! Two thousand waiters, most of them for one lock.
 
 use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::support::{Client, Server, allow_open_files, blocked_clients, processor_time, sockets, wait_for};
 
-/// So many wait, each for a lock of its own. All get it in one step, in which the commands come too: the sockets of the waiters,
-/// and how long the server had worked before.
+/// This many clients wait, each for a lock of its own. All get it in the step in which the commands arrive. Returns the sockets of the
+/// waiters, and the server's processor time before.
 fn granted_in_one_step(
     server: &Server,
     client: &mut Client,
@@ -26,7 +26,7 @@ fn granted_in_one_step(
     (sockets, before)
 }
 
-/// How long the server works for each of so many that are killed in the step in which they get their locks; all are free then.
+/// Returns the server's time per client, if this many are killed in the step in which they get their locks, which are then free.
 fn granted_and_killed(server: &Server, client: &mut Client, many: usize) -> Duration {
     let kill = "CLIENT KILL TYPE normal SKIPME yes".into();
     let (_sockets, before) = granted_in_one_step(server, client, many, &[kill]);
@@ -35,7 +35,7 @@ fn granted_and_killed(server: &Server, client: &mut Client, many: usize) -> Dura
     (processor_time(client) - before) / many as u32
 }
 
-/// How long the server works for each of so many whose owner asks for its grant in the step in which it gets it.
+/// Returns the server's processor time per client, if the owners of this many ask for their grants in the step in which they get them.
 fn granted_and_asked_back(server: &Server, client: &mut Client, many: usize) -> Duration {
     let asks: Vec<_> = (0..many).map(|place| format!("LOCK.ACQUIRE k{place} OWNER next ONCE")).collect();
     let (_sockets, before) = granted_in_one_step(server, client, many, &asks);
@@ -47,8 +47,8 @@ fn granted_and_asked_back(server: &Server, client: &mut Client, many: usize) -> 
     worked / many as u32
 }
 
-/// It costs about as much for each of many as for each of a few. (1.5 to 2.2 times, on a busy machine up to 4 now and then, so there are
-/// a few tries; where each departure looked at all waiters, 4.7 to 6.6 times; where each re-entry did, 16.)
+/// Checks that each of many costs about as much as each of a few. (Usual ratios are 1.5 to 2.2, or sometimes 4 on a busy machine, so this
+/// tries several times. If each departure looked at all waiters, the ratio would be 4.7 to 6.6; for re-entries, 16.)
 fn costs_no_more_for_each_of_many(each: fn(&Server, &mut Client, usize) -> Duration) {
     const FEW: usize = 400;
     const MOST: usize = 8000;

@@ -1,5 +1,5 @@
-//! Waiting for one lock on a connection (`BLOCK`). Waiting without one is in `notify`, for several locks in `several`, for room in
-//! `shared`.
+//! Waiting for one lock on a connection (`BLOCK`). Other ways to wait: without a connection in `notify`, for several locks in `several`,
+//! for a shared lock in `shared`.
 
 mod block;
 mod hand_over;

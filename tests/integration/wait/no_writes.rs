@@ -1,4 +1,4 @@
-//! Times in which the server must not write: then nothing is granted, not by a timer either, and at once afterwards.
+//! While the server must not write, nothing is granted, not even by a timer, but it is granted directly afterwards.
 
 use crate::support::{
     Client, Server, Setup, Stopwatch, Waiter, lease_end_after, server_time, soon, transaction, wait_for,
@@ -14,7 +14,7 @@ fn nothing_is_handed_on_in_a_pause_of_everything() {
     let (_server, mut client, mut bob) = Server::waited_for();
     let (watch, paused) = (Stopwatch::start(), server_time(&mut client));
     transaction(&mut client, &["LOCK.EXTEND k alice PX 200", "CLIENT PAUSE 600 ALL"]);
-    // Answered when the pause is over.
+    // The reply comes when the pause is over.
     let after = server_time(&mut client);
     assert!(after >= paused + 600);
     let granted = bob.granted().granted_at();
@@ -22,7 +22,7 @@ fn nothing_is_handed_on_in_a_pause_of_everything() {
     assert!(granted <= after + watch.allowed(), "{} ms after the pause", granted - after);
 }
 
-/// A connection that closes does not release its session's grant in the pause either.
+/// A connection that closes in the pause does not release its session's grant until the pause ends.
 #[test]
 fn nothing_is_handed_on_in_a_pause_of_writes() {
     let primary = Setup::new().set("repl-ping-replica-period", "3600").start();
@@ -47,7 +47,7 @@ fn nothing_is_handed_on_in_a_pause_of_writes() {
     client.ask::<()>("CLIENT UNPAUSE");
     assert_eq!(bob.granted().owner, "bob");
     assert_eq!(dave.granted().owner, "dave");
-    // Its lease ran out in the pause, unrenewed.
+    // The lease ended in the pause, in which it could not be renewed.
     assert_eq!(carol.granted().owner, "carol");
     assert!(offset(&mut client) > before);
     replica.wait_for_sync_with(&primary);
@@ -94,7 +94,7 @@ fn without_the_replicas_that_writes_need_nothing_is_granted() {
     ] {
         assert!(client.refused(line).starts_with("NOREPLICAS "), "{line}");
     }
-    // Long enough for the server to have tried more than once.
+    // In this time, the server has tried more than once.
     wait_until(&mut client, ends + 350);
     assert!(bob.is_blocked(&mut client));
     assert_eq!(client.holder("k"), None);
@@ -109,14 +109,14 @@ fn a_disk_that_fails_only_delays_the_handover() {
     let (server, mut client) = Setup::new().set("save", "3600 1").start_and_client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut waiter = Waiter::new(&server, "k", "OWNER bob");
-    // A folder in the place of the file.
+    // A folder with the file's name makes the save fail.
     std::fs::create_dir(server.folder().join("dump.rdb")).unwrap();
     client.ask::<()>("BGSAVE");
     wait_for("a failed save", || client.info("persistence", "rdb_last_bgsave_status") == "err");
     client.ask::<()>("CONFIG SET stop-writes-on-bgsave-error no");
     let lines = ["LOCK.EXTEND k alice PX 300", "CONFIG SET stop-writes-on-bgsave-error yes"];
     let ends = lease_end_after(&mut client, "k", &lines);
-    // Long enough for the server to have refused it more than once.
+    // In this time, the server has refused it more than once.
     wait_until(&mut client, ends + 250);
     assert!(waiter.is_blocked(&mut client));
     assert_eq!(client.holder("k"), None);

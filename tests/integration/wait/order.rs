@@ -1,11 +1,11 @@
-//! First come, first served: no newcomer gets in between, not even before a lapse has been noticed.
+//! First come, first served: a new client does not get ahead, not even before a lapse has been noticed.
 
 use redis::Value;
 
 use crate::support::{Client, HELD_BY_ANOTHER, Server, Waiter, lease_end_after, wait_until};
 
-/// Keeps the server from noticing a lapse: it sleeps over the end of the owner's lease, and then does what has come together
-/// with that, without a look at its timers. When the lease ended.
+/// Keeps the server from noticing a lapse: it sleeps until after the end of the owner's lease, and then runs the command that has arrived
+/// meanwhile, before its timers. Returns when the lease ended.
 fn over_a_lapse(client: &mut Client, owner: &str, line: &str) -> i64 {
     let extend = format!("LOCK.EXTEND k {owner} PX 200");
     let lines = [&extend[..], "PEXPIRETIME k", "DEBUG SLEEP 0.4", line];
@@ -16,7 +16,7 @@ fn over_a_lapse(client: &mut Client, owner: &str, line: &str) -> i64 {
     ends
 }
 
-/// Nor does the old holder, whether it extends its lease or acquires the lock anew.
+/// The old holder does not get ahead either, whether it extends its lease or acquires the lock anew.
 #[test]
 fn a_newcomer_between_a_lapse_and_its_discovery_does_not_jump_the_queue() {
     let (server, mut client, mut bob) = Server::waited_for();

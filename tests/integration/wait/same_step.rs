@@ -1,4 +1,4 @@
-//! A waiter that goes away in the very step in which it gets the lock: the next one gets it, and nobody is told twice.
+//! A waiter goes away in the step in which it gets the lock: the next one gets it, and nobody is told twice.
 
 use redis::Value;
 
@@ -14,7 +14,7 @@ struct Queue {
     carol: Waiter,
 }
 
-/// Alice holds `k`; bob waits with those options, carol after him.
+/// Alice holds `k`; bob waits with these options, and carol after him.
 #[track_caller]
 fn queue_of(options: &str) -> Queue {
     let (server, client) = Server::held();
@@ -25,7 +25,7 @@ fn queue_of(options: &str) -> Queue {
 
 const OPTIONS: [&str; 3] = ["", "BLOCK 60000", "SESSION"];
 
-/// Carol has it, alone, and nothing is left of anybody.
+/// Checks that carol holds the lock alone, and that nothing is left of the others.
 #[track_caller]
 fn carol_has_it(mut queue: Queue, what: &str) {
     let granted = queue.carol.granted();
@@ -37,8 +37,8 @@ fn carol_has_it(mut queue: Queue, what: &str) {
     assert_eq!(queue.client.holder("k"), None, "{what}");
 }
 
-/// As above, where an invalidation fills the output buffer of a client that caches while it waits. (A message of a channel would do on
-/// Redis, but Valkey blocks no client that is subscribed.)
+/// Here, an invalidation fills the output buffer of a client that caches while it waits. (On Redis a message would also do, but Valkey does
+/// not block a subscriber.)
 #[test]
 fn a_waiter_whose_output_buffer_is_full_does_not_keep_the_lock() {
     for full_first in [false, true] {
@@ -70,7 +70,7 @@ fn carol_has(client: &mut Client, what: &str) {
     assert_eq!((&holder.owner[..], holder.holds, blocked_clients(client)), ("carol", 1, 0), "{what}");
 }
 
-/// The release has come and bob's connection has closed, in either order, when the server looks.
+/// When the server continues, the release has arrived and bob's connection has closed, in either order.
 #[test]
 fn a_waiter_closed_as_it_gets_the_lock_does_not_keep_it() {
     for options in OPTIONS {
@@ -101,8 +101,8 @@ fn a_waiter_closed_as_it_gets_the_lock_does_not_keep_it() {
     }
 }
 
-/// Redis 7 with threads for input runs what they have read after the timers, and asks again for an answer that it has sent for
-/// a `CLIENT UNBLOCK` among that. The lock lapses, and the command comes, while the server stands still.
+/// Redis 7 with I/O threads runs what these have read after the timers. If this contains a `CLIENT UNBLOCK`, it asks the module again for
+/// an answer that it has sent. The lock lapses, and the command comes, while the server is stopped.
 #[test]
 fn sent_away_as_if_its_time_were_up_when_it_got_the_lock_it_is_told_once() {
     let setup = Setup::new().set("io-threads", "2").set("io-threads-do-reads", "yes");
@@ -118,7 +118,7 @@ fn sent_away_as_if_its_time_were_up_when_it_got_the_lock_it_is_told_once() {
         client.acquire("k", "OWNER alice").unwrap();
         let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
         let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 150"]);
-        // The threads work from the moment on in which many are answered at once, until a few are.
+        // The threads start when many clients are answered at once, and stop when only a few are.
         while_stopped(&server, || others.iter_mut().for_each(|other| other.begin("PING")));
         others.iter_mut().for_each(|other| _ = other.finish());
         while_stopped(&server, || {
@@ -133,8 +133,8 @@ fn sent_away_as_if_its_time_were_up_when_it_got_the_lock_it_is_told_once() {
     assert!(told > 0, "not once in the same moment");
 }
 
-/// A grant of which nobody has been told goes to another name and comes back, all in one step: its waiter is told that it is over, and the
-/// next one gets the lock. `SWAPDB` of a database and itself moves nothing.
+/// In one step, a grant of which nobody has been told is moved to another name and back: its waiter is told that it has ended, and the next
+/// one gets the lock. `SWAPDB` of a database with itself moves nothing.
 #[test]
 fn a_waiter_whose_lock_moves_there_and_back_holds_nothing() {
     for options in ["", "SESSION"] {
@@ -152,7 +152,7 @@ fn a_waiter_whose_lock_moves_there_and_back_holds_nothing() {
     }
 }
 
-/// A lease that is shortened before its waiter is told of it, and looked at by a timer first: the waiter is told of the shorter one.
+/// A lease is shortened before its waiter is told of it, and a timer looks at the lock first: the waiter is told the shorter lease.
 #[test]
 fn a_waiter_is_told_that_its_lease_was_shortened() {
     for options in ["", "SESSION"] {

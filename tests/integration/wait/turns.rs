@@ -1,4 +1,4 @@
-//! However much falls due at once, other clients are served in between: the server does not stand still until all is done.
+//! However much falls due at once, the server serves other clients in between.
 
 use std::time::Instant;
 
@@ -7,10 +7,10 @@ use redis::Value;
 use crate::support::{Client, Mailbox, Server, Setup, Waiter, WallClock, grant, server_time, wait_for};
 
 const MANY: usize = 30_000;
-/// So many leases can be made short long before the first of them ends.
+/// The number of locks whose leases can all be shortened well before the first of them ends.
 const FEWER: usize = 5_000;
 
-/// How many ms to leave for something to be done to all locks, where something like it has been done to them since then.
+/// Returns how many ms an operation on all locks may need, from the time that a similar one took since `since`.
 fn room(since: Instant) -> i64 {
     3000.max(3 * since.elapsed().as_millis() as i64)
 }
@@ -19,12 +19,12 @@ fn acquires(options: impl Fn(usize) -> String) -> Vec<String> {
     (0..MANY).map(|lock| format!("LOCK.ACQUIRE lock:{lock} {}", options(lock))).collect()
 }
 
-/// A server that gives its clients time to claim what they have been granted.
+/// Returns a server that gives clients much time to claim their grants.
 fn patient() -> Server {
     Setup::new().set("lock.claim", "60000").start()
 }
 
-/// Locks, each of which somebody waits for: with a place, all on one connection.
+/// Acquires locks, and takes a place for each of them on one connection.
 fn waited_for(server: &Server) -> (Client, Client) {
     let (mut holder, mut waiter) = (server.client(), server.client());
     holder.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 600".into()));
@@ -50,7 +50,7 @@ fn a_late_turn_hands_all_over() {
     wait_for("all is done", || holder.info("lock", "lock_handovers") == FEWER.to_string());
 }
 
-/// Its lock is free, and only kept from it by others that are due before.
+/// The waiter's lock is free, but other locks are handed over first, and the wait ends meanwhile.
 #[test]
 fn a_wait_that_ends_meanwhile_gets_what_is_free() {
     let server = patient();
@@ -67,7 +67,7 @@ fn a_wait_that_ends_meanwhile_gets_what_is_free() {
     assert!(grant(carol).is_some(), "the lock was free");
 }
 
-/// The wall clock is set back while the server is at it. Its timers go by that clock.
+/// The wall clock is set back while the server works. Its timers use this clock.
 #[test]
 fn a_clock_that_is_set_back_between_turns_delays_nobody() {
     let clock = WallClock::new();

@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::support::{Client, Mailbox, Setup, processor_time_in};
 
-/// The processor time of one `INFO lock`, if the server answers so many in one go, and so does nothing else in between.
+/// Returns the processor time of one `INFO lock`. The server answers all of them at once, so it does nothing else in between.
 fn looked(client: &mut Client, times: u32) -> Duration {
     let mut lines = vec!["INFO cpu"];
     lines.extend((0..times).map(|_| "INFO lock"));
@@ -15,8 +15,8 @@ fn looked(client: &mut Client, times: u32) -> Duration {
     (processor_time_in(&replies[lines.len() - 1]) - processor_time_in(&replies[0])) / times
 }
 
-/// Fifty thousand locks are waited for, and all change hands between two looks: `INFO` holds nobody up. (Where all notes are set right
-/// at once: 220 ms, in a build without optimising.)
+/// Clients wait for fifty thousand locks, which all change hands between two calls of `INFO`: it must stay fast. (Updating all statistics
+/// at once would take 220 ms in an unoptimized build.)
 #[test]
 fn many_locks_cost_no_more_than_a_few() {
     const MANY: usize = 50_000;

@@ -1,20 +1,20 @@
-//! `INFO lock`: its fields, and how many locks there are, whatever happens to their keys.
+//! `INFO lock`: its fields, and the number of locks, whatever happens to their keys.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use crate::support::{Client, Server, Setup, root, wait_for, wait_until};
 
-/// How many locks the server says there are.
+/// Returns the number of locks that the server shows.
 #[track_caller]
 fn locks(client: &mut Client) -> i64 {
     client.info("lock", "lock_keys").parse().unwrap()
 }
 
-/// Takes that many locks, `k0` and so on.
+/// Acquires this many locks, `k0` and so on.
 #[track_caller]
 fn take(client: &mut Client, count: usize) {
-    // By turns with a UUID and with a name, which is kept in another way.
+    // Half of the owners are UUIDs and half are names, which are stored differently.
     let lines: Vec<_> =
         (0..count)
             .map(|n| {
@@ -49,7 +49,7 @@ fn each_field_is_a_name_and_a_whole_number_and_documented() {
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     let explained: BTreeSet<_> =
         rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2)).collect();
-    // The buckets are explained by the first and the last.
+    // The page describes only the first and the last bucket.
     let known = fields(&text)
         .into_iter()
         .filter(|field| !field.starts_with("lock_waits_le_") || explained.contains(field));
@@ -64,7 +64,7 @@ fn a_lapsed_lock_counts_until_it_is_deleted() {
     let ends = grant.granted_at() + 1 + client.ttl_beyond_lease();
     wait_until(&mut client, ends);
     assert_eq!((locks(&mut client), client.ask::<i64>("DBSIZE")), (1, 1));
-    // Looked at, it is deleted.
+    // The expired key is deleted when a command looks at it.
     assert_eq!(client.lock_info("k"), None);
     assert_eq!((locks(&mut client), client.ask::<i64>("DBSIZE")), (0, 0));
     client.acquire("k", "PX 1").unwrap();
@@ -89,7 +89,7 @@ fn what_the_server_does_with_keys_is_counted() {
         ("DEBUG RELOAD", 2),
     ] {
         client.send(line).unwrap();
-        // The memory may be freed in the background.
+        // The server may free the memory in the background.
         wait_for(line, || locks(&mut client) == left);
     }
     client.ask::<()>("SELECT 1");
@@ -137,7 +137,7 @@ fn a_replica_counts_its_own() {
         wait_for("the locks on a replica", || locks(&mut there) == 10);
         client.ask::<()>("LOCK.RELEASE k1 alice");
         wait_for("a release on a replica", || locks(&mut there) == 9);
-        // A full resynchronisation beside the data set that is there.
+        // A full resynchronization loads the new data set beside the old one.
         client.ask::<()>("DEBUG CHANGE-REPL-ID");
         client.ask::<()>("CLIENT KILL TYPE replica");
         client.acquire("k1", "OWNER alice").unwrap();

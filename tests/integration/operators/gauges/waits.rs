@@ -1,4 +1,4 @@
-//! `INFO lock`: how long is waited, how long what is waited for is held, and what becomes of waits.
+//! `INFO lock`: how long clients wait, how long contended locks are held, and how waits end.
 
 use redis::Value;
 
@@ -11,7 +11,7 @@ fn gauge(client: &mut Client, field: &str) -> i64 {
     value.parse().unwrap_or_else(|_| panic!("{field}: {value:?}"))
 }
 
-/// Lets so many ms go by.
+/// Waits for this many ms.
 #[track_caller]
 fn wait_ms(client: &mut Client, ms: i64) {
     let until = server_time(client) + ms;
@@ -85,7 +85,7 @@ fn every_wait_that_ends_without_a_grant_counts_once() {
     let _waiter = Waiter::new(&server, "other", "OWNER carol");
     client.ask::<()>("SET other text");
     one_more(&mut client, "a key of another type");
-    // Refused at once is no wait.
+    // A request that is refused at once is no wait.
     assert_eq!(client.acquire("k", "OWNER carol"), None);
     assert_eq!(gauge(&mut client, "lock_waits_ungranted"), 6);
 }

@@ -1,4 +1,4 @@
-//! Who holds what somebody waits for.
+//! `LOCK.WAITS` shows the holders for whom a client waits.
 
 use super::{only, queue_up, waits};
 use crate::support::{Client, Server, Setup, Waiter, server_time, transaction, wait_for, wait_until};
@@ -39,7 +39,7 @@ fn of_many_holders_ten_are_shown_and_all_are_counted() {
     assert_eq!(shown.holding(), first);
 }
 
-/// Looking is not using: nothing shows that somebody looked.
+/// `LOCK.WAITS` must not count as a use of the key.
 #[test]
 fn a_look_by_lock_waits_leaves_no_trace() {
     let server = Setup::new().set("maxmemory-policy", "allkeys-lfu").start();
@@ -48,20 +48,20 @@ fn a_look_by_lock_waits_leaves_no_trace() {
     queue_up(&mut places, "k", "bob", "");
     let counted =
         |client: &mut Client| ["keyspace_hits", "keyspace_misses"].map(|field| client.info("stats", field));
-    // This looks at the key itself.
+    // This command looks at the key itself, so it comes before.
     let used: i64 = client.ask("OBJECT FREQ k");
     let before = counted(&mut client);
     for _ in 0..50 {
         only(&mut client, "");
     }
-    // Redis 7.0 counts all look-ups.
+    // Redis 7.0 counts all look-ups of keys.
     if client.version() >= (7, 2) {
         assert_eq!(counted(&mut client), before);
     }
     assert_eq!(client.ask::<i64>("OBJECT FREQ k"), used, "the key was used");
 }
 
-/// Where the server deletes no expired keys, and pauses what would hand the lock over.
+/// The server deletes no expired keys here, and a pause delays the handover. The expired holder must not be shown.
 #[test]
 fn a_holder_whose_lease_is_over_is_none() {
     let (_server, [mut client, mut places]) = Server::and_clients();
@@ -85,7 +85,7 @@ fn a_holder_whose_lease_is_over_is_none() {
     client.ask::<()>("CLIENT UNPAUSE");
 }
 
-/// An upgrade waits for the other readers, and holds the lock itself.
+/// An upgrade waits for the other readers, and its owner is itself a holder.
 #[test]
 fn an_upgrade_is_among_those_it_waits_for() {
     let (server, mut client) = Server::and_client();
@@ -102,7 +102,7 @@ fn a_key_that_holds_something_else_has_no_holder() {
     let (_server, [mut client, mut places]) = Server::and_clients();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     queue_up(&mut places, "k", "bob", "");
-    // In one step: afterwards the waiter is sent away.
+    // Both commands run in one step, because the waiter is sent away afterwards.
     let replies = crate::support::transaction(&mut client, &["SET k text", "LOCK.WAITS"]);
     let (_, each): (String, Vec<std::collections::HashMap<String, redis::Value>>) =
         crate::support::convert(replies[1].clone().unwrap());

@@ -1,4 +1,4 @@
-//! Fifty thousand who wait: a page costs no more than where a few do.
+//! Fifty thousand clients wait: a page costs no more than with a few.
 
 use redis::Value;
 
@@ -8,7 +8,7 @@ use crate::support::{Client, Mailbox, Server, Setup, queue};
 const MANY: usize = 50_000;
 const FEW: usize = 50;
 
-/// So many places, on so many locks that are held.
+/// Takes this many places, on this many held locks.
 fn places(server: &Server, count: usize, locks: usize) -> Client {
     let mut client = server.client();
     let hold = |lock| format!("LOCK.ACQUIRE k{lock} OWNER alice PX 600000");
@@ -18,7 +18,7 @@ fn places(server: &Server, count: usize, locks: usize) -> Client {
     client
 }
 
-/// How long the server takes for one, in µs, at best: by its own statistics, on average over some.
+/// Returns the server's time for one command, in µs: the best of several averages from its own statistics.
 fn took(client: &mut Client, line: &str) -> f64 {
     let command = line.split(' ').next().unwrap().to_lowercase();
     let some = || {
@@ -38,7 +38,7 @@ fn took(client: &mut Client, line: &str) -> f64 {
     std::iter::repeat_with(some).take(10).min_by(f64::total_cmp).unwrap()
 }
 
-/// At most that many µs: 22, and 0.9 to 1.3 times as long as with few; where it walked to the middle, 20 times and more.
+/// Checks that a page takes at most this many µs, and 0.9 to 1.3 times as long as with few waiters. (A walk to the middle: 20 times.)
 fn costs_no_more_with_many(
     most: f64,
     many: (usize, usize),
@@ -61,7 +61,7 @@ fn costs_no_more_with_many(
     assert!(tries.iter().any(|times| *times < 2.0), "{tries:.1?} times as long with many");
 }
 
-/// Tickets begin at 2, so this is in the middle.
+/// Waiters are numbered from 2, so this cursor is in the middle.
 #[test]
 fn a_page_in_the_middle_of_one_queue() {
     let middle = |count: usize| format!("LOCK.WAITS KEY k0 COUNT 10 CURSOR {}", count / 2);
@@ -69,7 +69,7 @@ fn a_page_in_the_middle_of_one_queue() {
     costs_no_more_with_many(1000.0, (MANY, 1), (FEW, 1), |count| format!("LOCK.WAITS CURSOR {}", count / 2));
 }
 
-/// Those who have been granted their locks and have not claimed them are passed over.
+/// Waiters whose grants are unclaimed are skipped.
 #[test]
 fn grants_that_nobody_claims_are_in_nobodys_way() {
     let server = Setup::new().module_args("claim 600000").start();
@@ -77,7 +77,7 @@ fn grants_that_nobody_claims_are_in_nobodys_way() {
     let mut client = places(&server, MANY, MANY);
     let release = |lock| format!("LOCK.RELEASE k{lock} alice");
     client.ask_all::<Value, _>(&(1..MANY - 10).map(release).collect::<Vec<_>>());
-    // One that waits is in front of all of them, ten are behind.
+    // One waiter is in front of all of them, and ten are behind them.
     let (mut cursor, mut shown, mut pages) = ("0".to_owned(), Vec::new(), 0);
     loop {
         let (next, some) = page(&mut client, &format!("CURSOR {cursor} COUNT 20"));
@@ -96,7 +96,7 @@ fn grants_that_nobody_claims_are_in_nobodys_way() {
     assert!(took(&mut client, "LOCK.WAITS") < 1000.0);
 }
 
-/// `LOCK.INFO ... FULL` shows the first thousand of each, and counts all.
+/// `LOCK.INFO ... FULL` shows the first thousand holders and waiters, and counts all.
 #[test]
 fn a_full_look_shows_a_thousand() {
     const BEYOND: usize = 1_001;

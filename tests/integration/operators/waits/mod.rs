@@ -12,7 +12,7 @@ use redis::Value;
 
 use crate::support::{Client, convert};
 
-/// One waiter, as `LOCK.WAITS` shows it.
+/// A waiter, as `LOCK.WAITS` shows it.
 #[derive(Clone, Debug)]
 struct Shown(HashMap<String, Value>);
 
@@ -31,7 +31,7 @@ impl Shown {
         self.0.contains_key(field)
     }
 
-    /// The names of all locks that it waits for, where they are several.
+    /// Returns all keys for which the waiter waits, if there are several.
     #[track_caller]
     fn keys(&self) -> Vec<String> {
         convert(self.0["keys"].clone())
@@ -43,21 +43,21 @@ impl Shown {
         each.into_iter().map(Self).collect()
     }
 
-    /// The owners that hold the lock, as many as are shown.
+    /// Returns the holders of the lock that are shown.
     #[track_caller]
     fn holding(&self) -> Vec<String> {
         self.holders().iter().map(|holder| holder.text("owner")).collect()
     }
 }
 
-/// One page: the cursor of the next, and who waits.
+/// Returns a page: the cursor of the next page, and the waiters.
 #[track_caller]
 fn page(client: &mut Client, words: &str) -> (String, Vec<Shown>) {
     let (cursor, each): (String, Vec<HashMap<String, Value>>) = client.ask(&format!("LOCK.WAITS {words}"));
     (cursor, each.into_iter().map(Shown).collect())
 }
 
-/// All who wait, where they fit on one page.
+/// Returns all waiters, which must fit on one page.
 #[track_caller]
 fn waits(client: &mut Client, words: &str) -> Vec<Shown> {
     let (cursor, all) = page(client, words);
@@ -65,7 +65,7 @@ fn waits(client: &mut Client, words: &str) -> Vec<Shown> {
     all
 }
 
-/// The one who waits.
+/// Returns the only waiter.
 #[track_caller]
 fn only(client: &mut Client, words: &str) -> Shown {
     let all = waits(client, words);
@@ -73,7 +73,7 @@ fn only(client: &mut Client, words: &str) -> Shown {
     one.clone()
 }
 
-/// Takes a place in the queue of that lock.
+/// Takes a place in the queue of this lock.
 #[track_caller]
 pub(super) fn queue_up(client: &mut Client, key: &str, owner: &str, options: &str) {
     let line = format!("LOCK.ACQUIRE {key} OWNER {owner} PX 600000 BLOCK 600000 NOTIFY ch {options}");

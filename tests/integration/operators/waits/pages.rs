@@ -1,4 +1,4 @@
-//! Who is shown, in which order, page by page.
+//! Which waiters are shown, in which order, page by page.
 
 use redis::Value;
 
@@ -52,7 +52,7 @@ fn the_longest_wait_comes_first_whichever_the_lock_and_the_database() {
         shown.iter().map(|shown| (shown.text("waits-by"), shown.number("client-id"))).collect();
     let by = |way: &str, id| (way.to_owned(), id);
     assert_eq!(ways, [by("notify", id), by("notify", id), by("block", waiters[0].id), by("notify", id)]);
-    // The client that looked at both databases is still in its own.
+    // The client's database is the same, although it has listed waiters of both databases.
     assert_eq!(client.lock_info("a"), None);
     assert!(client.lock_info("b").is_some());
 }
@@ -79,7 +79,7 @@ fn a_key_shows_that_queue_alone_in_the_selected_database() {
     assert_eq!(client.holder("k").unwrap().owner, "holder1", "the client's database is what it was");
 }
 
-/// Whoever comes and goes between two pages: nobody who stays is left out, and nobody is shown twice.
+/// While waiters come and go between two pages, each waiter that stays is shown exactly once.
 #[test]
 fn pages_follow_each_other_while_waits_come_and_go() {
     let (server, [mut client, mut places]) = Server::and_clients();
@@ -114,11 +114,11 @@ fn one_who_waits_for_several_is_shown_once_with_what_keeps_it_waiting() {
     let shown = only(&mut client, "");
     assert_eq!(shown.keys(), ["a", "b", "c"]);
     assert_eq!((shown.text("key"), shown.holding()), ("b".into(), vec!["alice".into()]));
-    // Each of its queues shows the waiter by that lock, too.
+    // With `KEY`, the waiter also appears in the queues of its other locks, but its key is still `b`.
     for key in ["a", "b", "c"] {
         assert_eq!(only(&mut client, &format!("KEY {key}")).text("key"), "b");
     }
-    // Another stands behind it, for a lock that is free.
+    // Another client waits behind it, for a lock that is free.
     let dave = Waiter::new(&server, "a", "OWNER dave");
     let behind = &waits(&mut client, "KEY a")[1];
     assert_eq!((behind.text("owner"), behind.text("reserved-for")), ("dave".into(), "bob".into()));
@@ -146,7 +146,7 @@ fn lock_waits_shows_nobody_on_a_replica() {
     assert_eq!(waits(&mut client, "").len(), 0);
 }
 
-/// It may be asked in a transaction and in a script, and where nobody may write.
+/// `LOCK.WAITS` works in transactions and scripts, and on a server that refuses writes.
 #[test]
 fn it_is_answered_wherever_a_command_that_reads_is() {
     let (_server, mut client) = Setup::new().set("min-replicas-to-write", "1").start_and_client();

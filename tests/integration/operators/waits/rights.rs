@@ -1,10 +1,10 @@
-//! Who may ask `LOCK.WAITS`.
+//! ACL rights that `LOCK.WAITS` needs.
 
 use super::{owners, queue_up, waits};
 use crate::support::Server;
 
-/// A lock that is named needs the right to read it. Without a name, all are shown to whoever may ask at all. Owners are shown to those
-/// who may write.
+/// With a key, the user needs the right to read it. Without one, any user with the command sees all waits. Owners are shown only to users
+/// that may write to the key.
 #[test]
 fn the_right_to_a_key_counts_where_one_is_named() {
     let (server, [mut client, mut places]) = Server::and_clients();

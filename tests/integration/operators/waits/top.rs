@@ -1,9 +1,9 @@
-//! `LOCK.WAITS TOP`: the locks that are waited for most often.
+//! `LOCK.WAITS TOP`: the locks with the most waits.
 
 use super::{Shown, queue_up, waits};
 use crate::support::Server;
 
-/// The names and how often each was waited for.
+/// Returns the names, and the number of waits for each.
 fn told(shown: &[Shown]) -> Vec<(String, i64)> {
     shown.iter().map(|shown| (shown.text("key"), shown.number("waits"))).collect()
 }
@@ -27,7 +27,7 @@ fn the_lock_with_the_most_waits_comes_first() {
         queue_up(&mut places, "b", "again", "");
         assert_eq!(places.ask::<i64>("LOCK.LEAVE b again"), 1);
     }
-    // Nobody waits for this one.
+    // Nobody waits for this lock.
     client.acquire("free", "OWNER alice").unwrap();
     for mut client in [server.client(), server.client_resp3()] {
         let top = waits(&mut client, "TOP");

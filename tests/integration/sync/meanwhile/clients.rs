@@ -1,9 +1,9 @@
-//! Clients that go away, or are sent away.
+//! Clients that close their connections, or are sent away, while replicas have not confirmed.
 
 use super::{EXTENSION_UNCONFIRMED, NO_REPLICAS, Pair, becomes_free, unconfirmed};
 use crate::support::{freeze, wake};
 
-/// Grants of all kinds.
+/// Requests for grants of all kinds.
 const ASKS: [&str; 4] = [
     "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000",
     "LOCK.ACQUIRE k OWNER alice PX 60000 SHARED SYNC 1 25000",
@@ -11,7 +11,7 @@ const ASKS: [&str; 4] = [
     "LOCK.MACQUIRE 3 other k third OWNER alice PX 60000 SYNC 1 25000",
 ];
 
-/// Alice is sent away with that answer, and has nothing then.
+/// Alice is sent away with this answer, and must then hold nothing.
 #[track_caller]
 fn sent_away(how: &str, answer: &str) {
     for line in ASKS {
@@ -49,7 +49,7 @@ fn an_operator_ends_the_wait_for_an_extension() {
         assert_eq!(client.ask::<i64>(&format!("CLIENT UNBLOCK {} {how}", alice.id)), 1);
         let error = alice.refused();
         assert!(error.starts_with(answer), "{error}");
-        // It is not undone, and the grant stays.
+        // The extension is not undone, and the grant stays.
         let held = client.holder("k").unwrap();
         assert_eq!((held.fence, held.holds), (fence, 1));
         assert!(held.lease > 60_000);

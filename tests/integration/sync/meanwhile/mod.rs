@@ -1,5 +1,5 @@
-//! What befalls a grant, or an extension, while replicas are still to confirm it (`SYNC`). A replica that is stopped holds its
-//! confirmation back as long as a test wants.
+//! What can happen to a grant or an extension while replicas have not confirmed it (`SYNC`). A stopped replica delays its confirmation as
+//! long as a test needs.
 
 mod clients;
 mod pauses;
@@ -24,7 +24,7 @@ impl Pair {
         Self { primary, replica }
     }
 
-    /// The replica stands still from now on.
+    /// Starts a pair whose replica is stopped.
     #[track_caller]
     fn stopped() -> Self {
         let pair = Self::start();
@@ -33,19 +33,19 @@ impl Pair {
     }
 }
 
-/// A client that has sent that, and waits for replicas.
+/// Starts a client that sends this command, and waits for replicas.
 #[track_caller]
 fn unconfirmed(server: &Server, line: &str) -> Waiter {
     Waiter::of_words(server, server.client(), line.split_whitespace())
 }
 
-/// What the client is told, which may take a replica a moment.
+/// Returns the client's grant; the replica may need a moment.
 #[track_caller]
 fn told(waiter: &mut Waiter) -> Grant {
     grant(waiter.client.finish().expect("no error")).expect("a grant, not null")
 }
 
-/// The lock becomes free, and somebody else gets it.
+/// Checks that the lock becomes free, and that somebody else can get it.
 #[track_caller]
 fn becomes_free(client: &mut Client, key: &str) {
     wait_for("the end of the grant", || client.lock_info(key).is_none());

@@ -1,16 +1,16 @@
-//! `CLIENT PAUSE`: replicas are asked only when it is over.
+//! `CLIENT PAUSE`: the primary asks replicas only after the pause.
 
 use super::{Pair, told, unconfirmed};
 use crate::support::{Client, Waiter, wake};
 
-/// For a time, since `CLIENT UNPAUSE` would have to wait as well.
+/// The pauses end by themselves, because `CLIENT UNPAUSE` would also have to wait.
 const PAUSES: [&str; 2] = ["CLIENT PAUSE 800 WRITE", "CLIENT PAUSE 800 ALL"];
 
 fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// Alice's lock goes to bob, who asked for that, and in the same step the server is paused.
+/// Alice's lock is handed to bob, who asked with these options, and the server is paused in the same step.
 fn hand_over_and_pause(pair: &Pair, client: &mut Client, options: &str, pause: &str) -> Waiter {
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     let bob = Waiter::new(&pair.primary, "k", &format!("OWNER bob PX 60000 {options}"));
@@ -33,7 +33,7 @@ fn a_handover_before_it_is_confirmed_after_it() {
     }
 }
 
-/// The replica has been asked before the pause.
+/// The primary has asked the replica before the pause.
 #[test]
 fn nobody_is_left_waiting_by_a_pause() {
     for pause in PAUSES {

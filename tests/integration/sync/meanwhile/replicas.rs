@@ -1,4 +1,4 @@
-//! Replicas that go and come.
+//! Replicas disconnect and connect while a grant is unconfirmed.
 
 use super::{NO_REPLICAS, Pair, becomes_free, in_step, told, unconfirmed};
 use crate::support::{Proxy, Server, Setup, Waiter, server_time, wait_for, wait_until, wake};
@@ -42,7 +42,7 @@ fn a_new_replica_confirms_what_it_is_sent_first() {
     assert_eq!(replica.client().holder("k").unwrap().fence, granted.fence);
 }
 
-/// Its primary has not heard yet that the old link is of no use.
+/// The primary has not noticed yet that the old link is dead.
 #[test]
 fn a_replica_with_two_links_counts_once() {
     let primary = Server::start();
@@ -53,7 +53,7 @@ fn a_replica_with_two_links_counts_once() {
     let mut client = primary.client();
     let mut alice = unconfirmed(&primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 2 4000");
     let fence = client.holder("k").unwrap().fence;
-    // It has confirmed that by its first link.
+    // The replica has confirmed this through its first link.
     wait_for("the grant on the replica", || {
         replica.client().holder("k").is_some_and(|held| held.fence == fence)
     });

@@ -1,4 +1,4 @@
-//! The primary becomes a replica.
+//! The primary becomes a replica while grants are unconfirmed.
 
 use super::{Pair, unconfirmed};
 use crate::support::{Setup, Waiter, freeze, grant, wait_for};
@@ -10,7 +10,7 @@ const ASKS: [&str; 4] = [
     "LOCK.EXTEND held alice PX 60000 SYNC 1 25000",
 ];
 
-/// A pair, and clients that wait for the replica's word, which stands still.
+/// Starts a pair whose replica is stopped, and clients that wait for its confirmation.
 fn waiting() -> (Pair, Vec<Waiter>) {
     let pair = Pair::start();
     pair.primary.client().acquire("held", "OWNER alice PX 60000").unwrap();
@@ -26,18 +26,18 @@ fn a_demotion_sends_waiters_for_replicas_away() {
     let mut client = pair.primary.client();
     client.ask::<()>(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
     for mut waiter in waiters {
-        // The server closes the connection then.
+        // The server then closes the connection.
         let error = waiter.client.finish().unwrap_err();
         assert!(error.starts_with("UNBLOCKED "), "{error}");
     }
-    // A primary again, it goes on as one.
+    // The server is promoted again, and must work normally.
     client.ask::<()>("REPLICAOF NO ONE");
     let replica = pair.primary.replica();
     let again = client.acquire("k9", "OWNER alice SYNC 1 25000").unwrap();
     assert_eq!(replica.client().holder("k9").unwrap().fence, again.fence);
 }
 
-/// Nothing of that is lost: who was told that it has a lock has it on the next primary.
+/// A client that was told of a grant must have it on the next primary.
 #[test]
 fn a_planned_failover_keeps_what_was_told() {
     for _ in 0..5 {
