@@ -60,7 +60,7 @@ fn a_flush_or_swap_that_is_missed_is_found_at_the_end_of_the_lease() {
     goes_on(&server);
 }
 
-/// A missed change of settings is noticed later. The heartbeat, which a change of role may start, is also started by a timer.
+/// A missed change of settings is noticed later. The heartbeat, which the server's cron event may start, also has a timer.
 #[test]
 fn a_change_of_settings_or_a_turn_of_duty_that_is_missed() {
     let (server, mut client) = server();

@@ -142,7 +142,7 @@ fn lease_ends(asked: &[&Record], here: i64, servers: &Servers) -> Micros {
         };
         let elsewhere = process(record.client) != here;
         match (&record.reply, record.received) {
-            // The earlier server was gone when this one began.
+            // An earlier server made the grant, and was gone when this one began, so the lease ends at most its length later.
             (Reply::Granted { .. } | Reply::Number(_) | Reply::Gone, _) if elsewhere => {
                 Some(servers.began(here).saturating_add(lease))
             }

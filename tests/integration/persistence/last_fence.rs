@@ -85,7 +85,7 @@ fn a_replica_gets_the_last_fence_with_the_first_copy() {
 #[test]
 fn a_file_keeps_no_fence_of_long_ago_and_loads_without_the_module() {
     let (server, mut client) = Server::and_client();
-    // A lock acquired here would have a recent fence, so the payload is built by hand.
+    // Another server makes the payload, because a sample lock acquired here would have a recent fence.
     let other = Server::start();
     let payload = Payload::lock(&mut other.client(), b"alice", LONG_AGO as u64, 1).encode();
     client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload]);

@@ -52,7 +52,7 @@ fn a_replica_refuses_to_change_a_lock_and_shows_it() {
     assert_eq!(client.holder("k").unwrap().owner, "alice");
 }
 
-/// A writable replica keeps no sessions, hands no lock over, and has no replicas of its own to ask.
+/// A writable replica keeps no sessions, hands no lock over, and asks no replicas for confirmations.
 #[test]
 fn a_writable_replica_grants_only_what_it_grants_at_once() {
     let primary = Server::start();

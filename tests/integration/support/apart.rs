@@ -30,7 +30,7 @@ pub(crate) fn apart(own: Own, body: impl FnOnce() + Send) {
             if let Some(missing) = missing {
                 return Some(format!("there is no {missing}"));
             }
-            // The function is unsafe because of flags about open files, which are not used here.
+            // The function is deprecated because of flags that affect open files; these flags are not used here.
             #[expect(deprecated)]
             let done = rustix::thread::unshare(flags);
             done.map(|()| body()).err().map(|error| error.to_string())

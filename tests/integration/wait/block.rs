@@ -6,7 +6,7 @@ use crate::support::{
     Server, Waiter, blocked_clients, grant, lease_end_after, owners, queue, transaction, wait_for,
 };
 
-/// This is accepted in RESP3, too.
+/// The longest timeout is accepted, in RESP3, too.
 #[test]
 fn the_longest_time_to_wait_is_taken() {
     let (server, mut client) = Server::held();

@@ -267,7 +267,7 @@ fn each_is_found_once_when_it_has_waited_so_long() {
     answer(&mut table, answered);
     join(&mut table, b"k", 120);
     assert_eq!(found(&mut table, 100, 9, 130), (vec![110], 0));
-    // The number of places to search is now below the limit of the earlier call.
+    // The limit above which a wait counts as long has been lowered.
     assert_eq!(found(&mut table, 5, 9, 130), (vec![10], 0));
     assert_eq!(found(&mut table, 5, 9, 1000), (vec![], 0));
 }
