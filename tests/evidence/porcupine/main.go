@@ -175,7 +175,7 @@ func togetherOrNot(history []*Record) string {
 	return ""
 }
 
-// explain names the commands after which the longest order that Porcupine found could not go on.
+// explain names the commands that are not in the longest order that Porcupine found.
 func explain(key string, all []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []int
 	for _, partition := range info.PartialLinearizations() {

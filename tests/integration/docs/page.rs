@@ -67,8 +67,8 @@ impl Page {
         self.syntax().contains("[KEY key")
     }
 
-    /// Returns the command with these keys and an owner, or only with the first key if it takes one. `LOCK.INFO` and `LOCK.BREAK` get no
-    /// owner, because a second word would be an error of another kind.
+    /// Returns the command with these keys and an owner, or only with the first key if it takes one. `LOCK.INFO` and `LOCK.BREAK` take no
+    /// owner, so their error for this word is of another kind.
     pub(super) fn with_keys(&self, keys: [&str; 2]) -> String {
         let owner = if self.syntax().contains("[OWNER owner]") { "OWNER alice" } else { "alice" };
         if self.names_key() {

@@ -58,7 +58,7 @@ pub(super) const COMMANDS: [&[&str]; 45] = [
 pub(super) enum Way {
     Multi,
     Pipeline,
-    /// On two connections, while it is stopped.
+    /// On two connections, while the server is stopped.
     Connections,
 }
 

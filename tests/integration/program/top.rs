@@ -33,7 +33,7 @@ impl Screen {
         Self::sized(url, words, (120, 24))
     }
 
-    /// Starts it on a terminal with this many columns and rows.
+    /// Starts the program on a terminal with this many columns and rows.
     pub(super) fn sized(url: &str, words: &[&str], size: (u16, u16)) -> Self {
         let mut command = Command::new(program_path());
         command.args(words).env("REDIS_URL", url);

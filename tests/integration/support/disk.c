@@ -1,5 +1,5 @@
-/* Preloaded into a server: what it has written reaches its disk, unless the number says that this fails (1), or takes until the number
- * changes (2). */
+/* Preloaded into a server. The test sets a number that controls `fsync` there: 0: it works, 1: it fails, 2: it hangs until the number
+ * changes. */
 
 #define _GNU_SOURCE
 #include <errno.h>

@@ -65,7 +65,7 @@ impl World {
             let fences: BTreeSet<Fence> = after.iter().map(|(fence, ..)| *fence).collect();
             self.untold.retain(|fence| fences.contains(fence));
             self.to_claim.retain(|fence| fences.contains(fence));
-            // Clients may still be told of earlier grants, whose leases were shortened.
+            // A shortened lease is remembered as long as the grant exists, or as a client may still be told of it.
             let given: Vec<Fence> = self.primary.given(0).into_iter().map(|(fence, _)| fence).collect();
             let alone = size.kinds.iter().all(|kind| kind.room().is_exclusive());
             self.cut.retain(|fence, _| !alone || fences.contains(fence) || given.contains(fence));
