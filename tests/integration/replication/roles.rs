@@ -11,7 +11,7 @@ fn each(line: impl Fn(usize) -> String) -> Vec<String> {
     (0..MANY).map(line).collect()
 }
 
-/// The old state is dropped over many turns, but it does not count from the first turn on.
+/// The old state is dropped over many turns, but it has no effect any more after the demotion.
 #[test]
 fn the_new_role_begins_with_nothing_of_the_earlier_one() {
     let setup = Setup::new().module_args(&format!("max-places {MANY}"));

@@ -31,7 +31,7 @@ fn grants_come_back_from_each_kind_of_file() {
             for (key, room) in KEYS.into_iter().zip(["", "", "SHARED", "LIMIT 2", "LIMIT 7 SLOT 6"]).skip(2) {
                 client.acquire(key, &format!("OWNER a PX 600000 {room}")).unwrap();
             }
-            // The grant keeps its slot.
+            // A re-entry without `LIMIT` must not change the slot of the grant.
             client.acquire("plain", "OWNER a").unwrap();
             known(client)
         },
