@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What errors of this package are, for errors.Is.
+// The errors of this package, for errors.Is.
 var (
 	// ErrNotAcquired: the lock was not free until the wait was over.
 	ErrNotAcquired = errors.New("redislock: not acquired")
@@ -21,11 +21,11 @@ var (
 	ErrNotConfirmed = errors.New("redislock: not confirmed")
 	// ErrNoModule: the server has no lock commands.
 	ErrNoModule = errors.New("redislock: this server has no Redislock module: load libredislock.so into it (loadmodule), or connect to one that has it")
-	// ErrTooOld: the server's Redislock doesn't know an option.
+	// ErrTooOld: the server has an older version of the module, which doesn't know an option.
 	ErrTooOld = errors.New("redislock: this server's Redislock doesn't know one of these options: upgrade the module, or leave the option out")
 	// ErrInvalid: bad input; nothing was sent.
 	ErrInvalid = errors.New("redislock: invalid")
-	// ErrClosed: the locks were closed, or their client: then it is a redis.ErrClosed, too.
+	// ErrClosed: the locks were closed, or their client was. In the latter case, the error is also a redis.ErrClosed.
 	ErrClosed = errors.New("redislock: closed")
 
 	errClient  = fmt.Errorf("%w: %w", ErrClosed, redis.ErrClosed)
@@ -44,12 +44,12 @@ type DeadlockError struct{ Cycle string }
 func (e *DeadlockError) Error() string        { return ErrDeadlock.Error() + ": " + e.Cycle }
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-// passing is what a server says that is not yet, or no longer, the one to ask.
+// passing lists the errors of a server that can't serve the command at the moment, or is no longer the right one to ask.
 var passing = []string{
 	"ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN", "UNBLOCKED",
 }
 
-// passes tells whether to ask again: the connection is lost, or the server is not yet, or no longer, the one to ask.
+// passes tells whether to ask again later: the connection is lost, or the server can't serve the command at the moment.
 func passes(err error) bool {
 	var said redis.Error
 	if !errors.As(err, &said) {
@@ -65,10 +65,10 @@ func isGone(err error) bool {
 	return redis.HasErrorPrefix(err, "NOTHELD") || redis.HasErrorPrefix(err, "WRONGTYPE")
 }
 
-// isSyntax: the server does not know a word of the command.
+// isSyntax tells whether the server did not know a word of the command.
 func isSyntax(err error) bool { return strings.Contains(err.Error(), "syntax error") }
 
-// explained is the error of this package for what the server said, or that itself.
+// explained converts an error of the server to one of this package. Any other error is returned as it is.
 func explained(err error, r *request) error {
 	said := strings.TrimSpace(err.Error())
 	code, rest, _ := strings.Cut(said, " ")

@@ -21,43 +21,43 @@ const (
 	over
 )
 
-// Held is a lock that is held: renewed while it is, and told of its loss.
+// Held is a lock that this process holds. The package renews it, and tells the holder if it is lost.
 type Held struct {
 	locks       *Locks
 	request     *request
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
 	observation *observation
-	woken       chan struct{} // a wait is to ask again
-	turn        chan struct{} // of two extensions at once, nobody knows which came last at the server
-	over        chan struct{} // closed when it has been given up
+	woken       chan struct{} // tells a wait to ask the server again
+	turn        chan struct{} // held while an extension is sent: of two at once, nobody could tell which the server did last
+	over        chan struct{} // closed when the grant or place has been given up
 
-	// With the mutex of the locks:
+	// The mutex of the locks guards these:
 	state         state
 	fences, slots []int64
-	left          []int64       // the grant of one that released it while this one waited
-	until, due    time.Time     // when the lock may be gone, and when there is something to do for it
-	sets          time.Duration // the lease that an extension on its way sets
-	atMost        time.Time     // when it ends whatever the answer that is on its way says: one that shares it has set a shorter lease
+	left          []int64       // fences of a grant that another Held of this owner left to this one, which waits
+	until, due    time.Time     // when the lock may have ended, and when the timer has to act on it
+	sets          time.Duration // the lease that an extension sets whose answer is still to come; else 0
+	atMost        time.Time     // the latest end of the lease, whatever a pending answer says: another Held set a shorter lease
 	lease         time.Duration
-	given         time.Duration // by the last answer that did not come out short
-	aged          bool          // it came out shorter than asked for, or than the one before: the maximum age ends it
+	given         time.Duration // the lease in the last answer that was not cut by the maximum age
+	aged          bool          // the last answer gave less than was asked for or than the one before: the maximum age cuts it
 	doubted       bool
-	sent          bool // the last acquire: it may wait for a subscription
+	sent          bool // the last acquire has been sent: it may first wait for a subscription
 	renewing      bool
-	started       bool // at the message: the claim, which gives it its whole lease, is still to come
+	started       bool // work began at the start message: the claim, which sets the whole lease, is still to come
 	heardLost     []int64
-	asks          int64  // the number of the last acquire
-	shard         *shard // which sends its messages; nil if it is not in a cluster
-	told          *told  // what the message said that this acquire was granted
-	used          bool   // others had the grant, or will have it, when this one left
+	asks          int64  // the number that START gave to the last acquire
+	shard         *shard // the shard that sends its messages; nil outside a cluster
+	told          *told  // the grant in the start message that answers the last acquire
+	used          bool   // when this Held left, others of its owner had the grant or waited for it
 	err           error
 
-	// Of the wait, then of the goroutine that gives it up:
-	place, unsure bool // it may have a place; an answer was lost, so it may be held
+	// Used only by the wait, and then by the goroutine that gives it up:
+	place, unsure bool // place: the server may have a place for it; unsure: an answer was lost, so the server may have granted it
 }
 
-// told is a grant as a message tells of it: how long it lasts unclaimed, and the number of the permit of a Limit.
+// told is a grant in a start message: how long it lasts if nobody claims it, and the slot if a Limit was asked for.
 type told struct {
 	fence, slot int64
 	lasts       time.Duration
@@ -69,10 +69,10 @@ func (h *Held) Keys() []string { return slices.Clone(h.request.keys) }
 // Owner is the name under which the server knows the holder.
 func (h *Held) Owner() string { return h.request.owner }
 
-// Fence rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks, it is the greatest.
+// Fence is greater for each later grant: a resource that checks it can refuse a late holder. With several locks, it is the greatest.
 func (h *Held) Fence() int64 { return slices.Max(h.fences) }
 
-// Fences has one for each key. Locks that were acquired together have the same one, unless they were held before.
+// Fences has one fence for each key. Locks that were acquired together have the same fence, unless the owner held one of them before.
 func (h *Held) Fences() []int64 { return slices.Clone(h.fences) }
 
 // Slot tells which of the holders of a Limit this one is, from 1; 0 if the server does not tell.
@@ -91,13 +91,13 @@ func (h *Held) Context() context.Context { return h.ctx }
 func (h *Held) Err() error {
 	h.locks.mutex.Lock()
 	defer h.locks.mutex.Unlock()
-	if h.state == held && !time.Now().Before(h.until) { // a process that stood still finds out here
+	if h.state == held && !time.Now().Before(h.until) { // a process that was suspended notices here that the lease is over
 		h.locks.lose(h, errOver)
 	}
 	return h.err
 }
 
-// Extend sets the lease, counted from now, and that of renewals: 0 leaves its length. It returns what the server gave.
+// Extend sets the lease, counted from now, also for later renewals; 0 keeps the length. It returns the lease that the server gave.
 func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, error) {
 	if lease < 0 || lease > 0 && lease < time.Millisecond {
 		return 0, fmt.Errorf("%w: a lease must be at least 1ms: %v", ErrInvalid, lease)
@@ -163,7 +163,7 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 	return time.Duration(left) * time.Millisecond, h.err
 }
 
-// Release gives the lock back. It returns an ErrLost if the lock was lost before. It is sent even if ctx has ended.
+// Release gives the lock back. It returns an ErrLost if the lock was lost before. The command is sent even if ctx has ended.
 func (h *Held) Release(ctx context.Context) error {
 	if err := h.Err(); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (h *Held) Release(ctx context.Context) error {
 	defer h.cancel(nil)
 	ended := h.observation.ending(h)
 	var over <-chan time.Time
-	if h.request.session { // it may be sent for longer
+	if h.request.session { // a session's release may be sent for longer than the caller waits
 		over = time.After(left)
 	} else if ctx.Done() == nil {
 		return ended(l.part(h, nil))
@@ -203,7 +203,7 @@ func (h *Held) Release(ctx context.Context) error {
 	}
 }
 
-// renewed is to be called with the mutex.
+// renewed reads the lease in an answer, and plans the next renewal. The caller has the mutex.
 func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 	if h.state != held {
 		return
@@ -211,36 +211,36 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 	left, _ := reply.(int64)
 	before := h.until
 	h.aged, h.until, h.due, h.started = false, never(), never(), false
-	if left < 0 { // somebody said PERSIST: it never ends
+	if left < 0 { // somebody used PERSIST, so the lease never ends
 		return
 	}
 	lease := time.Duration(left) * time.Millisecond
 	sure := min(lease, h.atMost.Sub(began))
 	h.until = began.Add(sure)
 	whole := cmp.Or(h.request.lease, h.given)
-	// The maximum age moves no end back, but for the time that the answer took: the server's own lease is another one now.
+	// The maximum age only cuts a new lease. If the end moved back by more than the answer took, the server's default was changed.
 	if h.request.lease == 0 && began.Add(lease).Before(before.Add(-time.Since(began)-time.Millisecond)) {
 		whole = 0
 	}
 	if h.aged = h.request.kept && lease < whole; !h.aged {
 		h.given = lease
 	}
-	if h.lease = h.request.lease; h.lease == 0 { // the first one may have been that of another hold, and longer than the server's own
+	if h.lease = h.request.lease; h.lease == 0 { // the first lease may have been a longer one, of another hold
 		h.lease = lease
 	}
-	// A lease that comes out short has reached the maximum age: no renewal makes it longer.
+	// A lease that comes out short has reached the maximum age, and no renewal makes it longer.
 	if h.request.kept && lease >= whole/2 {
 		h.due = began.Add(sure / 3)
 	}
 	l.plan(h, h.due)
 	l.shorten(h, sure, began)
-	if !time.Now().Before(h.until) { // the process stood still
+	if !time.Now().Before(h.until) { // the process was suspended past the end
 		l.lose(h, errOver)
 	}
 }
 
-// extends is to be called with the mutex before the lease is set: the server may do so even if its answer does not come. Before the
-// claim, the length of the server's own lease is not known.
+// extends notes, before an extension is sent, the lease that it sets: the server may set it even if no answer comes. Before the claim, the
+// length of the server's default lease is unknown. The caller has the mutex.
 func (l *Locks) extends(h *Held, began time.Time) {
 	lease := h.request.lease
 	if lease == 0 && !h.started {
@@ -253,8 +253,8 @@ func (l *Locks) extends(h *Held, began time.Time) {
 	l.departs(h, began)
 }
 
-// departs is for each command whose answer tells the lease: an extension of the same grant that is on its way may come behind it. To be
-// called with the mutex.
+// departs is called before each command whose answer tells the lease. An extension of the same grant that is already on its way may reach
+// the server after it, and limits what the answer can promise. The caller has the mutex.
 func (l *Locks) departs(h *Held, began time.Time) {
 	h.atMost = never()
 	for _, other := range l.entries[h.request.owner] {
@@ -265,7 +265,7 @@ func (l *Locks) departs(h *Held, began time.Time) {
 	}
 }
 
-// lands is for an extension that has its answer. To be called with the mutex.
+// lands is called when an extension has its answer. The caller has the mutex.
 func (l *Locks) lands(h *Held) {
 	h.sets = 0
 	if h.state == lost || h.state == over {
@@ -273,8 +273,8 @@ func (l *Locks) lands(h *Held) {
 	}
 }
 
-// shorten is for all that share the grant, or are about to: they share its lease. What they have asked already may come, or have come,
-// before what sets this lease. To be called with the mutex.
+// shorten applies a shorter lease to all that share the grant, or are about to. The server may handle their pending commands before or
+// after the one that sets this lease. The caller has the mutex.
 func (l *Locks) shorten(h *Held, lease time.Duration, began time.Time) {
 	until := began.Add(lease)
 	for _, other := range l.entries[h.request.owner] {
@@ -292,13 +292,13 @@ func (l *Locks) shorten(h *Held, lease time.Duration, began time.Time) {
 	}
 }
 
-// enters tells whether one that waits may be about to share the grant of the other.
+// enters tells whether h waits for the same locks as the other one, and so may soon share its grant.
 func enters(h, other *Held) bool {
 	return h.state == waiting && sameKeys(h.request.keys, other.request.keys)
 }
 
-// renew, in doubt, asks as for a new grant, so that the server knows this channel and this connection again. The fence tells
-// whether it is still the old one.
+// renew sends an extension. If the grant is in doubt, it sends an acquire instead, so that the server learns the channel and the connection
+// anew; the fence in the answer tells whether the grant is still the old one.
 func (l *Locks) renew(h *Held) {
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
@@ -311,10 +311,10 @@ func (l *Locks) renew(h *Held) {
 	if asks {
 		var err error
 		channel, err = l.notified(h)
-		asks = err == nil // else it is only made longer, until there is a subscription
+		asks = err == nil // without a subscription, only extend the lease for now
 	}
 	l.mutex.Lock()
-	if h.state != held || !h.doubted && time.Now().Before(h.due) { // it was extended meanwhile
+	if h.state != held || !h.doubted && time.Now().Before(h.due) { // another extension came first
 		h.renewing = false
 		if h.state == held {
 			l.plan(h, h.due)
@@ -327,7 +327,7 @@ func (l *Locks) renew(h *Held) {
 	words := r.extend(h.fences, lease)
 	if asks {
 		l.departs(h, began)
-		if !r.kept && !h.started { // to ask never makes a lease shorter
+		if !r.kept && !h.started { // an acquire never makes a lease shorter, so 1 ms leaves it as it is
 			lease = time.Millisecond
 		}
 		words = r.acquire(channel, -1, lease, 0)

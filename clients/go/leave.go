@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lose is to be called with the mutex.
+// lose ends a lock that is held: the holder is told why. The caller has the mutex.
 func (l *Locks) lose(h *Held, why error) {
 	if h.state != held {
 		return
 	}
-	if h.aged && !time.Now().Before(h.until) { // the server may say that it has ended before the clock's look
+	if h.aged && !time.Now().Before(h.until) { // the server may report the end a moment before the timer runs
 		why = errOld
 	}
 	h.state, h.err = lost, fmt.Errorf("%w: %s: %w", ErrLost, h.request, why)
@@ -23,10 +23,10 @@ func (l *Locks) lose(h *Held, why error) {
 		go h.observation.ending(h)(h.err)
 	}
 	l.forget(h)
-	l.giveBack(h.request, h.fences) // perhaps only the network failed, or there are others of several locks
+	l.giveBack(h.request, h.fences) // perhaps only the network failed, or other locks of several are still held
 }
 
-// gone is for a grant of which the server knows nothing: it is lost for all that share it. To be called with the mutex.
+// gone is called if the server does not know the grant: it is lost for all that share it. The caller has the mutex.
 func (l *Locks) gone(h *Held, why error) {
 	for _, other := range slices.Clone(l.entries[h.request.owner]) {
 		if !slices.ContainsFunc(h.fences, func(fence int64) bool { return !slices.Contains(other.fences, fence) }) {
@@ -35,7 +35,7 @@ func (l *Locks) gone(h *Held, why error) {
 	}
 }
 
-// giveBack releases a grant that nobody wants. To be called with the mutex.
+// giveBack releases a grant that nobody wants. The caller has the mutex.
 func (l *Locks) giveBack(r *request, fences []int64) {
 	other := &Held{locks: l, request: r, fences: fences, state: leaving, lease: noLease, over: make(chan struct{})}
 	if len(fences) == 0 {
@@ -46,11 +46,11 @@ func (l *Locks) giveBack(r *request, fences []int64) {
 		return
 	}
 	other.until = time.Now().Add(noLease)
-	l.entries[r.owner] = append(l.entries[r.owner], other) // who comes back waits for it
+	l.entries[r.owner] = append(l.entries[r.owner], other) // a new acquire of this owner waits for the release
 	go func() { _ = l.part(other, nil) }()
 }
 
-// inherit has it give up the grant or the place of another one, if it gets no grant of its own. To be called with the mutex.
+// inherit makes h give up the grant or the place of another Held, unless h gets a grant of its own. The caller has the mutex.
 func (h *Held) inherit(fences []int64, place bool) {
 	h.place = h.place || place
 	if h.fences == nil && fences != nil {
@@ -58,7 +58,7 @@ func (h *Held) inherit(fences []int64, place bool) {
 	}
 }
 
-// leave decides once who gives up the grant of several: the last one. To be called with the mutex.
+// leave decides which Held gives up a grant that several share: the last one to leave. The caller has the mutex.
 func (l *Locks) leave(h *Held) {
 	other, place := l.partner(h, waiting, held), h.state == waiting && (h.place || h.unsure)
 	h.used, h.state = other != nil, leaving
@@ -71,14 +71,14 @@ func (l *Locks) leave(h *Held) {
 	}
 }
 
-// part gives up the grant or the place. What can't be sent now is sent again until the lease would be over anyway: never in a session.
+// part gives up the grant or the place. Without an answer, it tries again until the lease is over; in a session, without a limit.
 func (l *Locks) part(h *Held, coming <-chan answer) error {
 	defer func() {
 		l.mutex.Lock()
 		h.state = over
 		l.forget(h)
 		for _, other := range l.entries[h.request.owner] {
-			if other.state == waiting { // what ends may end the place of its owner
+			if other.state == waiting { // the command may have ended their places, too
 				l.doubt(other)
 			}
 		}
@@ -90,7 +90,7 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 		answered := <-coming
 		l.mutex.Lock()
 		h.note(answered)
-		// Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
+		// Others may have left meanwhile, without this grant: each of them releases the grant that it knows, or only its place.
 		knows := func(other *Held) bool {
 			return other != h && !other.used && other.state == leaving && slices.Equal(other.fences, h.fences)
 		}
@@ -114,7 +114,7 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 			reply, err = l.ask(r, r.release(h.fences))
 		case h.place || h.unsure:
 			reply, err = l.ask(r, r.leave())
-			// It may have been granted already. An owner that the caller named may hold the lock in another process.
+			// The lock may have been granted already. It is not released if the caller named the owner, who may hold it in another process.
 			if left, _ := reply.(int64); err == nil && left == 0 && (h.unsure && !r.named || r.starts) {
 				_, err = l.ask(r, r.release(nil))
 			}
@@ -130,14 +130,14 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 		case passes(err) && goesOn:
 			time.Sleep(tryAgain)
 			continue
-		case passes(err): // the lease is over
+		case passes(err): // no more tries: the lease is over
 			l.mutex.Lock()
 			defer l.mutex.Unlock()
 			if l.closed != nil {
 				return fmt.Errorf("%w: %s: %w", ErrLost, r, errUnheard)
 			}
 			return nil
-		case again && isGone(err): // the first try has worked
+		case again && isGone(err): // an earlier try has worked
 			return nil
 		case err == nil && slices.Contains(missing, nil):
 			return fmt.Errorf("%w: %s: %w", ErrLost, r, errMissing)

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The server's answer to a renewal can come a moment before the clock's look: too short a moment to be hit from outside.
+// The server's answer to a renewal can come a moment before the timer finds the lease over. No test from outside can hit this moment.
 func TestALossAtTheMaximumAgeIsNamedWhoeverTellsOfIt(t *testing.T) {
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close()
@@ -44,7 +44,7 @@ func TestARenewalThatMovesNoEndIsTheLastOneButAShorterDefaultIsKept(t *testing.T
 		switch {
 		case !renew(0, 30), !renew(10, 30), lowered && (!renew(10, 9) || !renew(3, 9)):
 			t.Fatal(lowered, "it is no longer renewed")
-		case !lowered && (!renew(10, 20) || renew(7, 13) || !h.aged): // the maximum age is 40 s
+		case !lowered && (!renew(10, 20) || renew(7, 13) || !h.aged): // here, the maximum age is 40 s
 			t.Fatal("it is renewed for nothing")
 		}
 	}
@@ -53,7 +53,7 @@ func TestARenewalThatMovesNoEndIsTheLastOneButAShorterDefaultIsKept(t *testing.T
 func TestAGrantWhoseLeaseIsOverWhenItsAnswerIsReadIsLost(t *testing.T) {
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close()
-	locks := New(client) // open: without a server, to give it back takes long
+	locks := New(client) // not closed at the end: without a server, releasing takes long
 	h := &Held{locks: locks, request: &request{keys: []string{"k"}}, fences: []int64{7}, atMost: never()}
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	if !locks.hold(h, []any{"owner", int64(7), int64(1), int64(1000)}, time.Now().Add(-time.Second)) || h.ctx.Err() == nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// subscribed has the one subscription, from the first lock on.
+// subscribed makes the process's one subscription at the first call, and waits until it is confirmed.
 func (l *Locks) subscribed() error {
 	l.starting <- struct{}{}
 	defer func() { <-l.starting }()
 	if l.pubsub != nil {
 		return nil
 	}
-	if time.Since(l.failed) < tryAgain { // others waited for the same failure, one after another
+	if time.Since(l.failed) < tryAgain { // others waited for the same attempt, and share its failure
 		return l.failure
 	}
 	pubsub, err := l.subscribe(context.Background())
@@ -51,7 +51,7 @@ func (l *Locks) subscribed() error {
 	return nil
 }
 
-// subscribe fails where a Ring panics: it was closed, or its servers can't be reached.
+// subscribe returns an error where a Ring would panic: it was closed, or its servers can't be reached.
 func (l *Locks) subscribe(ctx context.Context) (pubsub *redis.PubSub, err error) {
 	defer func() {
 		if failed, ok := recover().(error); ok {
@@ -61,10 +61,10 @@ func (l *Locks) subscribe(ctx context.Context) (pubsub *redis.PubSub, err error)
 	return l.client.Subscribe(ctx, l.channel), nil
 }
 
-// clientClosed finds out whether the client was closed while it made a connection for the subscription: that one it leaves open.
+// clientClosed returns an error if the user's client was closed. If it was closed while it connected, the connection stays open.
 func (l *Locks) clientClosed() error {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // so it does not connect
+	cancel() // a cancelled context keeps it from connecting
 	pubsub, err := l.subscribe(ctx)
 	if err == nil {
 		_, err = pubsub.Receive(ctx)
@@ -87,12 +87,12 @@ func (l *Locks) listen() {
 		default:
 		}
 		switch message := message.(type) {
-		case *redis.Subscription: // made anew, so messages were lost
+		case *redis.Subscription: // subscribed anew, so messages may have been lost
 			if l.endsWith(l.clientClosed()) {
 				return
 			}
 			l.mutex.Lock()
-			l.claims = false // it may be another server
+			l.claims = false // the new server may know START
 			for _, h := range l.all() {
 				l.doubt(h)
 			}
@@ -132,7 +132,7 @@ func (l *Locks) listen() {
 	}
 }
 
-// hear reads a message. The owner comes last in it, because it may contain anything.
+// hear reads a message. The owner comes last in the message, because it may contain spaces.
 func (l *Locks) hear(message string) {
 	word, owner, _ := strings.Cut(message, " ")
 	var numbers [4]int64
@@ -148,9 +148,9 @@ func (l *Locks) hear(message string) {
 		switch {
 		case word == "lost" && h.state == held && slices.Contains(h.fences, fence):
 			l.lose(h, errTold)
-		case word == "lost" && h.state == waiting: // the reply with its fence may still be on its way
+		case word == "lost" && h.state == waiting: // the answer with this fence may come later
 			h.heardLost = append(h.heardLost, fence)
-		case word == "start" && h.state == waiting && numbers[3] == h.asks: // else it is late: it was asked for again since
+		case word == "start" && h.state == waiting && numbers[3] == h.asks: // another number answers an earlier acquire
 			h.told = &told{fence: fence, lasts: time.Duration(numbers[1]) * time.Millisecond, slot: numbers[2]}
 			l.doubt(h)
 		case word == "gone", word == "granted" && h.state == waiting:
@@ -162,7 +162,7 @@ func (l *Locks) hear(message string) {
 // numbersOf tells how many numbers stand between the word of a message and the owner.
 var numbersOf = map[string]int{"granted": 1, "lost": 1, "wanted": 1, "start": 4}
 
-// doubt finds out how things are: a wait asks again, a held lock is looked at. To be called with the mutex.
+// doubt checks with the server: a wait asks again, and a held lock is acquired again. The caller has the mutex.
 func (l *Locks) doubt(h *Held) {
 	if h.state == waiting {
 		select {

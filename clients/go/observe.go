@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Observer is told what becomes of locks. Each function may be nil, and must not block: the goroutine that acquires or releases calls
-// it. A panic in it is logged, and changes nothing. Each Waiting is followed by one Acquired or Refused, each Acquired by one Released
-// or Lost. Each Held counts, also one that enters a lock again.
+// Observer is told what becomes of locks. Each function may be nil, and must not block: it runs in the goroutine that acquires or releases.
+// A panic in it is logged, and changes nothing else. Each Waiting is followed by one Acquired or Refused, each Acquired by one Released or
+// Lost. Each Held counts, also one that enters a lock again.
 type Observer struct {
-	// Waiting: the lock was not free, and the wait begins. What it returns is the context of the calls that follow.
+	// Waiting: the lock was not free, and the wait begins. The context that it returns is passed to the later functions.
 	Waiting  func(context.Context, Event) context.Context
 	Acquired func(context.Context, Event)
 	Refused  func(context.Context, Event) // the acquire has ended without the lock
@@ -22,29 +22,29 @@ type Observer struct {
 	Lost     func(context.Context, Event)
 }
 
-// Event is what an observer is told. The context beside it is that of Acquire.
+// Event is what an observer is told. The context passed with it is that of Acquire, or the one that Waiting returned.
 type Event struct {
 	Keys    []string
 	Mode    string        // exclusive, shared or limit
-	Waited  time.Duration // since Acquire was called; of Acquired and Refused
-	Held    time.Duration // of Released and Lost
-	Fence   int64         // of Acquired
-	Outcome string        // of Refused: timeout, busy, cancelled, deadlock, closed or error
-	Reason  string        // of Lost: one of few, or the code of the server's error
-	Err     error         // of Refused and Lost
+	Waited  time.Duration // since Acquire was called; only for Acquired and Refused
+	Held    time.Duration // only for Released and Lost
+	Fence   int64         // only for Acquired
+	Outcome string        // only for Refused: timeout, busy, cancelled, deadlock, closed or error
+	Reason  string        // only for Lost: one of a few texts, or the code of the server's error
+	Err     error         // only for Refused and Lost
 }
 
-// observation is what is told of one acquire. There is none without observers.
+// observation has what the observers are told about one acquire. It is nil if there are no observers.
 type observation struct {
 	observers []Observer
 	contexts  []context.Context
 	event     Event
 	waits     bool
-	since     time.Time // the acquire, then the grant
+	since     time.Time // when the acquire began; later, when the lock was granted
 
-	// With the mutex of the locks:
-	told bool   // that it was acquired
-	end  func() // what is to be told after that
+	// The mutex of the locks guards these:
+	told bool   // the observers were told Acquired
+	end  func() // tells of the end; called after Acquired
 }
 
 func (l *Locks) observe(ctx context.Context, r *request) *observation {
@@ -93,7 +93,7 @@ func (o *observation) waiting() {
 	}
 }
 
-// granted is to be called with the mutex.
+// granted notes the time of the grant. The caller has the mutex.
 func (o *observation) granted() {
 	if o != nil {
 		now := time.Now()
@@ -101,7 +101,7 @@ func (o *observation) granted() {
 	}
 }
 
-// acquired also tells of the end, if that has come meanwhile.
+// acquired tells the observers of the grant, and also of its end if the lock has ended meanwhile.
 func (o *observation) acquired(h *Held) {
 	if o == nil {
 		return
@@ -140,7 +140,7 @@ func (o *observation) refused(ctx context.Context, r *request, err error) error 
 	return err
 }
 
-// ending is to be called when a lock is given back or lost. What it returns tells of that, without the mutex.
+// ending, called with the mutex, notes that a lock is given back or lost. The function that it returns tells it, without the mutex.
 func (o *observation) ending(h *Held) func(err error) error {
 	if o == nil {
 		return func(err error) error { return err }
@@ -159,7 +159,7 @@ func (o *observation) ending(h *Held) func(err error) error {
 		}
 		end := func() { o.tell(event, which) }
 		h.locks.mutex.Lock()
-		told := o.told && o.end == nil // else it has been told that the locks were closed
+		told := o.told && o.end == nil // otherwise, the observers were told when the locks were closed
 		if o.end == nil {
 			o.end = end
 		}

@@ -1,5 +1,5 @@
-// Package redislock has locks of a Redis or Valkey server with the module Redislock, beside go-redis.
-// docs/protocol.md tells in full what it does.
+// Package redislock has locks of a Redis or Valkey server with the module Redislock, for programs that use go-redis. docs/protocol.md
+// describes the protocol.
 package redislock
 
 import (
@@ -17,38 +17,38 @@ import (
 )
 
 const (
-	askAgain = 4 * time.Second // less than lock.claim: a lost message costs seconds, but never the lock
+	askAgain = 4 * time.Second // less than the server's setting lock.claim, so a lost message delays the grant but does not lose it
 	tryAgain = 100 * time.Millisecond
-	silence  = 4 * time.Second       // after it the subscription is pinged, and after another one made anew
-	parting  = 40 * time.Millisecond // nobody waits longer to see that a place was given up
-	noLease  = 30 * time.Second      // what to assume of a lease that is not known
-	commands = 8                     // connections for commands; 1,000 goroutines share them
+	silence  = 4 * time.Second       // without a message, the subscription is pinged; after as long again, it is made anew
+	parting  = 40 * time.Millisecond // the longest that a caller waits for a place to be given up
+	noLease  = 30 * time.Second      // assumed for a lease whose length is unknown
+	commands = 8                     // connections for commands, shared by all goroutines
 )
 
 // Locks are the locks of a process: make one for each client, and share it between all goroutines.
 type Locks struct {
-	client             redis.UniversalClient // the user's: the subscription ends with it, and then all else
+	client             redis.UniversalClient // the user's own client: it makes the subscription, and closing it ends these locks
 	commands, sessions redis.UniversalClient
-	cluster            *redis.ClusterClient // that for commands, if it is one
+	cluster            *redis.ClusterClient // the client for commands, if it is a cluster's
 	own, single        bool                 // own: close the clients too; single: not a cluster
 	channel            string
-	starting           chan struct{} // has one if somebody starts it
-	pubsub             *redis.PubSub // set by starting, then the listener's own
-	failed             time.Time     // with starting
+	starting           chan struct{} // a semaphore of one, for subscribing
+	pubsub             *redis.PubSub // guarded by starting; later used only by the listener
+	failed             time.Time     // guarded by starting
 	failure            error
 	wake, more         chan struct{}
-	asking             atomic.Bool // somebody sends a command without the workers
+	asking             atomic.Bool // a caller is sending its command itself, without the workers
 	done               chan struct{}
 	running            sync.WaitGroup
 
 	ending, ticking sync.Once
 
 	mutex     sync.Mutex
-	closed    error // why they are, if they are
-	working   bool  // so l.jobs are done
+	closed    error // why the locks are closed; nil while they are open
+	working   bool  // workers run, and send l.jobs
 	jobs      []job
 	observers []Observer
-	claims    bool // an older server: it grants nothing at the message
+	claims    bool // the server does not know START, so each grant has to be claimed
 	next      time.Time
 	entries   map[string][]*Held // by owner
 	shards    map[string]*shard  // by the primary's address
@@ -56,15 +56,15 @@ type Locks struct {
 
 var odd = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
-// newChannel is a name of its own. Operators are shown host and process.
+// newChannel makes a unique channel name. It contains host and process, which LOCK.INFO shows to operators.
 func newChannel() string {
 	host, _ := os.Hostname()
 	host = odd.ReplaceAllString(host, "_")
 	return fmt.Sprintf("redislock:%s:%d:%s", host[:min(len(host), 64)], os.Getpid(), newUUID())
 }
 
-// New uses the settings of the client (a Client, of Sentinel too, or a ClusterClient) for connections of its own: the client may
-// have a pool of one, or be busy. Another UniversalClient is used itself. When the client is closed, so are the locks.
+// New makes connections of its own with the settings of the client (a Client, also of Sentinel, or a ClusterClient), whose pool may be
+// small or busy. Any other UniversalClient is used itself. Closing the client also closes the locks.
 func New(client redis.UniversalClient, observers ...Observer) *Locks {
 	l := &Locks{
 		client: client, commands: client, sessions: client, channel: newChannel(), wake: make(chan struct{}, 1),
@@ -77,7 +77,7 @@ func New(client redis.UniversalClient, observers ...Observer) *Locks {
 		l.own, l.single = true, true
 		single := func(size int) redis.UniversalClient {
 			o := *client.Options()
-			o.PushNotificationProcessor = nil // each client has its own
+			o.PushNotificationProcessor = nil // must not be shared between clients
 			o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = size, 0, 0, 0
 			lasting(&o.MaxRetries, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.ConnMaxIdleTime, &o.ConnMaxLifetime)
 			return redis.NewClient(&o)
@@ -88,7 +88,7 @@ func New(client redis.UniversalClient, observers ...Observer) *Locks {
 		cluster := func(size int) *redis.ClusterClient {
 			o := *client.Options()
 			o.PushNotificationProcessor = nil
-			o.Addrs = slices.Clip(o.Addrs) // each client appends the nodes that it finds
+			o.Addrs = slices.Clip(o.Addrs) // a copy: each client appends the nodes that it finds
 			o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = size, 0, 0, 0
 			o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 			lasting(&o.MaxRetries, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.ConnMaxIdleTime, &o.ConnMaxLifetime)
@@ -100,11 +100,11 @@ func New(client redis.UniversalClient, observers ...Observer) *Locks {
 	return l
 }
 
-// lasting: places end with their connection. And the protocol itself sends again what was lost.
+// lasting makes connections stay open, since places end with them, and switches off go-redis's retries: this package retries.
 func lasting(retries *int, read, write, pool, idle, life *time.Duration) {
 	*retries, *pool, *idle, *life = -1, 30*time.Second, -1, -1
 	for _, timeout := range []*time.Duration{read, write} {
-		if *timeout == 0 { // the client was told -1; 0 would be the default
+		if *timeout == 0 { // 0 here means none (the user set -1), but to go-redis the default
 			*timeout = -1
 		}
 	}
@@ -124,7 +124,7 @@ func (l *Locks) Acquire(ctx context.Context, key string, options ...Option) (*He
 	return l.AcquireAll(ctx, []string{key}, options...)
 }
 
-// TryAcquire asks once: ErrNotAcquired tells that somebody else holds the lock.
+// TryAcquire asks once, without waiting. ErrNotAcquired means that somebody else holds the lock.
 func (l *Locks) TryAcquire(ctx context.Context, key string, options ...Option) (*Held, error) {
 	return l.Acquire(ctx, key, append(slices.Clone(options), Wait(0))...)
 }
@@ -163,7 +163,7 @@ func (l *Locks) Close() error {
 	return nil
 }
 
-// endsWith is true if the error says that the client was closed. Then nobody has told the holders to stop: to them, their locks are lost.
+// endsWith closes the locks if the error says that the client was closed. Nobody told the holders to stop, so their locks are lost.
 func (l *Locks) endsWith(err error) bool {
 	ends := errors.Is(err, redis.ErrClosed)
 	if ends {
@@ -182,7 +182,7 @@ func (l *Locks) end(why error) {
 		}
 	}
 	all := l.all()
-	for _, h := range all { // who works is to stop before somebody else has the lock
+	for _, h := range all { // tell the holders to stop before somebody else can get the lock
 		if h.state == held {
 			h.cancel(why)
 		}
@@ -195,7 +195,7 @@ func (l *Locks) end(why error) {
 			defer cancel()
 			if err := h.Release(ctx); errors.Is(err, context.DeadlineExceeded) {
 				_ = h.observation.ending(h)(fmt.Errorf("%w: %s: %w", ErrLost, h.request, errUnheard))
-			} else if err == nil { // a wait, or a release that had begun, ends by itself
+			} else if err == nil { // a wait, or a release in progress, ends by itself
 				select {
 				case <-h.over:
 				case <-ctx.Done():
@@ -224,7 +224,7 @@ func (l *Locks) end(why error) {
 	}
 }
 
-// all is to be called with the mutex.
+// all returns all waits and held locks. The caller has the mutex.
 func (l *Locks) all() (all []*Held) {
 	for _, those := range l.entries {
 		all = append(all, those...)
@@ -232,7 +232,7 @@ func (l *Locks) all() (all []*Held) {
 	return all
 }
 
-// forget is to be called with the mutex. Others count with an extension until it is answered.
+// forget removes h, unless an extension is still to be answered, which counts for others of the same grant. The caller has the mutex.
 func (l *Locks) forget(h *Held) {
 	if h.sets > 0 {
 		return
@@ -246,7 +246,7 @@ func (l *Locks) forget(h *Held) {
 	}
 }
 
-// partner is another one in the same grant, or that will be in it, in one of these states. To be called with the mutex.
+// partner returns another Held in one of these states that shares the grant of h, or will share it. The caller has the mutex.
 func (l *Locks) partner(h *Held, states ...state) *Held {
 	for _, other := range l.entries[h.request.owner] {
 		one := len(other.fences) == 0 || len(h.fences) == 0 || slices.Equal(other.fences, h.fences)
@@ -261,7 +261,7 @@ func sameKeys(a, b []string) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(key string) bool { return !slices.Contains(b, key) })
 }
 
-// plan is to be called with the mutex.
+// plan sets when the timer has to act on h. The caller has the mutex.
 func (l *Locks) plan(h *Held, due time.Time) {
 	h.due = due
 	l.ticking.Do(func() { l.running.Go(l.clock) })
@@ -274,7 +274,7 @@ func (l *Locks) plan(h *Held, due time.Time) {
 	}
 }
 
-// clock is the one timer: for renewals, and leases that end.
+// clock runs the one timer, for renewals and for leases that end.
 func (l *Locks) clock() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -283,7 +283,7 @@ func (l *Locks) clock() {
 		now := time.Now()
 		l.next = never()
 		for _, h := range l.all() {
-			if h.state == leaving && h.cancel != nil { // what still works must not outlive the lease, however long the release takes
+			if h.state == leaving && h.cancel != nil { // the holder must stop when the lease ends, even if the release takes longer
 				if now.Before(h.until) {
 					l.next = earlier(l.next, h.until)
 				} else {

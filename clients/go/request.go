@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Option says how a lock is wanted. Times are whole milliseconds.
+// Option sets how a lock is acquired. Times are whole milliseconds.
 type Option func(*request)
 
-// request is what is asked of the server, in its own words. Bad input is refused here, before anything is sent.
+// request is what the user asks for, as words of the server's commands. Bad input is refused here, before anything is sent.
 type request struct {
 	keys                 []string
 	wait                 *time.Duration
 	lease                time.Duration
 	owner                string
 	named, kept, session bool
-	shared, starts       bool // starts: work can begin at the message
+	shared, starts       bool // starts: work can begin at the start message, without a claim
 	limit, slot          int
 	mode, sync           []any
 	wrong                error
@@ -38,12 +38,12 @@ func (r *request) ms(name string, d, least time.Duration) int64 {
 	return max(1, d.Milliseconds())
 }
 
-// Wait waits at most so long: 0 asks once. Without it, a wait has no end but that of its context.
+// Wait limits the wait; 0 asks once. Without this option, only the end of the context ends the wait.
 func Wait(d time.Duration) Option {
 	return func(r *request) { r.ms("wait", d, 0); r.wait = &d }
 }
 
-// Lease is how long the lock outlives a holder that vanishes: by default the server's own default, 30 s.
+// Lease is how long the lock stays held if its holder vanishes: by default the server's own default, 30 s.
 func Lease(d time.Duration) Option {
 	return func(r *request) { r.ms("lease", d, time.Millisecond); r.lease = d }
 }
@@ -56,7 +56,7 @@ func MaxHold(d time.Duration) Option {
 	return func(r *request) { r.mode = append(r.mode, "MAXHOLD", r.ms("maximum age", d, time.Millisecond)) }
 }
 
-// Session: the lock is free as soon as the connection of this process closes.
+// Session: the server renews the lock, and frees it as soon as the connection of this process closes.
 func Session() Option {
 	return func(r *request) { r.session = true; r.mode = append(r.mode, "SESSION") }
 }
@@ -75,7 +75,7 @@ func Limit(n int) Option {
 	}
 }
 
-// Slot is the number among those of Limit that is wanted, and no other.
+// Slot asks for this number among those of Limit, and for no other.
 func Slot(n int) Option {
 	return func(r *request) {
 		if n < 1 {
@@ -86,13 +86,13 @@ func Slot(n int) Option {
 	}
 }
 
-// Label is shown to those who look who holds the lock.
+// Label describes the holder to operators.
 func Label(text string) Option { return func(r *request) { r.mode = append(r.mode, "LABEL", text) } }
 
-// Owner names who acquires the lock, to enter it again or to go on with it in another process. By default a fresh name.
+// Owner sets the owner name, so that the same owner can enter the lock again, or use it in another process. By default, it is a fresh name.
 func Owner(name string) Option { return func(r *request) { r.owner, r.named = name, true } }
 
-// Detect fails with ErrDeadlock if the wait would never end. Name one owner for all locks of a task.
+// Detect fails with ErrDeadlock if the wait would never end. For this, all locks of a task need the same Owner.
 func Detect() Option { return func(r *request) { r.mode = append(r.mode, "DETECT") } }
 
 // Sync: the lock counts only once so many replicas have it, within d. The client's ReadTimeout must be above d.
@@ -131,14 +131,14 @@ func newRequest(keys []string, options []Option) (*request, error) {
 		r.owner = newUUID()
 	}
 	r.kept = r.kept || r.session
-	// The message tells of one grant that is new. Others are claimed first, as is what a connection keeps alive or replicas confirm.
+	// A start message tells of one new grant, without a session or confirming replicas. All other grants have to be claimed.
 	r.starts = !r.named && !r.session && r.sync == nil && len(keys) == 1
 	return r, r.wrong
 }
 
 func newUUID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // crypto/rand never returns an error
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	digits := hex.EncodeToString(b[:])
 	return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
@@ -157,8 +157,8 @@ func (r *request) command(verb string, words ...any) []any {
 	return append(command, words...)
 }
 
-// acquire has block as for the server: negative asks once, 0 waits for ever. With a number, the message that the lock is granted says
-// it again, and the grant is claimed already.
+// acquire makes the words of an acquire. A negative block asks once, and 0 waits for ever. With a number, the server may grant the lock
+// with a start message that repeats the number; then no claim is needed before the work begins.
 func (r *request) acquire(channel string, block int64, lease time.Duration, number int64) []any {
 	words := append(px("OWNER", r.owner, lease), "NOTIFY", channel)
 	if number > 0 {
@@ -193,7 +193,7 @@ func px(word, owner string, lease time.Duration) []any {
 	return words
 }
 
-// fenceOf has commands act only on that grant. Locks that were entered again have different fences, and none to name.
+// fenceOf restricts a command to this grant. Locks that were entered again have different fences, so no FENCE can name them.
 func fenceOf(fences []int64) []any {
 	for _, fence := range fences {
 		if fence != fences[0] {

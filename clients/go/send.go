@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// answer is what came of a command.
+// answer is the result of a command.
 type answer struct {
 	reply any
 	err   error
@@ -20,8 +20,8 @@ type job struct {
 	coming chan<- answer
 }
 
-// start sends a command, without having the caller wait for a connection that says nothing. If it asks for the lock, it names the
-// channel of a subscription, and the session. The words, which are made with the mutex, are nil if nothing is to be sent any more.
+// start sends a command without blocking. An acquire names the channel of a subscription, and uses the session's connection if there is
+// one. words is called with the mutex, and returns nil if nothing has to be sent any more.
 func (l *Locks) start(h *Held, words func(channel string) []any, asks bool) <-chan answer {
 	coming, r := make(chan answer, 1), h.request
 	session := asks && r.session
@@ -49,7 +49,7 @@ func (l *Locks) start(h *Held, words func(channel string) []any, asks bool) <-ch
 	return coming
 }
 
-// ask sends a command, and waits for the answer. If nobody else does so, it is sent from here: to wake a worker takes time.
+// ask sends a command, and waits for the answer. If no other goroutine does so now, this one sends it itself: waking a worker takes time.
 func (l *Locks) ask(r *request, words []any) (any, error) {
 	if l.single && l.asking.CompareAndSwap(false, true) {
 		defer l.asking.Store(false)
@@ -63,8 +63,8 @@ func (l *Locks) ask(r *request, words []any) (any, error) {
 	return l.send(words, false)
 }
 
-// queue leaves a command to the workers: they send what has come together at once, so it must be for one server, and not keep
-// others waiting. It is false if they don't work yet, or no longer.
+// queue leaves a command to the workers, which send waiting commands together. So the command must be for a single server, and must not
+// block the others. It returns false if no workers run.
 func (l *Locks) queue(r *request, words func(channel string) []any, session bool, coming chan<- answer) bool {
 	if !l.single || session || r.sync != nil {
 		return false
@@ -78,7 +78,7 @@ func (l *Locks) queue(r *request, words func(channel string) []any, session bool
 	if working {
 		select {
 		case l.more <- struct{}{}:
-		default: // enough workers are told already
+		default: // enough workers have been woken
 		}
 	}
 	return working
@@ -111,7 +111,7 @@ func (l *Locks) work() {
 	}
 }
 
-// final is a command that go-redis sends once: to a second release of its own, the answer would be NOTHELD.
+// final is a command that go-redis does not retry by itself: the second release would get NOTHELD.
 type final struct{ *redis.Cmd }
 
 func (final) NoRetry() bool { return true }
@@ -142,7 +142,7 @@ func (l *Locks) answered(cmd *redis.Cmd) (any, error) {
 	if l.single && redis.HasErrorPrefix(err, "MOVED") {
 		err = fmt.Errorf("%w: %w", errNode, err)
 	} else if l.cluster != nil && passes(err) {
-		l.cluster.ReloadState(context.Background()) // go-redis does so when it is redirected, or after a minute
+		l.cluster.ReloadState(context.Background()) // by itself, go-redis does so only after a redirect or a minute
 	}
 	return reply, err
 }

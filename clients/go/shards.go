@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// shard is the subscription at one primary of a cluster, for the locks there: their messages stay in the shard. It also says
-// SUBSCRIBE, for what other nodes send to all, as the one does to which the slot of a lock is on its way.
+// shard is the subscription at one primary of a cluster, for the locks there: messages with SPUBLISH stay inside the shard. It also uses
+// SUBSCRIBE, for messages from other nodes, such as one to which a slot is moving.
 type shard struct {
 	address, channel string
 	pubsub           *redis.PubSub
-	opened           chan struct{} // closed when it is open, or has failed
+	opened           chan struct{} // closed when the subscription is open or has failed
 	err              error
 }
 
@@ -26,12 +26,12 @@ var (
 	errUnused = errors.New("redislock: no lock needs this subscription")
 )
 
-// notified tells the channel for a lock. If its shard's subscription can't be had, that is the channel of the one for all shards.
+// notified returns the channel for a lock. If its shard can't be subscribed, this is the channel of the one subscription for all.
 func (l *Locks) notified(h *Held) (string, error) {
 	if l.cluster == nil {
 		return l.channel, l.subscribed()
 	}
-	// The client for commands learns by redirects who has the slot now.
+	// This client learns from redirects which node has the slot now.
 	node, err := l.cluster.MasterForKey(context.Background(), h.request.keys[0])
 	if err != nil {
 		return "", err
@@ -60,12 +60,12 @@ func (l *Locks) notified(h *Held) (string, error) {
 	return l.channel, l.subscribed()
 }
 
-// follow reads the messages of a shard until its subscription is lost, or no longer needed. Locks that need it get another one.
+// follow reads the messages of a shard until its subscription is lost or not needed any more. Later locks get a new one.
 func (l *Locks) follow(s *shard) {
 	ctx := context.Background()
 	err := l.open(s)
 	l.mutex.Lock()
-	if l.claims = false; err == nil { // it may be another server
+	if l.claims = false; err == nil { // the new server may know START
 		err = l.closed
 	}
 	s.err = err
@@ -93,7 +93,7 @@ func (l *Locks) follow(s *shard) {
 	if s.pubsub != nil {
 		_ = s.pubsub.Close()
 	}
-	if s.err != nil { // those who come meanwhile share the failure
+	if s.err != nil { // all that come meanwhile share the failure
 		select {
 		case <-l.done:
 		case <-time.After(tryAgain):
@@ -115,7 +115,7 @@ func (l *Locks) follow(s *shard) {
 	}
 }
 
-// open subscribes by the user's own client, and so ends with it.
+// open subscribes with the user's own client, so that closing this client ends the subscription.
 func (l *Locks) open(s *shard) error {
 	ctx, client := context.Background(), l.client.(*redis.ClusterClient)
 	var serves atomic.Bool
@@ -125,13 +125,13 @@ func (l *Locks) open(s *shard) error {
 		}
 		return nil
 	}
-	if err := client.ForEachMaster(ctx, find); err != nil { // it reads the slots anew: nobody else may use this client
+	if err := client.ForEachMaster(ctx, find); err != nil { // this client reads the slots anew, so nobody else may use it
 		return err
 	} else if !serves.Load() {
 		return errNoSlot
 	}
 	moved := 0
-	for tag := range 1 << 17 { // a slot has 8 of them on average
+	for tag := range 1 << 17 { // each of the 16,384 slots has 8 of these tags on average
 		node, err := client.MasterForKey(ctx, strconv.Itoa(tag))
 		if err != nil {
 			return err
@@ -150,7 +150,7 @@ func (l *Locks) open(s *shard) error {
 				_, err = pubsub.ReceiveTimeout(ctx, silence)
 			}
 		}
-		if moved++; !redis.HasErrorPrefix(err, "MOVED") || moved == 8 { // the node that told the slots had not heard of it yet
+		if moved++; !redis.HasErrorPrefix(err, "MOVED") || moved == 8 { // the node that told the slots did not know of the move yet
 			return err
 		}
 		_ = pubsub.Close()
@@ -158,7 +158,7 @@ func (l *Locks) open(s *shard) error {
 	return errNoSlot
 }
 
-// unused is an error if nobody needs the subscription. Then nobody gets it any more.
+// unused returns an error if nobody needs the subscription. From then on, no lock gets this subscription.
 func (l *Locks) unused(s *shard) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -18,7 +18,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 	if r.wait != nil {
 		end = time.Now().Add(*r.wait)
 	}
-	// pause returns what ended the wait, if something has. A most of 0 is none.
+	// pause waits for an answer, and returns an error if the wait has ended. If most is 0, there is no time limit.
 	pause := func(most time.Duration, woken <-chan struct{}, coming <-chan answer) (answered *answer, err error) {
 		var over <-chan time.Time
 		if r.wait != nil && !once && (most == 0 || time.Until(end) < most) {
@@ -37,7 +37,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-l.done:
-			return nil, l.closed // which no longer changes
+			return nil, l.closed // closed is set only once, so it can be read without the mutex
 		}
 		return nil, nil
 	}
@@ -49,12 +49,12 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		return fmt.Errorf("%w: %s is not free", ErrNotAcquired, r)
 	}
 	for tries := 1; ; tries++ {
-		select { // before the command is sent: the message may come before the reply
+		select { // drained before sending: a message may come before the reply
 		case <-h.woken:
 		default:
 		}
 		l.mutex.Lock()
-		other := l.partner(h, leaving) // its release could end the grant that we would enter
+		other := l.partner(h, leaving) // the release of the other one could end the grant that this wait would enter
 		l.mutex.Unlock()
 		if other != nil {
 			if _, err := pause(askAgain, other.over, nil); err != nil {
@@ -70,7 +70,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		starts := r.starts && !l.claims
 		l.mutex.Unlock()
 		began := time.Now()
-		words := func(channel string) []any { // once there is a subscription, which may take long
+		words := func(channel string) []any { // called once there is a subscription, which may take long
 			if h.state != waiting {
 				return nil
 			}
@@ -89,7 +89,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		}
 		coming := l.start(h, words, true)
 		answered, err := pause(0, nil, coming)
-		if answered == nil { // cancelled, or the wait is over
+		if answered == nil { // the wait was cancelled, or its time is over
 			if err == nil {
 				if trouble == nil {
 					trouble = errors.New("no answer from the server")
@@ -113,7 +113,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 			return l.giveUp(h, nil, notAcquired())
 		case passes(answered.err) && (!once || tries < 2):
 			trouble, next = answered.err, tryAgain
-		case answered.err != nil && starts && isSyntax(answered.err): // an older server
+		case answered.err != nil && starts && isSyntax(answered.err): // the module is too old to know START
 			l.mutex.Lock()
 			l.claims = true
 			l.mutex.Unlock()
@@ -133,7 +133,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 	}
 }
 
-// note keeps in mind what the server may have of this wait. To be called with the mutex.
+// note remembers whether the server may have a place or a grant for this wait. The caller has the mutex.
 func (h *Held) note(answered answer) {
 	h.unsure = h.unsure && answered.err != nil || passes(answered.err)
 	if errors.Is(answered.err, redis.Nil) {
@@ -148,7 +148,7 @@ func (h *Held) note(answered answer) {
 	}
 }
 
-// hold is false if the locks were closed meanwhile: nobody would see that the lease is over.
+// hold records the grant. It returns false if the locks were closed meanwhile: nobody would notice the end of the lease.
 func (l *Locks) hold(h *Held, grant []any, began time.Time) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -167,8 +167,8 @@ func (l *Locks) hold(h *Held, grant []any, began time.Time) bool {
 	return true
 }
 
-// begin is true if the lock is held from the message on. What is believed ends as if the grant had been made when the lock was asked
-// for: it is younger, since the message says the number of that. If too little is left, asking tells what has become of it.
+// begin returns true if the lock is held from the start message on. The message repeats the number of the last acquire, so the grant is
+// younger than this acquire; counting the lease from when it was sent is therefore safe. If too little time is left, the wait asks again.
 func (l *Locks) begin(h *Held, asked time.Time) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -186,11 +186,11 @@ func (l *Locks) begin(h *Held, asked time.Time) bool {
 	if h.request.limit > 0 {
 		h.slots = []int64{told.slot}
 	}
-	l.plan(h, until.Add(-left*2/3)) // the claim, if the lock is held that long
+	l.plan(h, until.Add(-left*2/3)) // time for the claim, if the lock is still held then
 	return true
 }
 
-// giveUp ends what the wait has at the server: later, if it can't be now.
+// giveUp ends the wait. Its place or grant at the server is given up in the background, if this takes longer.
 func (l *Locks) giveUp(h *Held, coming <-chan answer, why error) error {
 	l.mutex.Lock()
 	l.leave(h)
@@ -209,7 +209,7 @@ func (l *Locks) giveUp(h *Held, coming <-chan answer, why error) error {
 	return why
 }
 
-// numbers reads one number or several.
+// numbers reads a reply that is one number or a list of numbers.
 func numbers(reply any) (all []int64) {
 	switch reply := reply.(type) {
 	case int64:

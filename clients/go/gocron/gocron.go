@@ -1,4 +1,4 @@
-// Package gocron has gocron's Locker and Elector, on the locks of Redislock.
+// Package gocron implements gocron's Locker and Elector with the locks of Redislock.
 package gocron
 
 import (
@@ -19,13 +19,13 @@ type locker struct {
 	options []redislock.Option
 }
 
-// NewLocker has each job run in one process at a time. It asks once: where the job runs elsewhere, it is not run here.
+// NewLocker lets each job run in only one process at a time. It does not wait: a job that runs elsewhere is skipped here.
 func NewLocker(locks *redislock.Locks, options ...redislock.Option) gocron.Locker {
 	return &locker{locks, options}
 }
 
 func (l *locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
-	// The lock outlives the context: Unlock is what ends it.
+	// gocron may end the context before the job ends: only Unlock is to end the lock.
 	held, err := l.locks.TryAcquire(context.WithoutCancel(ctx), key, l.options...)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ type lock struct{ held *redislock.Held }
 
 func (l lock) Unlock(ctx context.Context) error { return l.held.Release(ctx) }
 
-// Elector has all jobs run in one process, the leader. The others wait in the lock's queue to be the next one.
+// Elector lets all jobs run in only one process, the leader. The other processes wait in the lock's queue to become the next leader.
 type Elector struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -48,7 +48,7 @@ type Elector struct {
 
 var _ gocron.Elector = (*Elector)(nil)
 
-// NewElector stands for election until it is closed.
+// NewElector starts to wait for the leadership; Close ends this.
 func NewElector(locks *redislock.Locks, key string, options ...redislock.Option) *Elector {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Elector{cancel: cancel, done: make(chan struct{}), err: ErrNotLeader}
@@ -70,7 +70,7 @@ func (e *Elector) stand(ctx context.Context, locks *redislock.Locks, key string,
 		}
 		<-held.Context().Done()
 		e.set(nil, ErrNotLeader)
-		_ = held.Release(context.Background()) // if it was lost, there is nothing to release
+		_ = held.Release(context.Background()) // an error only says that the lock was lost before
 	}
 }
 
@@ -80,7 +80,7 @@ func (e *Elector) set(held *redislock.Held, err error) {
 	e.held, e.err = held, err
 }
 
-// IsLeader returns nil in the leader, else why this process is not it.
+// IsLeader returns nil in the leader, and ErrNotLeader or the reason of a failure in any other process.
 func (e *Elector) IsLeader(context.Context) error {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -90,7 +90,7 @@ func (e *Elector) IsLeader(context.Context) error {
 	return e.err
 }
 
-// Close stands down: the next one becomes the leader.
+// Close gives up the leadership, so that the next process in the queue becomes the leader.
 func (e *Elector) Close() {
 	e.cancel()
 	<-e.done

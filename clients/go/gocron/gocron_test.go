@@ -12,7 +12,7 @@ import (
 	"redislock.test/redislock"
 )
 
-// process has connections of its own, as another process has.
+// process makes locks with their own client, as each process has in production.
 func process(t *testing.T) (*redislock.Locks, *redis.Client) {
 	t.Helper()
 	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
@@ -56,7 +56,7 @@ func TestAJobRunsInOneSchedulerAtATime(t *testing.T) {
 			if now := inside.Add(1); now > most.Load() {
 				most.Store(now)
 			}
-			time.Sleep(3 * time.Millisecond) // the others' chance
+			time.Sleep(3 * time.Millisecond) // give the other processes time to start the job, too
 			inside.Add(-1)
 			runs[number].Add(1)
 		}, gocron.WithDistributedLocker(NewLocker(locks)))

@@ -26,24 +26,24 @@ type config struct {
 // Option changes where measurements go, or what they tell.
 type Option func(*config)
 
-// WithMeterProvider has another one than the global one.
+// WithMeterProvider uses this provider instead of the global one.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(c *config) { c.meters = provider }
 }
 
-// WithTracerProvider has another one than the global one.
+// WithTracerProvider uses this provider instead of the global one.
 func WithTracerProvider(provider trace.TracerProvider) Option {
 	return func(c *config) { c.tracers = provider }
 }
 
-// WithName adds the attribute redislock.name, which this function makes of a lock's first key. Keep these names few.
+// WithName adds the attribute redislock.name: the function computes it from a lock's first key. There should be few different names.
 func WithName(name func(key string) string) Option {
 	return func(c *config) { c.name = name }
 }
 
 type waiting struct{}
 
-// NewObserver is for redislock.New. It uses the global providers, unless options name others.
+// NewObserver returns an observer for redislock.New. It uses the global providers, unless options name others.
 func NewObserver(options ...Option) redislock.Observer {
 	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, option := range options {

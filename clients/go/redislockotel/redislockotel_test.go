@@ -53,7 +53,7 @@ func observed(t *testing.T, more ...redislock.Observer) (*redislock.Locks, seen)
 	return locks, s
 }
 
-// of is the sum, or the count, of what has the values of these attributes, in the order of their names.
+// of returns the sum, or the count, of the instrument's data with these attribute values, in the order of the attributes' names.
 func (s seen) of(instrument string, values ...string) (sum int64) {
 	s.t.Helper()
 	var all metricdata.ResourceMetrics
@@ -136,7 +136,7 @@ func TestAWaitCountsAndHasASpanInTheTraceOfItsCaller(t *testing.T) {
 			t.Error(expected, got)
 		}
 	}
-	spans := seen.spans.Ended() // none of the one that did not have to wait
+	spans := seen.spans.Ended() // a lock that was free has no span
 	if len(spans) != 1 || spans[0].Name() != "redislock.wait" || spans[0].InstrumentationScope().Version != version || spans[0].Parent().SpanID() != caller.SpanContext().SpanID() ||
 		spans[0].Status().Code != codes.Unset || len(spans[0].Attributes()) != 3 {
 		t.Fatal(spans)
@@ -188,7 +188,7 @@ func TestRefusalsAndALossSayWhy(t *testing.T) {
 	if !errors.Is(lost.Err, redislock.ErrLost) || lost.Held <= 0 || !errors.Is(held.Release(ctx), redislock.ErrLost) {
 		t.Fatal(lost)
 	}
-	seen.until(1, "redislock.hold.duration", "limit", "refused", "lost") // once, though it was released later
+	seen.until(1, "redislock.hold.duration", "limit", "refused", "lost") // only one loss, although the lock was also released later
 	if seen.of("redislock.lost", "limit", "refused", lost.Reason) != 1 || seen.of("redislock.held", "limit", "refused") != 0 {
 		t.Fatal(lost)
 	}

@@ -1,35 +1,35 @@
-// What this package needs of a client, and where ioredis and node-redis have it.
+// What this package needs of a client, and how ioredis and node-redis provide it.
 
 import { ClosedError, LockError, code } from "./errors.js";
 import { PING, UNANSWERED, listenIn, slotOf, type Cluster } from "./shards.js";
 
-/** What a connection tells. */
+/** What a connection reports. */
 export interface Events {
   hear(message: string): void;
   /** The connection for commands is lost. */
   lost(): void;
-  /** A connection is there again: messages or answers may have been lost. With a channel: messages of that one. */
+  /** The connection was made anew, so messages or answers may have been lost: if a channel is given, only its messages. */
   again(channel?: string): void;
-  /** Whether somebody still waits, or holds a lock, with that channel. */
+  /** Whether a wait or a held lock uses this channel. */
   needs(channel: string): boolean;
 }
 
-/** Any client that has this can be used. */
+/** The interface that this package needs; any client that has it can be used. */
 export interface Connection {
-  /** Connects, and hears the channel's messages. Both last until the signal. */
+  /** Connects, and subscribes to the channel. Both last until the signal aborts. */
   open(channel: string, events: Events, signal: AbortSignal): Promise<void>;
-  /** The channel that the key's server is to send to, and which is heard from then on, if it is not the one of `open`. */
+  /** Subscribes for the key, and returns the channel to which its server is to send. Absent if this is always the channel of `open`. */
   channelOf?(key: string): Promise<string>;
   /**
-   * Sends a command, to one server all of them over one connection, in order. `key` tells a cluster which node it is for. The
-   * server answers at once, or, if replicas have to confirm it, within so many ms.
+   * Sends a command. All commands to one server go over one connection, in order. `key` tells a cluster which node the command is for. The
+   * server answers at once or, if replicas have to confirm the command, within `patience` ms.
    */
   send(key: string, words: string[], patience: number): Promise<unknown>;
-  /** Calls `ended` when the client was closed for good. Returns what ends that. */
+  /** Calls `ended` when the client was closed for good. Returns a function that ends the watching. */
   watch(ended: () => void): () => void;
   /** Whether the client was closed for good. */
   readonly closed: boolean;
-  /** What the client puts before each key. */
+  /** The prefix that the client puts before each key. */
   readonly prefix?: string;
 }
 
@@ -44,12 +44,12 @@ export interface IoredisClient extends Emitter {
   readonly status: string;
   readonly isCluster: boolean;
   readonly options?: any;
-  readonly condition?: any; // has what `select` said
+  readonly condition?: any; // holds the database that `select` has chosen
   call(command: string, ...args: string[]): Promise<unknown>;
   duplicate(...overrides: any[]): any;
 }
 
-/** What `createClient`, `createCluster` and `createSentinel` of node-redis make. */
+/** The clients that `createClient`, `createCluster` and `createSentinel` of node-redis return. */
 export interface NodeRedisClient extends Emitter {
   readonly isOpen: boolean;
   readonly options?: any;
@@ -60,11 +60,11 @@ export interface NodeRedisClient extends Emitter {
 
 export type Client = IoredisClient | NodeRedisClient | Connection;
 
-/** A duplicate of the user's client. When it loses a connection, it connects again, and tells that. */
+/** A duplicate of the user's client. When it loses a connection, it connects again, and reports this. */
 interface Line {
   send(key: string, words: string[]): Promise<unknown>;
   subscribe(channel: string, hear: (message: string) => void): Promise<unknown>;
-  /** None in a cluster, where one connection can be silent among others. */
+  /** Absent in a cluster, where one of several connections can be silent while others answer. */
   ping?(): Promise<unknown>;
   end(): void;
   cluster?: Cluster;
@@ -73,7 +73,7 @@ type Told = Pick<Events, "lost" | "again">;
 
 const ignore = () => {};
 
-/** ms after which a connection to a node of a cluster, which has no PINGs of ours, is replaced, unless the user says another time. */
+/** A cluster's connection that is silent for so many ms is replaced, unless the user's client has its own timeout: we send it no PINGs. */
 export const SILENCE = 8000;
 const retry = (tries: number) => Math.min(100 * tries, 2000);
 
@@ -91,14 +91,14 @@ export function connectionOf(client: Client): Connection {
   throw new TypeError("no client of ioredis or node-redis, nor a Connection. A pool can't be used: its connections come and go");
 }
 
-/** A client of one server does not follow a cluster's MOVED, however often it asks. */
+/** Throws a MOVED as another error: a client of one server does not follow it, so asking again would not help. */
 function stray(error: unknown): never {
   if (code(error) !== "MOVED") throw error;
   throw new LockError("this server is one node of a cluster: use a client for clusters", { cause: error });
 }
 
 /**
- * Lines of our own, because the user's client may be in a MULTI, block, have several connections, or wait for minutes until it sees
+ * Uses duplicates of the client, because the user's client may be in a MULTI, block, have several connections, or notice only after minutes
  * that its connection is dead. `both`: one line sends and hears, over several connections.
  */
 function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pick<Connection, "open" | "send" | "channelOf"> {
@@ -131,11 +131,11 @@ function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pic
         }
       }
     };
-    // Turns are counted, and not the time: there are none while the process stands still.
+    // This counts turns of the event loop's timer instead of time: while the process is suspended, there are no turns.
     const beat = line.ping && setInterval(() => {
       if (unanswered >= UNANSWERED + kept.patience / PING) {
         end();
-        return begun ? void replace() : undefined; // before it has begun, whoever waits for that tries again
+        return begun ? void replace() : undefined; // before the line has begun, whoever waits for it tries again
       }
       unanswered += 1;
       line.ping!().then(heard, (error) => code(error) && heard());
@@ -160,7 +160,7 @@ function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pic
         listen = listenIn(line.cluster, channel, events, signal);
         return line.cluster.ready;
       };
-      const lost = () => events.lost(), again = () => events.again(); // clients' events have arguments of their own
+      const lost = () => events.lost(), again = () => events.again(); // drops the arguments of the clients' events
       if (both) return keep({ lost, again }, true, begin, signal);
       await Promise.all([
         keep({ lost, again }, true, async () => {}, signal), keep({ lost: ignore, again }, false, subscribe, signal),
@@ -171,7 +171,7 @@ function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pic
       if (!sending) return Promise.reject(new ClosedError("the locks were closed"));
       const { line, heard } = sending, reply = line.send(key, words);
       if (patience) {
-        // A PING waits for all of these, so each answer counts.
+        // A PING queues behind these commands, so each answer proves that the connection is alive.
         sending.patience = Math.max(sending.patience, patience);
         reply.then(heard, heard);
       }
@@ -180,7 +180,7 @@ function linesOf(make: (told: Told, sends: boolean) => Line, both: boolean): Pic
   };
 }
 
-/** What `auth` has said since the client was made, which ioredis itself forgets with the connection. */
+/** The credentials of the last call of `auth`: ioredis forgets them when it loses the connection. */
 const credentials = new WeakMap<object, { username?: string; password?: string }>();
 
 function noteCredentials(client: any) {
@@ -190,7 +190,7 @@ function noteCredentials(client: any) {
   client.auth = (...words: any[]) => {
     const done = auth.apply(client, words);
     const said = words.flat().filter((word) => typeof word !== "function"), password = said.pop();
-    const isOwn = password === client.options.password; // said by the client, when it connects
+    const isOwn = password === client.options.password; // ioredis itself sent it, when it connected
     done.then(() => credentials.set(client, isOwn ? {} : { username: said.pop(), password }), ignore);
     return done;
   };
@@ -198,7 +198,7 @@ function noteCredentials(client: any) {
 
 const OWN = { lazyConnect: false, enableOfflineQueue: true, keyPrefix: "" };
 
-/** Without the right to say SSUBSCRIBE, messages come as to SUBSCRIBE, by way of all nodes. */
+/** If the user lacks the right for SSUBSCRIBE, SUBSCRIBE is enough: its messages come over all nodes. */
 function both(inShard: Promise<unknown>, subscribed: Promise<unknown>) {
   const refused = (error: unknown) => {
     if (code(error) !== "NOPERM") throw error;
@@ -217,7 +217,7 @@ function ioredisCluster(line: any): Cluster {
       const known = line.nodes().find(({ options }: any) => `${options.host}:${options.port}` === address);
       if (!known) throw new Error(`the client has no connection to ${address}`);
       const node = known.duplicate({ ...OWN, readOnly: false, retryStrategy: null, socketTimeout: undefined, disconnectTimeout: 100 });
-      // Of a slot that has moved, versions before 6 hear as an answer to nothing, which is an error.
+      // When a slot has moved, ioredis before version 6 receives a push without a pending command, which it reports as an error.
       listen(node, { error: lost, end: () => lost(), moved: () => lost() });
       return {
         subscribe(channel, hear) {
@@ -250,16 +250,16 @@ function ioredis(client: IoredisClient): Connection {
     };
     const close = () => {
       const { username, password } = client.options;
-      Object.assign(line.options, { username, password }, credentials.get(client)); // for the next try
+      Object.assign(line.options, { username, password }, credentials.get(client)); // for the next connection
       lost();
     };
     const added = (node: any) => {
       const { asking } = node;
-      node.asking = () => asking.call(node).catch(ignore); // ioredis leaves it alone, so that a lost connection would end the process
+      node.asking = () => asking.call(node).catch(ignore); // ioredis does not catch it, so a lost connection would end the process
       changed();
     };
     if (isCluster) {
-      // ioredis does not know which word is the key: it would ask any node, and read the slots again for each MOVED.
+      // ioredis does not know which word of our commands is the key: it would ask any node, and read the slots again for each MOVED.
       const { sendCommand } = line;
       line.sendCommand = (command: any, ...more: unknown[]) => {
         const to = slot;
@@ -269,7 +269,7 @@ function ioredis(client: IoredisClient): Connection {
       };
     }
     line.on("error", ignore);
-    // The connections to a cluster's nodes come and go one by one.
+    // In a cluster, the connections to the single nodes come and go.
     const unlisten = listen(line, isCluster ? { ready, "-node": changed, "+node": added } : { ready, close });
     return {
       send(key, [command, ...words]) {
@@ -311,7 +311,7 @@ function nodeRedisCluster(line: any, ready: Promise<unknown>): Cluster {
         const node = line.nodeByAddress.get(address), known = node.client ?? (await line.nodeClient(node));
         const socket = { ...known.options.socket, socketTimeout: undefined, reconnectStrategy: false };
         const own = known.duplicate({ disableOfflineQueue: false, pingInterval: undefined, socket }), gone = () => lost();
-        // The last two, of version 6 and 5, tell that the slot has moved.
+        // The last two events, of versions 6 and 5, report that the slot has moved.
         listen(own, { error: lost, end: gone, "sharded-channel-moved": gone, "server-sunsubscribe": gone });
         await own.connect();
         return own;
@@ -329,7 +329,7 @@ function nodeRedisCluster(line: any, ready: Promise<unknown>): Cluster {
   };
 }
 
-/** The client makes another connection to that node for the next command. */
+/** Cuts the connection to this node. The client makes another one for the next command. */
 function cut(node: any) {
   const { client } = node ?? {};
   if (!client) return;
@@ -341,7 +341,7 @@ function nodeRedis(client: NodeRedisClient): Connection {
   const isCluster = "masters" in client, isSentinel = "acquire" in client;
   const make = ({ lost, again }: Told): Line => {
     const socket = { ...client.options?.socket, socketTimeout: undefined, reconnectStrategy: retry };
-    // Over several connections, commands would overtake each other.
+    // With several connections, commands would overtake each other.
     const sentinel = { masterPoolSize: 1, replicaPoolSize: 0, reserveClient: true };
     const { defaults } = client.options ?? {};
     const nodes = { defaults: { pingInterval: SILENCE / 2, ...defaults, socket: { socketTimeout: SILENCE, ...defaults?.socket } } };
@@ -358,7 +358,7 @@ function nodeRedis(client: NodeRedisClient): Connection {
       await line.destroy();
     };
     const connected = line.connect().then(() => {
-      // A node-redis that is destroyed while it connects connects all the same.
+      // If node-redis is destroyed while it connects, it still connects.
       if (ended) return end();
       unlisten = listen(line, events);
     });
@@ -366,7 +366,7 @@ function nodeRedis(client: NodeRedisClient): Connection {
     return {
       send(key, words) {
         if (isCluster) {
-          // Its own timeout begins anew with all that is sent. The turn comes first: an answer may be there after a freeze.
+          // Each command restarts the socket's timeout, so use our own. After a freeze, let the event loop read answers first.
           const node = line.slots[slotOf(key)]?.master, reply = line.sendCommand(key, false, words);
           if (!silence) return reply;
           const late = setTimeout(() => setImmediate(() => late.hasRef() && cut(node)), silence), answered = () => clearTimeout(late.unref());
@@ -380,7 +380,7 @@ function nodeRedis(client: NodeRedisClient): Connection {
         await line.subscribe(channel, hear);
       },
       ...(isCluster ? { cluster: nodeRedisCluster(line, connected) } : { ping: () => (isSentinel ? line.sendCommand(false, ["PING"]) : line.ping()) }),
-      end: () => void end().catch(ignore), // some versions throw if it has ended
+      end: () => void end().catch(ignore), // some versions throw if it has ended before
     };
   };
   return {

@@ -1,56 +1,56 @@
-// What all locks of a client share: the connection, the subscription, the timer.
+// What all locks of a client share: the connection, the subscription and the timer.
 import { hostname } from "node:os";
 import { ClosedError, passes } from "./errors.js";
 import type { Connection } from "./connection.js";
 import type { Observer } from "./observer.js";
 import type { Request } from "./request.js";
 
-/** After a lost connection. */
+/** The pause in ms before a try after a lost connection. */
 export const TRY_AGAIN = 100;
 
-/** Nobody who closes a client waits longer for its locks to be released. */
+/** The longest time in ms that closing the client waits for its locks to be released. */
 const AT_END = 1000;
 
-/** Never goes back, unlike the clock of the day. */
+/** A clock in ms that never goes back. */
 export const now = () => performance.now();
 
 export const sleep = (milliseconds: number) => new Promise<void>((resolve) => setTimeout(resolve, milliseconds));
 
-/** The messages that matter, and how many numbers they have. */
+/** The words of messages that this package handles, and how many numbers each has. */
 const NUMBERS = new Map([["start", 4], ["granted", 1], ["lost", 1], ["timeout", 0], ["gone", 0]]);
 
-/** A command on its way whose answer tells the lease. */
+/** A command that awaits its answer, which tells the lease. */
 export interface Flight {
   readonly of: Entry;
   /** When the lease ends at the latest, whatever the answer says. */
   atMost: number;
-  /** The lease, if it is an extension. */
+  /** The lease that the command sets, if it is an extension. */
   readonly sets: number;
 }
 
-/** A wait, or a lock that is held. */
+/** A wait for a lock, or a held lock. */
 export interface Entry {
   readonly request: Request;
-  /** It is being released. */
+  /** Whether the lock is being released. */
   readonly parting: boolean;
-  /** The grant of another one that has left it to this one. */
+  /** The fences of a grant that another entry of this owner left to this one. */
   left: readonly number[];
-  /** It may have a place, or that of another one. */
+  /** The server may have a place for this entry, or for another one that left it. */
   place: boolean;
-  /** When there is something to do: `tick` does it. */
+  /** When `tick` has to be called. */
   readonly due: number;
   tick(): void;
-  /** A message for this owner, and the numbers in it, of which the fence is the first. */
+  /** Handles a message for this owner. The first of its numbers is the fence. */
   hear(word: string, numbers: readonly number[]): void;
-  /** Messages, and perhaps more, may be lost: find out how things are. */
+  /** Checks with the server how things are: messages, and perhaps more, may be lost. */
   doubt(): void;
   /** The connection for commands is lost. */
   cut(): void;
-  /** The locks are closed. */
+  /** The locks are being closed. */
   end(reason: ClosedError): Promise<unknown>;
 }
 
-type Lists<One> = Map<string, readonly One[]>; // by owner; a list never changes, so all may go through it
+type Lists<One> = Map<string, readonly One[]>; // by owner; lists are never changed in place, so they can be iterated at any time
 
 function put<One>(lists: Lists<One>, owner: string, one: One) {
   const others = lists.get(owner);
@@ -64,17 +64,17 @@ function drop<One>(lists: Lists<One>, owner: string, one: One) {
 }
 
 export class Desk {
-  /** Operators are shown host and process. */
+  /** LOCK.INFO shows host and process to operators. */
   readonly channel = `redislock:${hostname().replace(/[^\w.-]/g, "_").slice(0, 64)}:${process.pid}:${crypto.randomUUID()}`;
-  /** How often an answer may have been lost. */
+  /** Counts the events at which an answer may have been lost. */
   upsets = 0;
   closed = false;
-  /** The server knows START, as far as we know. */
+  /** False once a server did not know START. */
   starts = true;
   readonly #connection: Connection;
   readonly #entries = new Map<string, readonly Entry[]>();
   readonly #flights = new Map<string, readonly Flight[]>(); // by owner
-  readonly #leaving = new Map<string, readonly Request[]>(); // what is being given up, by owner
+  readonly #leaving = new Map<string, readonly Request[]>(); // requests whose grants or places are being given up, by owner
   readonly #unwatch: () => void;
   #opening: Promise<void> | undefined;
   #closing = new AbortController();
@@ -103,12 +103,12 @@ export class Desk {
     drop(this.#entries, entry.request.owner, entry);
   }
 
-  /** Whether the same locks are being given up for this owner, which could end the grant that another one enters. */
+  /** Whether the same locks are being given up for this owner: the release could end the grant that a new acquire would enter. */
   isLeft(request: Request) {
     return this.#leaving.get(request.owner)?.some((other) => other.id === request.id);
   }
 
-  /** Those who wait ask when another one of their owner is gone: it may have taken their place with it. */
+  /** Lets all waits of this owner ask again, because an entry that left may have ended their places, too. */
   wake(owner: string) {
     for (const entry of this.ofOwner(owner)) entry.hear("timeout", []);
   }
@@ -118,17 +118,17 @@ export class Desk {
     return this.ofOwner(entry.request.owner).find(isOne);
   }
 
-  /** All of its owner's for the same locks, itself too. */
+  /** All entries of the same owner for the same locks, including this one. */
   sharers(entry: Entry) {
     return this.ofOwner(entry.request.owner).filter((other) => other === entry || other.request.id === entry.request.id);
   }
 
-  /** What is on its way of its owner's for the same locks. */
+  /** Commands on their way, of the same owner for the same locks. */
   flights(entry: Entry) {
     return this.#flights.get(entry.request.owner)?.filter((flight) => flight.of.request.id === entry.request.id) ?? [];
   }
 
-  /** An extension of the same grant that is on its way may come behind this command. */
+  /** Registers a command that is about to be sent: a pending extension of the same grant may reach the server after it. */
   departs(entry: Entry, sets = Infinity) {
     const others = this.flights(entry).filter((flight) => flight.of !== entry);
     const flight: Flight = { of: entry, sets, atMost: now() + Math.min(...others.map((other) => other.sets)) };
@@ -140,7 +140,7 @@ export class Desk {
     drop(this.#flights, flight.of.request.owner, flight);
   }
 
-  /** Leaves that grant or place to such a one, if there is one. Only the last one gives it up, even if it never heard of it. */
+  /** Leaves the grant or the place to another entry that shares it. Returns whether there is one: only the last entry gives it up. */
   leaveTo(entry: Entry, fences: readonly number[], place = false) {
     const partner = this.#partner(entry);
     if (!partner) return false;
@@ -150,7 +150,7 @@ export class Desk {
     return true;
   }
 
-  /** Where messages for it come, once that is heard. */
+  /** Waits for the subscription, and returns the channel for the messages of this request. */
   async listens(request: Request) {
     await this.opened();
     return (request.channel = (await this.#connection.channelOf?.(request.names[0]!)) ?? this.channel);
@@ -160,7 +160,7 @@ export class Desk {
     return this.#connection.send(request.names[0]!, words, request.options.sync?.[1] ?? 0);
   }
 
-  /** Sends it until it is answered, as long as that is worth it. A session's lease is renewed while its connection is open. */
+  /** Sends a command that gives something up until it is answered, or the lease is over. A session lasts while its connection is open. */
   async deliver(request: Request, words: string[], until: number) {
     put(this.#leaving, request.owner, request);
     try {
@@ -180,14 +180,14 @@ export class Desk {
     }
   }
 
-  /** Whether it is worth to try again later. */
+  /** Whether the error may pass, so that it makes sense to try again later. */
   passes(error: unknown) {
     return passes(error) && !this.#connection.closed;
   }
 
-  /** Connects, from the first lock on. */
+  /** Connects for the first lock, and returns when the subscription is confirmed. */
   opened() {
-    if (this.#connection.closed) throw new ClosedError("the client was closed"); // it may be opened again
+    if (this.#connection.closed) throw new ClosedError("the client was closed"); // the client may be opened again
     return (this.#opening ??= this.#open());
   }
 
@@ -196,7 +196,7 @@ export class Desk {
     const uses = (channel: string) => this.#all().filter((entry) => entry.request.channel === channel);
     const tell = (how: "cut" | "doubt") => (channel?: string) => {
       this.upsets += 1;
-      this.starts = true; // it may be another server
+      this.starts = true; // the new server may know START
       for (const entry of channel === undefined ? this.#all() : uses(channel)) entry[how]();
     };
     try {
@@ -217,11 +217,11 @@ export class Desk {
       numbers.push(Number(message.slice(at + 1, end)));
       at = end;
     }
-    // The owner comes last, because it may contain anything.
+    // The owner comes last, because it may contain spaces.
     for (const entry of this.ofOwner(message.slice(at + 1))) entry.hear(word, numbers);
   }
 
-  /** One timer for all. */
+  /** Plans a call of `tick`, by the one timer for all entries. */
   plan(due: number) {
     if (due >= this.#next) return;
     clearTimeout(this.#timer);
@@ -244,7 +244,7 @@ export class Desk {
     this.#unwatch();
   }
 
-  /** What is acquired later, or meanwhile, connects anew. */
+  /** Leaves this connection: what is acquired from now on makes another one. */
   #leave() {
     const closing = this.#closing;
     this.#closing = new AbortController();
@@ -252,7 +252,7 @@ export class Desk {
     return closing;
   }
 
-  /** Nothing is left that keeps the process. */
+  /** Ends all entries and the connection, so that nothing keeps the process alive. */
   async #finish(reason: ClosedError, patience: number) {
     const closing = this.#leave(), ending = Promise.allSettled(this.#all().map((entry) => entry.end(reason)));
     await (patience === Infinity ? ending : Promise.race([ending, sleep(patience)]));

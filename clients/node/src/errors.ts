@@ -1,4 +1,4 @@
-// The errors of this package, and what those of the server mean.
+// The errors of this package, and the meaning of the server's errors.
 
 /** Base of all errors of this package, except for bad input, which is a TypeError or a RangeError. */
 export class LockError extends Error {
@@ -12,7 +12,7 @@ export class NotAcquiredError extends LockError {}
 
 /** The lock has ended without a release, so somebody else may hold it now. */
 export class LockLostError extends LockError {
-  /** Why, in few words that repeat. */
+  /** Why: one of a few texts, or the code of the server's error. */
   readonly reason: string;
   constructor(message: string, reason: string, options?: ErrorOptions) {
     super(message, options);
@@ -46,24 +46,24 @@ export const NOT_HELD = "the server says that it is not held";
 
 export const message = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-/** The code of an error that the server sent, such as NOTHELD. None if the error is of the client or the connection. */
+/** The code of an error that the server sent, such as NOTHELD; undefined if the error is of the client or the connection. */
 export const code = (error: unknown) => /^[A-Z][A-Z0-9]+(?= )/.exec(message(error))?.[0];
 
-/** An option is unknown to the server. */
+/** Whether the server does not know an option. */
 export const isSyntax = (error: unknown) => message(error).startsWith("ERR syntax error");
 
-/** What a server says that is not yet, or no longer, the one to ask. */
+/** Errors of a server that can't serve the command at the moment, or is no longer the right one to ask. */
 const PASSING = [
   "ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN", "UNBLOCKED",
 ];
 
-/** Whether to ask again later: the connection is lost, or the server is not the one to ask. */
+/** Whether to ask again later: the connection is lost, or the server can't serve the command at the moment. */
 export function passes(error: unknown) {
   if (error instanceof LockError) return false;
   return code(error) === undefined || PASSING.some((said) => message(error).startsWith(said));
 }
 
-/** The error of this package for one that the server sent; any other error as it is. */
+/** Converts an error of the server to one of this package; returns any other error as it is. */
 export function explained(cause: unknown, keys: readonly string[]): unknown {
   const said = message(cause), locks = keys.join(", ");
   if (said.startsWith("NOTHELD")) return new LockLostError(`${locks}: ${said}`, NOT_HELD, { cause });

@@ -1,4 +1,4 @@
-// A lock that is held: renewed while it is, and told of its loss.
+// A lock that is held: the package renews it, and tells the holder if it is lost.
 import { LockLostError, NOT_HELD, code, explained, message } from "./errors.js";
 import { now, type Desk, type Entry, type Flight } from "./desk.js";
 import { tell } from "./observer.js";
@@ -9,39 +9,39 @@ const isGone = (error: unknown) => ["NOTHELD", "WRONGTYPE"].includes(code(error)
 
 const AGED = "it has reached its maximum age (maxHold, or the server's lock.max-hold)";
 
-/** To its desk, it is an entry. */
+/** A held lock. For its `Desk`, it is an `Entry`. */
 export class Held {
   readonly keys: readonly string[];
   readonly owner: string;
-  /** Rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks, the greatest one. */
+  /** Greater for each later grant: a resource that checks it can refuse a late holder. With several locks, their greatest fence. */
   readonly fence: number;
-  /** One for each key. Locks that were acquired together have the same one, unless they were held before. */
+  /** One fence for each key. Locks that were acquired together have the same fence, unless the owner held one of them before. */
   readonly fences: readonly number[];
-  /** With `limit`: which of the holders this one is, from 1, if the server tells. */
+  /** With `limit`: which of the holders this one is, from 1; undefined if the server does not tell. */
   readonly slot: number | undefined;
   /** @internal */
   parting = false;
   /** @internal */
-  left: readonly number[] = []; // has the grant by itself
+  left: readonly number[] = []; // always empty: a held lock has its own grant
   /** @internal */
   place = false;
   private loss: LockLostError | undefined;
-  private aborter: AbortController | undefined; // most holders never ask for a signal, and it is not cheap
+  private aborter: AbortController | undefined; // made on demand: most holders never need a signal, and it is not cheap
   private lease: number | undefined;
-  private claimed = false; // the server has given the whole lease
-  private whole = 0; // the lease that a renewal is to give
-  private given = 0; // by the last answer
-  private aged = false; // it came out shorter than asked for, or than the one before: the maximum age ends it
-  private until = 0; // when the lock may be gone
-  private renewal = Infinity; // when it is due
+  private claimed = false; // the server has confirmed the whole lease
+  private whole = 0; // the lease that a renewal is expected to give
+  private given = 0; // the lease in the last answer
+  private aged = false; // the last answer gave less than was asked for or than the one before: the maximum age cuts it
+  private until = 0; // when the lock may have ended
+  private renewal = Infinity; // when the next renewal is due
   private renewing = false;
   private doubted = false;
   private trouble: unknown;
   private released: Promise<void> | undefined;
   private expire: (() => void) | undefined;
-  private since = 0; // for the observer
+  private since = 0; // when the lock was acquired, for the observer
 
-  /** @internal `left` is that of a reply which has just come, or how long a grant lasts that is still to be claimed. */
+  /** @internal `left` is the lease in the reply that has just come, or how long a grant lasts that still has to be claimed. */
   constructor(
     private readonly desk: Desk,
     /** @internal */ readonly request: Request,
@@ -49,7 +49,7 @@ export class Held {
     slots: unknown,
     left: number,
     began: number,
-    flight?: Flight, // none: the grant is still to be claimed
+    flight?: Flight, // undefined: the grant still has to be claimed
   ) {
     this.keys = request.keys;
     this.owner = request.owner;
@@ -61,15 +61,15 @@ export class Held {
     else {
       this.whole = left;
       this.until = began + left;
-      this.renewal = now() + (this.until - now()) / 3; // the claim, if it is held that long
+      this.renewal = now() + (this.until - now()) / 3; // time for the claim, if the lock is still held then
     }
     if (desk.observer) this.since = now();
     desk.add(this);
   }
 
-  /** Why the lock was lost, if it was. */
+  /** Why the lock was lost; undefined if it was not. */
   get lost() {
-    if (now() >= this.until) this.tick(); // the process stood still, and no timer has run yet
+    if (now() >= this.until) this.tick(); // the process was suspended, and no timer has run yet
     return this.loss;
   }
 
@@ -86,7 +86,7 @@ export class Held {
     if (this.lost) throw this.lost;
   }
 
-  /** Sets the lease, counted from now. Renewals set the same from then on. Returns what the server gave. */
+  /** Sets the lease in ms, counted from now, also for later renewals. Returns the lease that the server gave. */
   async extend(lease?: number) {
     const began = now();
     if (lease !== undefined) this.lease = leaseOf(lease);
@@ -127,17 +127,17 @@ export class Held {
     let lost: LockLostError | undefined;
     try {
       const reply = await new Promise<unknown>((resolve, reject) => {
-        this.expire = () => resolve(undefined); // then the lock is free without an answer
+        this.expire = () => resolve(undefined); // when the lease is over, the lock is free without an answer
         this.desk.deliver(this.request, this.request.release(this.fences), this.until).then(resolve, reject);
       });
-      if (reply === undefined) lost = this.loss; // the locks were closed, and nobody knows whether it was given back
+      if (reply === undefined) lost = this.loss; // the locks were closed, and nobody knows whether it was released
       if (Array.isArray(reply) && reply.includes(null)) lost = this.tell("one of the locks was gone when it was released");
     } catch (error) {
       if (!isGone(error)) {
         lost = this.loss;
-        throw lost ?? explained(error, this.keys); // the client was closed, or it can't be sent
+        throw lost ?? explained(error, this.keys); // the client was closed, or the command can't be sent
       }
-      // If an answer may have been lost, the first try is what worked.
+      // If an answer may have been lost, NOTHELD can mean that an earlier try has worked.
       if (upsets === this.desk.upsets) lost = this.tell(NOT_HELD, error);
     } finally {
       this.leaves(lost);
@@ -145,7 +145,7 @@ export class Held {
     this.check();
   }
 
-  /** The observer hears of its end. */
+  /** Tells the observer that the lock has ended. */
   private leaves(lost?: LockLostError) {
     const { observer } = this.desk;
     this.desk.remove(this);
@@ -201,8 +201,8 @@ export class Held {
   }
 
   private granted(left: number, began: number, flight: Flight) {
-    const lease = left < 0 ? Infinity : left; // somebody said PERSIST: it never ends
-    // The maximum age moves no end back, but for the time that the answer took: the server's own lease is another one now.
+    const lease = left < 0 ? Infinity : left; // somebody used PERSIST: no end
+    // The maximum age only cuts a new lease. If the end moved back by more than the answer took, the server's default was changed instead.
     const isOther = began + lease < this.until - (now() - began) - 1;
     const asked = this.lease ?? (isOther ? 0 : this.given);
     this.whole = this.lease ?? (left < 0 ? 30_000 : left);
@@ -211,21 +211,21 @@ export class Held {
     if (!this.aged) this.given = lease;
     const sure = Math.min(lease, flight.atMost - began);
     this.until = began + sure;
-    // A lease that comes out short has reached the maximum age: no renewal makes it longer.
+    // A lease that comes out short has reached the maximum age, and no renewal makes it longer.
     const renewal = this.request.kept && lease >= asked / 2 ? began + sure / 3 : Infinity;
     this.renewal = this.doubted ? Math.min(this.renewal, renewal) : renewal;
     this.desk.plan(this.due);
     this.shorten(began, sure);
   }
 
-  /** The server may set this lease even if its answer does not come. Before the claim, the length of its own is not known. */
+  /** The lease that is about to be set, even if no answer comes. Before the claim, the length of the server's default is unknown. */
   private extends(began: number) {
     const lease = this.lease ?? (this.claimed ? this.whole : Infinity);
     this.shorten(began, lease);
     return this.desk.departs(this, lease);
   }
 
-  /** All that share the grant share its lease. What they have sent already may come, or have come, before what sets this lease. */
+  /** Applies a shorter lease to all that share the grant. The server may handle their pending commands before or after this one. */
   private shorten(began: number, lease: number) {
     const isOther = (entry: Entry) => entry instanceof Held && String(entry.fences) !== String(this.fences);
     for (const flight of this.desk.flights(this)) {
@@ -245,8 +245,8 @@ export class Held {
   }
 
   /**
-   * In doubt it asks as for a new grant, so that the server knows this channel and this connection again. The fence tells
-   * whether it is still the old one.
+   * Sends an extension. If the grant is in doubt, sends an acquire instead, so that the server learns the channel and the connection anew;
+   * the fence in the answer tells whether the grant is still the old one.
    */
   private async renew() {
     this.renewal = Infinity;
@@ -256,7 +256,7 @@ export class Held {
     this.doubted = false;
     const flight = asks ? this.desk.departs(this) : this.extends(began);
     try {
-      // To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.
+      // An acquire never makes a lease shorter, so a claimed lock without renewals asks for the shortest one.
       const words = asks
         ? this.request.acquire(await this.desk.listens(this.request), undefined, kept || !this.claimed ? this.lease : 1)
         : this.request.extend(this.fences, this.lease);
@@ -267,7 +267,7 @@ export class Held {
       else if (String(fences) === String(this.fences)) this.granted(Number((reply as unknown[])[3]), began, flight);
       else {
         this.gone("it was free, or someone else's, meanwhile");
-        if (fences.length) this.giveBack(fences); // a new grant, which nobody asked for
+        if (fences.length) this.giveBack(fences); // a new grant, which the holder doesn't know
       }
       if (this.doubted) this.plan(0);
     } catch (error) {
@@ -281,9 +281,9 @@ export class Held {
     }
   }
 
-  /** The holder hears of its first loss. */
+  /** Tells the holder of its first loss. Later ones are ignored. */
   private tell(why: string, cause?: unknown) {
-    const said = why === NOT_HELD ? message(cause) : why; // the server's words have the key
+    const said = why === NOT_HELD ? message(cause) : why; // the server's message contains the key
     const loss = new LockLostError(`${this.keys.join(", ")}: ${said}`, why, { cause });
     if (!this.loss) {
       this.loss = loss;
@@ -292,7 +292,7 @@ export class Held {
     return loss;
   }
 
-  /** The server knows nothing of the grant: it is lost for all that share it. */
+  /** The server does not know the grant, so it is lost for all that share it. */
   private gone(why: string, cause?: unknown) {
     for (const entry of this.desk.ofOwner(this.owner)) {
       if (entry instanceof Held && this.fences.every((fence) => entry.fences.includes(fence))) entry.lose(why, cause);
@@ -300,14 +300,14 @@ export class Held {
   }
 
   private lose(why: string, cause?: unknown) {
-    // The answer to a release tells how that went. In a cluster, it may have overtaken what was asked before it.
+    // The answer to the release decides. In a cluster, the release may have overtaken commands that were sent before it.
     if (this.loss || this.parting) return;
     this.leaves(this.tell(why, cause));
-    this.giveBack(this.fences); // perhaps only the network failed, or there are others of several locks
+    this.giveBack(this.fences); // if only the network failed, or only one of several locks was lost, the server still has some
   }
 
   private giveBack(fences: readonly number[]) {
-    if (this.desk.leaveTo(this, fences)) return; // who waits, and gets no grant of its own, gives back this one
+    if (this.desk.leaveTo(this, fences)) return; // a wait that gets no grant of its own will release this one
     this.desk.deliver(this.request, this.request.release(fences), now() + this.whole).catch(() => {});
   }
 }

@@ -16,9 +16,9 @@ export type { Observed, Observer, Outcome } from "./observer.js";
 export type { Options } from "./request.js";
 
 export interface Settings {
-  /** Before each key: by default what the client puts there (`keyPrefix` of ioredis); "" for the keys as they are. */
+  /** The prefix of each key: by default the client's own (`keyPrefix` of ioredis); "" for none. */
   prefix?: string | undefined;
-  /** Is told of waits, and of locks that are held: see also `redislock-client/opentelemetry`. */
+  /** Is told of waits and of held locks: see also `redislock-client/opentelemetry`. */
   observer?: Observer | undefined;
 }
 
@@ -27,14 +27,14 @@ export class Locks {
   readonly #desk: Desk;
   readonly #prefix: string;
 
-  /** Duplicates of the client send commands and hear messages, from the first lock on. They end with the client. */
+  /** Duplicates of the client send commands and hear messages, from the first lock on. Closing the client ends them. */
   constructor(client: Client, settings: Settings = {}) {
     const connection = connectionOf(client);
     this.#prefix = settings.prefix ?? connection.prefix ?? "";
     this.#desk = new Desk(connection, settings.observer);
   }
 
-  /** Waits for a lock, or for several at once, all or none. Release it, or say `await using`. */
+  /** Waits for a lock, or for several at once, all or none. Release it with `release()`, or use `await using`. */
   acquire(keys: string | readonly string[], options: Options = {}) {
     return new Promise<Held>((resolve, reject) => {
       new Wait(this.#desk, new Request(keys, options, this.#prefix), resolve, reject).start();
@@ -51,7 +51,7 @@ export class Locks {
     }
   }
 
-  /** Holds a lock while the body runs. What goes wrong in the body tells more than a failed release. */
+  /** Holds a lock while the body runs. If the body throws, its error is thrown, and an error of the release is dropped. */
   async using<T>(keys: string | readonly string[], options: Options, body: (held: Held) => T | Promise<T>): Promise<T> {
     const held = await this.acquire(keys, options);
     let result: T;
@@ -59,7 +59,7 @@ export class Locks {
       result = await body(held);
     } catch (error) {
       await held.release().catch(() => {});
-      throw held.lost && error instanceof Error && error.name === "AbortError" ? held.lost : error; // what the loss has aborted
+      throw held.lost && error instanceof Error && error.name === "AbortError" ? held.lost : error; // the loss aborted the body
     }
     await held.release();
     return result;

@@ -3,14 +3,14 @@ import { SpanKind, SpanStatusCode, metrics, trace, type Attributes, type MeterPr
 import type { Observed, Observer, Outcome } from "./observer.js";
 
 export interface OpenTelemetrySettings {
-  /** Makes the attribute `redislock.name` of a lock's first key. Without it there is none: locks' names may be without number. */
+  /** Computes the attribute `redislock.name` from a lock's first key. By default there is none, since metrics need few different names. */
   name?: ((key: string) => string) | undefined;
   /** By default the global ones. */
   meterProvider?: MeterProvider | undefined;
   tracerProvider?: TracerProvider | undefined;
 }
 
-/** That of package.json, as a test sees. */
+/** The version in package.json: a test compares them. */
 const VERSION = "0.1.0";
 const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
 const EXPECTED: unknown[] = ["timeout", "busy", "cancelled"];

@@ -1,12 +1,12 @@
-// What is asked of the server, in its own words. Bad input is refused here, before anything is sent.
+// What the user asks for, as words of the server's commands. Bad input is refused here, before anything is sent.
 
 /** Times are whole milliseconds. */
 export interface Options {
   /** How long to wait: for ever by default; 0 asks once; n waits at most n ms. */
   wait?: number | undefined;
-  /** Ends the wait, and gives up the place in the queue. */
+  /** Aborting it ends the wait, and gives up the place in the queue. */
   signal?: AbortSignal | undefined;
-  /** How long the lock outlives a holder that vanishes. By default the server's own default, 30 s. */
+  /** How long the lock stays held if its holder vanishes. By default the server's own default, 30 s. */
   lease?: number | undefined;
   /** False: the lock ends with its lease, unless `extend` is called. By default it is renewed until it is released. */
   renew?: boolean | undefined;
@@ -18,13 +18,13 @@ export interface Options {
   shared?: boolean | undefined;
   /** At most so many hold the lock together. `slot` of the lock tells which of them this one is. */
   limit?: number | undefined;
-  /** With `limit`: only this one of the numbers from 1 to `limit`. */
+  /** With `limit`: asks for this slot, a number from 1 to `limit`, and for no other. */
   slot?: number | undefined;
-  /** Who acquires the lock: to re-enter it, or to go on with it in another process. A fresh UUID by default. */
+  /** The owner name, with which the same owner can re-enter the lock or use it in another process. By default, a fresh UUID. */
   owner?: string | undefined;
-  /** Shown to those who look who holds the lock. */
+  /** Describes the holder to operators. */
   label?: string | undefined;
-  /** Fails with a DeadlockError at once if the wait would never end. Name one owner for all locks of a task. */
+  /** Fails with a DeadlockError at once if the wait would never end. For this, all locks of a task need the same owner. */
   detect?: boolean | undefined;
   /** [n, ms]: the lock counts only once n replicas have it, within so many ms. */
   sync?: readonly [replicas: number, milliseconds: number] | undefined;
@@ -45,24 +45,24 @@ function whole(name: string, value: unknown, least: number, most = Number.MAX_SA
 
 export const leaseOf = (lease: unknown) => whole("lease", lease, 1);
 
-/** Acts only on that grant: a late retry can't touch a newer one. Locks that were re-entered have different fences. */
+/** Restricts a command to this grant, so that a late retry can't touch a newer one. Re-entered locks have different fences. */
 const fenceOf = (fences: readonly number[]) =>
   fences.length && fences.every((fence) => fence === fences[0]) ? ["FENCE", String(fences[0])] : [];
 
 export class Request {
   readonly keys: readonly string[];
-  /** As the server knows them: with the prefix of the client. */
+  /** The keys as the server knows them: with the client's prefix. */
   readonly names: readonly string[];
   readonly owner: string;
-  /** Its lease is to be renewed. */
+  /** Whether the lease is to be renewed. */
   readonly kept: boolean;
   /**
-   * Work may begin at the message of the grant. Others have to claim it: the message tells only of one grant that is new, and
-   * neither keeps it alive nor confirms it.
+   * Whether work may begin at the start message. Such a message tells of one new grant, and neither ties it to a connection nor means that
+   * replicas have confirmed it. All other grants have to be claimed.
    */
   readonly starts: boolean;
   readonly options: Readonly<Options>;
-  /** That the server was told last. */
+  /** The last channel that the server was told. */
   channel: string | undefined;
   readonly #mode: string[] = [];
   readonly #sync: string[] = [];
@@ -104,12 +104,12 @@ export class Request {
     return this.options.shared ? "shared" : this.options.limit === undefined ? "exclusive" : "limit";
   }
 
-  /** What stands for one grant has the same. */
+  /** Identifies the owner with its locks: requests that can share a grant have the same id. */
   get id() {
     return (this.#id ??= JSON.stringify([this.owner, [...this.keys].sort()]));
   }
 
-  /** `block` as for the server: none asks once, 0 waits for ever. The message that lets work begin says `start` again. */
+  /** Without `block`, asks once; with 0, waits for ever. A start message, at which work may begin, repeats the number `start`. */
   acquire(channel: string, block: number | undefined, lease: number | undefined, start?: number) {
     const words = this.#command("ACQUIRE");
     words.push("OWNER", this.owner);

@@ -1,16 +1,16 @@
-// In a cluster: one subscription for each shard in which somebody waits or holds, at the shard's primary. One that is lost is opened
-// anew when somebody asks again, for what the client knows of the cluster then.
+// In a cluster: one subscription for each shard in which somebody waits or holds, at the shard's primary. When it is lost, the next acquire
+// opens a new one, with the topology that the client knows by then.
 import type { Events } from "./connection.js";
 
-/** What a client knows of its cluster. */
+/** The topology of a cluster, as a client knows it. */
 export interface Cluster {
   ready: Promise<unknown>;
   /** The address of the slot's primary. */
   primary(slot: number): string | undefined;
   refresh(): Promise<unknown>;
-  /** A connection of our own to that node, which does not connect again, but says so. */
+  /** Makes our own connection to this node. It does not reconnect; `lost` is called when it ends. */
   connect(address: string, lost: (error?: unknown) => void): {
-    /** With SSUBSCRIBE, and with SUBSCRIBE for what comes from other nodes while a slot is on its way. */
+    /** With SSUBSCRIBE, and with SUBSCRIBE for messages that other nodes send while a slot is moving. */
     subscribe(channel: string, hear: (message: string) => void): Promise<unknown>;
     ping(): Promise<unknown>;
     end(): void;
@@ -22,13 +22,13 @@ interface Shard {
   used: number;
 }
 
-/** A connection that a network swallows tells nothing. It is given up after so many PINGs without an answer, sent every so many ms. */
+/** After so many PINGs without an answer, sent every so many ms, a connection is given up: the network may drop packets silently. */
 export const PING = 2000, UNANSWERED = 4;
-/** A subscription that nobody needs for so many ms is closed. */
+/** A subscription that nobody needs for this many ms is closed. */
 const IDLE = 10_000;
-const REFRESH = 1000; // no longer for that
+const REFRESH = 1000; // the longest wait, in ms, for a refresh
 
-/** CRC16, as the server has it, of what is in the first braces, or of all. */
+/** CRC16, as the server computes it, of the text in the first braces, or of the whole key. */
 export function slotOf(key: string) {
   let crc = 0;
   for (const byte of new TextEncoder().encode(/^[^{]*\{([^}]+)\}/.exec(key)?.[1] ?? key)) {
@@ -38,9 +38,9 @@ export function slotOf(key: string) {
   return crc % 16_384;
 }
 
-/** What gives the channel for a key, once the server has confirmed it. */
+/** Returns a function that subscribes for a key, and gives the channel once the server has confirmed it. */
 export function listenIn(cluster: Cluster, name: string, { hear, again, needs }: Events, signal: AbortSignal) {
-  const shards = new Map<string, Shard>(); // by address
+  const shards = new Map<string, Shard>(); // by the primary's address
 
   function open(address: string) {
     let tag = 0, unanswered = 0, confirmed = false;
@@ -60,7 +60,7 @@ export function listenIn(cluster: Cluster, name: string, { hear, again, needs }:
       if (confirmed) again(channel);
     };
     const line = cluster.connect(address, lost);
-    // Turns are counted, and not the time: there are none while the process stands still.
+    // This counts turns of the event loop's timer instead of time: while the process is suspended, there are no turns.
     const beat = setInterval(() => {
       if (unanswered >= UNANSWERED) return lost();
       if (performance.now() - shard.used > IDLE) {

@@ -1,4 +1,4 @@
-// A wait for a lock: a place in the server's queue, which takes no connection.
+// A wait for a lock: it has a place in the server's queue, and blocks no connection.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { SILENCE } from "./connection.js";
 import { ClosedError, DeadlockError, NotAcquiredError, code, explained, isSyntax } from "./errors.js";
@@ -7,11 +7,11 @@ import { now, sleep, TRY_AGAIN, type Desk, type Entry, type Flight } from "./des
 import { tell, type Observer, type Outcome } from "./observer.js";
 import type { Request } from "./request.js";
 
-/** Less than lock.claim: a lost message costs seconds, but never the lock. */
+/** In ms. Less than the server's setting lock.claim, so a lost message delays the grant but does not lose it. */
 const ASK_AGAIN = 4000;
-/** Nobody waits longer than that to see that a place was given up. */
+/** The longest time in ms that a caller waits for a place to be given up. */
 const PARTING = 40;
-/** One for all: each new one would look through the stack. */
+/** One object for all waits: making an Error is slow, because it records the stack. */
 const NO_ANSWER = new Error("no answer from the server");
 
 export class Wait implements Entry {
@@ -22,16 +22,16 @@ export class Wait implements Entry {
   readonly #end: number;
   readonly #began = now();
   #asCaller: ((call: () => void) => void) | undefined;
-  #waits = false; // it was not free
+  #waits = false; // the observer was told that the acquire waits
   #asking: Promise<unknown> | undefined;
   #busy = false;
   #again = false;
   #over = false;
   #asks = 0; // the number of the acquire that was sent last
-  #asked = 0; // when that was
-  #told: readonly number[] | undefined; // a message that answers an acquire whose reply has not come yet
-  #unsure = false; // an answer was lost, so the lock may be held
-  #trouble: unknown = NO_ANSWER; // until there is one
+  #asked = 0; // when the last acquire was sent
+  #told: readonly number[] | undefined; // a start message that came before the reply to its acquire
+  #unsure = false; // an answer was lost, so the server may have granted the lock
+  #trouble: unknown = NO_ANSWER; // the last error, or this one
   readonly #lost: number[] = [];
 
   constructor(
@@ -41,7 +41,7 @@ export class Wait implements Entry {
     readonly reject: (reason: unknown) => void,
   ) {
     this.due = this.#end = this.#began + (request.options.wait || Infinity);
-    // The observer is called as by the caller of acquire, whose trace it may belong to.
+    // Observers run in the async context of the caller of acquire, whose trace they may belong to.
     if (desk.observer) this.#asCaller = AsyncLocalStorage.snapshot();
   }
 
@@ -65,10 +65,10 @@ export class Wait implements Entry {
   hear(word: string, numbers: readonly number[]) {
     if (word === "lost") this.#lost.push(numbers[0]!);
     else if (word === "start") {
-      if (numbers[3] !== this.#asks) return; // it is late: the lock has been asked for again since
+      if (numbers[3] !== this.#asks) return; // late: another acquire has been sent since
       this.#told = numbers;
       if (!this.#asking && !this.#begin()) void this.#ask();
-    } else void this.#ask(); // that was the wait of another one of this owner, unless our own clock says so
+    } else void this.#ask(); // another wait of this owner has timed out, unless our own clock says so
   }
 
   doubt() {
@@ -77,7 +77,7 @@ export class Wait implements Entry {
 
   cut() {}
 
-  /** Has at most one request on its way. */
+  /** Sends an acquire, unless one awaits its answer. */
   async #ask() {
     this.#again = this.#busy;
     if (this.#busy || this.#over) return;
@@ -100,26 +100,26 @@ export class Wait implements Entry {
       this.#asking = this.#trouble = undefined;
       this.#unsure = false;
       this.place ||= reply !== null;
-      if (this.#over) return; // #part sees the reply
+      if (this.#over) return; // #part handles the reply
       if (Array.isArray(reply)) this.#hold(reply[1], reply[4], Number(reply[3]), began, flight);
       else if (reply === null) void this.end(this.#notAcquired());
       else {
         if (!this.#waits) this.#tell((observer) => tell(observer, "waiting", request));
         this.#waits = true;
-        if (this.#over) return; // by the observer
+        if (this.#over) return; // the observer may have ended the wait
         this.#plan(ASK_AGAIN);
         if (this.#told && !this.#begin()) this.#again = true;
       }
     } catch (error) {
       const passes = this.desk.passes(error), sent = this.#asking !== undefined;
-      this.#unsure ||= passes && sent; // a refusal says nothing of an earlier one that got no answer
-      this.place ||= code(error) === "NOREPLICAS"; // it may be there still, and unclaimed
+      this.#unsure ||= passes && sent; // a refusal does not say whether an earlier acquire without an answer got the lock
+      this.place ||= code(error) === "NOREPLICAS"; // the unclaimed place or grant may still be there
       if (this.#over) return;
-      const hasAnotherTry = sent && this.#asks < 2 && now() < this.#asked + SILENCE; // one at a silent server would take as long again
+      const hasAnotherTry = sent && this.#asks < 2 && now() < this.#asked + SILENCE; // another try would wait as long
       this.#asking = this.#told = undefined;
       this.#trouble = error;
       if (start && isSyntax(error)) {
-        this.desk.starts = false; // an older server: claim first
+        this.desk.starts = false; // the server does not know START: claim from now on
         this.#again = true;
       } else if (passes && (wait !== 0 || hasAnotherTry)) this.#plan(TRY_AGAIN);
       else void this.end(code(error) === "GRACE" ? this.#notAcquired() : explained(error, request.keys));
@@ -157,9 +157,8 @@ export class Wait implements Entry {
   }
 
   /**
-   * Whether the lock is held from the message on. The grant is younger than what was asked last, since the message says the
-   * number of that: so what is believed ends as if it had been made then. If too little is left, asking again tells what has
-   * become of it.
+   * Whether the lock is held from the start message on. The message repeats the number of the last acquire, so the grant is younger than
+   * this acquire: its lease safely counts from when this was sent. If too little time is left, the wait asks again.
    */
   #begin() {
     const [fence, lasts, slot] = this.#told as [number, number, number];
@@ -173,11 +172,11 @@ export class Wait implements Entry {
     const held = new Held(this.desk, this.request, fences, slots, left, began, flight);
     this.#leaveDesk();
     this.#tell((observer) => tell(observer, "acquired", this.request, now() - this.#began, held.fence));
-    for (const fence of this.#lost) held.hear("lost", [fence]); // the message was faster than the reply
+    for (const fence of this.#lost) held.hear("lost", [fence]); // the message came before the reply
     this.resolve(held);
   }
 
-  /** What can't be given up now is given up later. */
+  /** Ends the wait. Its place or grant is given up in the background, if this takes longer. */
   async end(reason: unknown, outcome?: Outcome) {
     if (this.#over) return;
     this.#leaveDesk();
@@ -191,15 +190,15 @@ export class Wait implements Entry {
   async #part() {
     const { desk, request } = this;
     const until = now() + (request.options.lease ?? 30_000);
-    const reply = await this.#asking?.catch(() => {}); // #ask has seen it before
+    const reply = await this.#asking?.catch(() => {}); // #ask has handled the error
     const granted = Array.isArray(reply), fences = granted ? [reply[1]].flat().map(Number) : this.left;
     if (desk.leaveTo(this, fences, !granted && (this.place || this.#unsure))) return;
     const released = fences.length ? desk.deliver(request, request.release(fences), until) : undefined;
     if (granted) return released;
-    await released?.catch(() => {}); // the one that left it may have held it no longer
+    await released?.catch(() => {}); // the entry that left this grant may have lost it before
     if (!this.place && !this.#unsure) return desk.wake(request.owner);
     const left = await desk.deliver(request, request.leave(), until);
-    // The message of a grant may be on its way. An owner that the caller named may hold the lock in another process.
+    // The lock may have been granted, with the message on its way. A named owner is left alone: it may hold the lock in another process.
     const perhaps = this.#unsure || request.starts;
     if (!left && perhaps && !request.options.owner) await desk.deliver(request, request.release([]), until);
   }

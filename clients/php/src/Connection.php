@@ -13,20 +13,20 @@ use RedisException;
 use Throwable;
 use WeakMap;
 
-/** The connection of the process. All that goes wrong is an exception here; phpredis throws only some errors, and returns false for others. */
+/** The connection of the process. Every failure becomes an exception here: phpredis throws only some errors, and returns false for others. */
 final class Connection
 {
-    /** What a server says that is not yet, or no longer, the one to ask; and of these, what one says that another may have replaced. */
+    /** Errors of a server that can't serve the command at the moment; and of these, those after which to connect anew. */
     private const PASSING = [
         'ASK', 'BUSY', 'CLUSTERDOWN', 'LOADING', 'MASTERDOWN', 'MOVED', 'NOREPLICAS Not enough', 'READONLY', 'TRYAGAIN', 'UNBLOCKED',
     ];
     private const REPLACED = ['LOADING', 'MASTERDOWN', 'READONLY', 'UNBLOCKED'];
 
-    /** @var ?WeakMap<Redis|RedisCluster, int> the process that each connection was given in */
+    /** @var ?WeakMap<Redis|RedisCluster, int> for each client that a user gave, the process in which that was */
     private static ?WeakMap $given = null;
-    /** The process that the package was first used in: any other one is its child. */
+    /** The process that first used the package: any other process is its child. */
     private static ?int $first = null;
-    /** @var list<?object> the parent's. One that goes ends a TLS session for both, or lends its connection to the next pconnect. */
+    /** @var list<?object> the parent's clients, kept because freeing one would end a TLS session for both, or pool its connection */
     private static array $inherited = [];
 
     private Redis|RedisCluster|null $client = null;
@@ -40,7 +40,7 @@ final class Connection
     {
         $this->process = getmypid();
         self::$first ??= $this->process;
-        if (!$source instanceof Closure) { // perhaps to another Locks, before a fork
+        if (!$source instanceof Closure) { // it may have been given to another Locks before a fork
             self::$given ??= new WeakMap();
             $this->process = self::$given[$source] ??= $this->process;
         }
@@ -49,8 +49,8 @@ final class Connection
     }
 
     /**
-     * Seconds. Before version 6, phpredis connects again between sending and reading too, and then reads for ever what nobody sends.
-     * It is kept from that where the source connects anew; any other client asks again now and then.
+     * In seconds. Before version 6, phpredis may reconnect between sending and reading, and then reads for ever. Where the source makes a new
+     * connection, this retry is switched off; any other client gets a limit, and asks again.
      */
     public function longestWait(): float
     {
@@ -58,8 +58,8 @@ final class Connection
     }
 
     /**
-     * @param ?float $within seconds for the answer; null is what the client says, INF waits for ever
-     * @param ?int $database that of the lock: the one that is selected when it is asked for first
+     * @param ?float $within seconds for the answer; null for the client's own timeout, INF to wait for ever
+     * @param ?int $database the lock's database: the one that is selected at the first command
      */
     public function send(array $words, ?float $within = null, ?int &$database = null): mixed
     {
@@ -95,22 +95,22 @@ final class Connection
                 $reply = $client->rawCommand(...$words);
             }
         } catch (RedisException | RedisClusterException $error) {
-            if (!preg_match('/^[A-Z]{2,}\b/', $error->getMessage())) { // not what the server said
-                $this->close(); // so that the next command does not read an answer that comes late
+            if (!preg_match('/^[A-Z]{2,}\b/', $error->getMessage())) { // not an error of the server
+                $this->close(); // otherwise, the next command would read the late answer
                 throw $this->lost($error);
             }
         } finally {
-            $said = $reply === false ? $client->getLastError() : null; // which another command would clear
+            $said = $reply === false ? $client->getLastError() : null; // another command would clear it
             if (!$this->closed && $database !== ($selected ?? $database)) {
                 $client->select($selected);
             }
             if ($wanted !== $usual && $this->client !== null) {
-                // 0 was the default when it connected, and would be no time at all now.
+                // 0 stood for PHP's default when it connected; now it would mean no time at all.
                 $client->setOption(Redis::OPT_READ_TIMEOUT, $usual ?: (float) ini_get('default_socket_timeout'));
             }
         }
         if ($said === null) {
-            return $reply === [] ? null : $reply; // null, unless OPT_NULL_MULTIBULK_AS_NULL is set
+            return $reply === [] ? null : $reply; // an empty list stands for null, unless OPT_NULL_MULTIBULK_AS_NULL is set
         }
         $client->clearLastError();
         $follows = $client instanceof RedisCluster || !str_starts_with($said, 'MOVED');
@@ -121,7 +121,7 @@ final class Connection
         throw new Refused($said);
     }
 
-    /** A server that is not there at all is told as the client tells it: nobody waits for that. */
+    /** The exception for a lost connection. If connecting failed, this is the client's own error: nobody waits for such a server. */
     private function lost(RedisException|RedisClusterException $error): Throwable
     {
         return $this->connected ? new ConnectionLost($error->getMessage(), previous: $error) : $error;
@@ -147,8 +147,8 @@ final class Connection
     }
 
     /**
-     * Connects in a child. A persistent connection may be the parent's, which phpredis finds in its pool, or without the pool by its
-     * address. So it is made to look where the parent has none: AUTH must not go to the parent's connection before it is refused.
+     * Connects in a child. phpredis may find the parent's connection in its pool, or by its address. So this connects where the parent has no
+     * connection: otherwise AUTH would be sent over the parent's, before that is recognised.
      */
     private function apart(Closure $connect): Redis|RedisCluster
     {
@@ -168,7 +168,7 @@ final class Connection
         return $client;
     }
 
-    /** Version 5.3 of phpredis connects again, but forgets the database. Returns the one that is selected. */
+    /** Selects the database again: phpredis 5.3 forgets it when it reconnects. Returns the selected database. */
     private function reselect(Redis $client): int
     {
         if ($this->closed && $this->database !== 0) {
@@ -182,7 +182,7 @@ final class Connection
     {
         try {
             $this->client?->close();
-        } catch (RedisException | RedisClusterException) { // it was broken anyway
+        } catch (RedisException | RedisClusterException) { // the connection was broken before
         }
         $this->closed = true;
         if ($this->source instanceof Closure) {

@@ -8,15 +8,15 @@ use InvalidArgumentException;
 use WeakMap;
 
 /**
- * A lock that is held. PHP has no thread that could renew it: call keep() between the steps of the work, or acquire with `session`,
- * where the server renews it as long as the connection is open. It is released when the object goes, and at the end of the program.
+ * A lock that is held. PHP has no thread that could renew it: call keep() between the steps of the work, or acquire it with `session`: then
+ * the server renews it while the connection is open. It is released when the object is freed, and at the end of the program.
  */
 final class Held
 {
     private const ENDED = 'the program ended, and the server did not answer';
-    /** @var ?WeakMap<self, true> those that the end of the program releases: after a fatal error, objects do not go */
+    /** @var ?WeakMap<self, true> locks to release at the end of the program: after a fatal error, PHP frees no objects */
     private static ?WeakMap $all = null;
-    /** So long the end of the program waits for a server that does not answer. */
+    /** Until when the end of the program waits for a server that does not answer. */
     private static float $end = INF;
 
     private readonly int $process;
@@ -25,8 +25,8 @@ final class Held
     private ?int $slot;
     private float $lease;
     private float $until = INF;
-    private float $given = 0; // by the last answer
-    private bool $aged = false; // it came out shorter than asked for, or than the one before: the maximum age ends it
+    private float $given = 0; // the lease in the last answer
+    private bool $aged = false; // the last answer gave less than was asked for or than the one before: the maximum age cuts it
     private float $due = INF;
     private bool $released = false;
     private ?LockLost $lost = null;
@@ -36,7 +36,7 @@ final class Held
     {
         if (self::$all === null) {
             self::$all = new WeakMap();
-            register_shutdown_function(static fn() => register_shutdown_function(self::end(...))); // behind those of others
+            register_shutdown_function(static fn() => register_shutdown_function(self::end(...))); // after those of others
         }
         self::$all[$this] = true;
         $this->process = getmypid();
@@ -52,7 +52,7 @@ final class Held
     {
         try {
             $this->release();
-        } catch (LockError | InvalidArgumentException) { // nobody is there to hear of it
+        } catch (LockError | InvalidArgumentException) { // a destructor can't report it
         }
     }
 
@@ -75,7 +75,7 @@ final class Held
         return $this->request->owner;
     }
 
-    /** Rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks: the greatest. */
+    /** Greater for each later grant: a resource that checks it can refuse a late holder. With several locks, their greatest fence. */
     public function fence(): int
     {
         return max($this->fences);
@@ -87,13 +87,13 @@ final class Held
         return $this->fences;
     }
 
-    /** The number of this holder's place among those of `limit`, where the server has them. */
+    /** With `limit`: which of the holders this one is, from 1; null if the server does not tell. */
     public function slot(): ?int
     {
         return $this->slot;
     }
 
-    /** Why the lock was lost, as far as this process knows: by its own clock, or since the server said so. */
+    /** Why the lock was lost, as far as this process knows: its lease is over by our own clock, or the server has said so. */
     public function lost(): ?LockLost
     {
         if ($this->lost === null && !$this->released && Locks::now() >= $this->until) {
@@ -103,9 +103,9 @@ final class Held
     }
 
     /**
-     * Renews the lock if a third of its lease has passed, and throws LockLost if it was lost. Often called, it costs nothing.
+     * Renews the lock if a third of its lease has passed, and throws LockLost if it was lost. Frequent calls cost nothing.
      *
-     * With `session` it asks the server whether the session is still there.
+     * With `session`, each call asks the server whether the session is still there.
      */
     public function keep(): void
     {
@@ -113,14 +113,14 @@ final class Held
         if (Locks::now() >= $this->due) {
             try {
                 $this->request->session ? $this->askAgain() : $this->extend();
-            } catch (ConnectionLost | NotAcquired) { // no answer, or GRACE: it is held as long as its lease
+            } catch (ConnectionLost | NotAcquired) { // no answer, or GRACE: the lock is held until its lease ends
                 $this->due = Locks::now() + min(1, $this->lease / 10);
                 $this->check();
             }
         }
     }
 
-    /** Sets the lease, counted from now; null leaves its length. Returns the seconds that the server gave. */
+    /** Sets the lease, counted from now; null keeps its length. Returns the lease, in seconds, that the server gave. */
     public function extend(?float $lease = null): float
     {
         $this->check();
@@ -138,7 +138,7 @@ final class Held
         try {
             try {
                 $reply = $this->locks->command($words, $this->request, $this->patience());
-            } catch (ConnectionLost) { // it may have ended long before
+            } catch (ConnectionLost) { // the idle connection may have ended long before
                 $this->check();
                 $reply = $this->locks->command($words, $this->request, $this->patience());
             }
@@ -153,7 +153,7 @@ final class Held
         return $reply / 1000;
     }
 
-    /** Throws LockLost if the lock was lost before. In a child after a fork, the lock is the parent's. */
+    /** Throws LockLost if the lock was lost before. Does nothing in a child after a fork: the parent holds the lock. */
     public function release(): void
     {
         if ($this->released || $this->process !== getmypid()) {
@@ -181,7 +181,7 @@ final class Held
         }
     }
 
-    /** Sends a release, for a second if the connection is lost, and then before the next lock. What lost the lock, if it was. */
+    /** Sends a release, for a second at most, and without an answer again before the next lock. Returns an earlier loss. */
     private function give(): ?LockLost
     {
         $now = Locks::now();
@@ -194,17 +194,17 @@ final class Held
             $reply = $this->locks->insist($words, $this->request, min(1, self::$end - $now, $this->until - $now), $again);
         } catch (LockLost $lost) {
             return $again ? null : $lost; // the first try may have worked
-        } catch (ConnectionLost | InvalidArgumentException $error) { // or in MULTI, which the work has left open
-            if (in_array('FENCE', $words, true)) { // else it could end a later grant of this owner
+        } catch (ConnectionLost | InvalidArgumentException $error) { // or the work has left a MULTI open
+            if (in_array('FENCE', $words, true)) { // without a fence, a later try could end a later grant
                 $this->locks->owe($words, $this->request, $this->until);
             }
             return is_finite(self::$end) ? new LockLost((string) $this->request, self::ENDED, $error) : throw $error;
         }
-        $gone = is_array($reply) && array_filter($reply, is_int(...)) !== $reply; // nil is false, or null, as the client is set
+        $gone = is_array($reply) && array_filter($reply, is_int(...)) !== $reply; // nil is false or null, depending on the client's options
         return $gone && !$again ? new LockLost((string) $this->request, 'one of the locks was gone when it was released') : null;
     }
 
-    /** The server shall know this connection again; the fence tells whether the grant is still the old one. */
+    /** Acquires again, so that the server learns this connection anew; the fence tells whether the grant is still the old one. */
     private function askAgain(): void
     {
         $began = Locks::now();
@@ -215,10 +215,10 @@ final class Held
             $this->renewed($reply[3], $began);
             return;
         }
-        if ($fences !== []) { // granted anew, unknown to the holder
+        if ($fences !== []) { // a new grant, which the holder doesn't know
             try {
                 $this->locks->command($this->request->release($fences), $this->request);
-            } catch (LockError) { // then it ends with its lease
+            } catch (LockError) { // the grant ends with its lease
             }
         }
         $this->lose('it was free, or someone else\'s, meanwhile');
@@ -232,7 +232,7 @@ final class Held
         if ($this->locks->share($this->request, -1) > 0) {
             return;
         }
-        try { // perhaps only the network failed, or there are others of several locks
+        try { // if only the network failed, or one of several locks was lost, the server has some
             $this->locks->command($this->request->release($this->fences), $this->request, 0.1);
         } catch (LockError) {
         }
@@ -240,29 +240,29 @@ final class Held
 
     private function renewed(int $left, float $began): void
     {
-        $before = $this->until - (Locks::now() - $began); // but for the time that the answer took
+        $before = $this->until - (Locks::now() - $began); // less the time that the answer took
         [$this->until, $this->due] = [INF, INF];
-        if ($left < 0) { // somebody said PERSIST: it never ends
+        if ($left < 0) { // somebody used PERSIST, so the lease never ends
             return;
         }
         $lease = $left / 1000;
-        // Of a session, only the server knows how long it lasts.
+        // Only the server knows how long a session lasts.
         $this->until = $this->request->session ? INF : $began + $lease;
-        // The maximum age moves no end back: the server's own lease is another one now.
+        // The maximum age only cuts a new lease. If the end moved back, the server's default lease was changed instead.
         $asked = $this->request->lease ?? (is_finite($before) && $began + $lease < $before - 0.001 ? 0 : $this->given);
         $this->aged = ($this->request->renew || $this->request->session) && $lease < $asked - 0.001;
         $this->given = $this->aged ? $this->given : $lease;
         if ($this->request->lease === null) {
             $this->lease = $lease;
         }
-        // A lease that comes out short has reached the maximum age: no renewal makes it longer.
+        // A lease that comes out short has reached the maximum age, and no renewal makes it longer.
         if (($this->request->renew || $this->request->session) && $lease >= $asked / 2) {
             $this->due = $began + $lease / 3;
         }
         $this->share();
     }
 
-    /** All that share the grant share its lease. */
+    /** Applies this lease to all that share the grant, since they share its lease. */
     private function share(): void
     {
         if ($this->locks->share($this->request, 0) < 2) {
@@ -276,7 +276,7 @@ final class Held
         }
     }
 
-    /** Seconds in which an answer must have come. */
+    /** How many seconds to wait for an answer. */
     private function patience(): float
     {
         return max(0, min($this->until - Locks::now(), 5)) + $this->request->syncSeconds();

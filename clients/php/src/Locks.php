@@ -11,21 +11,21 @@ use RedisCluster;
 use Throwable;
 
 /**
- * The locks of a process. Give it the connection that it has, or better a function that connects: that is called again when the
- * connection is lost (so it can ask sentinels for the primary), and in a child after a fork.
+ * The locks of a process. Give it the program's connection, or better a function that connects: this is called again when the connection is
+ * lost (so it can ask sentinels for the primary), and in a child after a fork.
  *
  * The options, by name: wait, lease, shared, limit, slot, label, detect, sync, session, owner, maxHold, renew. See Request.
  */
 final class Locks
 {
     private const TRY_AGAIN = 0.1;
-    /** How much later than the end of the wait the server's answer may come. */
+    /** How many seconds after the end of the wait the server's answer may come. */
     private const MARGIN = 1.0;
 
     private readonly Connection $connection;
-    /** @var array<string, int> how many in this process share a grant */
+    /** @var array<string, int> how many locks in this process share each grant */
     private array $shares = [];
-    /** @var list<array{list<mixed>, Request, float}> releases without an answer, and until when there is something to release */
+    /** @var list<array{list<mixed>, Request, float}> releases without an answer, and until when each is worth sending */
     private array $owed = [];
 
     /** @param Redis|RedisCluster|Closure(): (Redis|RedisCluster) $client */
@@ -35,7 +35,7 @@ final class Locks
     }
 
     /**
-     * Runs the work under the lock, or under several of which all or none are held, and returns what it returns.
+     * Runs the work while it holds the lock, or all of several locks, and returns the result of the work.
      *
      * @template T
      * @param string|list<string> $keys
@@ -50,7 +50,7 @@ final class Locks
         } catch (Throwable $error) {
             try {
                 $held->release();
-            } catch (LockError | InvalidArgumentException) { // what went wrong in the work tells more
+            } catch (LockError | InvalidArgumentException) { // the error of the work is thrown instead
             }
             throw $error;
         }
@@ -77,7 +77,7 @@ final class Locks
     }
 
     /**
-     * Asks once: null if somebody else holds the lock.
+     * Asks once, without waiting: null if somebody else holds the lock.
      *
      * @param string|list<string> $keys
      */
@@ -90,7 +90,7 @@ final class Locks
         }
     }
 
-    /** @internal The server's reply, and the time before it was asked. */
+    /** @internal Returns the server's reply, and the time just before the command was sent. */
     public function ask(Request $request): array
     {
         $once = $request->wait === 0.0;
@@ -98,7 +98,7 @@ final class Locks
         $trouble = null;
         for ($tries = 1;; $tries++) {
             $began = self::now();
-            $first = $request->watch?->waits === false; // whether others hold it
+            $first = $request->watch?->waits === false; // with an observer, first ask without a wait
             $left = $once || $first ? null : max(0.001, min($end - $began, $this->connection->longestWait()));
             $more = ($left ?? 0) + $request->syncSeconds();
             try {
@@ -120,7 +120,7 @@ final class Locks
                 }
                 usleep((int) (1e6 * max(0, min(self::TRY_AGAIN, $end - self::now()))));
             } catch (Refused $refused) {
-                if ($first && !$once && $refused->word() === 'GRACE') { // who waits is not refused then
+                if ($first && !$once && $refused->word() === 'GRACE') { // a waiter is not refused during a grace
                     $request->watch->waiting();
                     continue;
                 }
@@ -133,8 +133,8 @@ final class Locks
     }
 
     /**
-     * A grant, and a time from which its lease counts: the server's reply says how much was left when it was sent, and that may have been at
-     * any time of a wait. So after a long one the lease is extended. Null if the grant was over before: then no session has begun either.
+     * A grant, and a time from which its lease counts. The reply may have been sent at any moment of the wait, and its lease counts from then:
+     * so after a long wait, this extends the lease. Null if the grant has ended meanwhile: then no session has begun either.
      */
     private function dated(Request $request, array $reply, float $began): ?array
     {
@@ -148,15 +148,15 @@ final class Locks
             $reply[3] = $this->connection->send($request->extend($fences), self::MARGIN + $request->syncSeconds(), $request->database);
             return [$reply, $began];
         } catch (Refused $refused) {
-            try { // of several locks there may be others
+            try { // the other locks of several may still be held
                 $this->connection->send($request->release($fences), 1.0, $request->database);
-            } catch (LockError) { // then it ends with its lease
+            } catch (LockError) { // the grant ends with its lease
             }
             return $refused->word() === 'NOTHELD' ? null : throw $refused;
         }
     }
 
-    /** @internal Errors are those of this package, where it has one. */
+    /** @internal Sends a command, and converts the server's errors to those of this package, where it has one. */
     public function command(array $words, Request $request, ?float $within = null): mixed
     {
         try {
@@ -166,7 +166,7 @@ final class Locks
         }
     }
 
-    /** @internal The same for a command that may be sent again, as it is for so many seconds. `$again`: an earlier try may have worked. */
+    /** @internal As command(), but tries again for so many seconds. `$again` is set if an earlier try may have worked. */
     public function insist(array $words, Request $request, float $seconds, bool &$again = false): mixed
     {
         for ($end = self::now() + $seconds;; $again = true) {
@@ -181,13 +181,13 @@ final class Locks
         }
     }
 
-    /** @internal A release that had no answer is sent again before the next acquire. */
+    /** @internal Notes a release that had no answer, to send it again before the next acquire. */
     public function owe(array $release, Request $request, float $until): void
     {
         $this->owed[] = [$release, $request, $until];
     }
 
-    /** @internal @return list<string> who holds the lock now, the first one first */
+    /** @internal @return list<string> the owners that hold the lock now, in order of their grants */
     public function owners(Request $request): array
     {
         $reply = $this->insist(['LOCK.INFO', new Key($request->keys[0]), 'FULL'], $request, 5);
@@ -195,10 +195,10 @@ final class Locks
         return $reply === null ? [] : array_map(fn(array $grant) => $pairs($grant)['owner'], $pairs($reply)['grants']);
     }
 
-    /** @internal By how much is it used now in this process? */
+    /** @internal Changes how many locks in this process share the grant, and returns the new number. */
     public function share(Request $request, int $change): int
     {
-        if (!$request->named) { // nobody else has an owner that was drawn
+        if (!$request->named) { // a random owner name is not shared
             return $change < 0 ? 0 : 1;
         }
         $name = $request->id();
@@ -222,13 +222,13 @@ final class Locks
             [$release, $request, $until] = $this->owed[0];
             try {
                 self::now() < $until && $this->connection->send($release, 1.0, $request->database);
-            } catch (Refused) { // it has worked before, or the lock has ended
+            } catch (Refused) { // an earlier try has worked, or the lock has ended
             }
             array_shift($this->owed);
         }
     }
 
-    /** A lost answer may have been that of a grant. (An owner that others know may hold the lock in another process.) */
+    /** Releases a grant whose answer may have been lost. (An owner that the caller named may hold the lock in another process.) */
     private function forget(Request $request): void
     {
         if ($request->named) {
@@ -236,7 +236,7 @@ final class Locks
         }
         try {
             $this->connection->send($request->release([]), 1.0, $request->database);
-        } catch (LockError) { // then it ends with its lease
+        } catch (LockError) { // the grant ends with its lease
         }
     }
 

@@ -24,12 +24,12 @@ enum Outcome: string
 }
 
 /**
- * Sees what becomes of each acquire: after waiting() comes acquired() or refused(), and after acquired() either released() or lost(). A
- * process finds out that it has lost a lock when it uses it. What an observer throws is written to PHP's log. Times are in seconds.
+ * Is told what becomes of each acquire: after waiting() comes acquired() or refused(), and after acquired() either released() or lost(). A
+ * process notices a loss only when it uses the lock. Exceptions of an observer go to PHP's log. Times are in seconds.
  */
 interface Observer
 {
-    /** Somebody else holds one of the locks, so this acquire waits. To know that, it first asks without a wait. @param list<string> $keys */
+    /** Somebody else holds a lock, so this acquire waits. To know this, it first asks without a wait. @param list<string> $keys */
     public function waiting(array $keys, Mode $mode): void;
 
     /** @param list<string> $keys */
@@ -45,7 +45,7 @@ interface Observer
     public function lost(array $keys, Mode $mode, float $held, LockLost $reason): void;
 }
 
-/** For observers that want to hear of some of it. */
+/** Empty methods, for observers that need only some of the events. */
 trait ObserverDefaults
 {
     public function waiting(array $keys, Mode $mode): void

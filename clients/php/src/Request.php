@@ -6,19 +6,19 @@ namespace Redislock;
 
 use InvalidArgumentException;
 
-/** One lock, or several at once, as somebody wants it, in the server's words. Bad input is refused here, before anything is sent. */
+/** A request for one lock or several, as words of the server's commands. Bad input is refused here, before anything is sent. */
 final class Request
 {
-    /** Seconds: more would not fit into a number of milliseconds that all clients read exactly. */
+    /** The longest time, in seconds: a JavaScript client can't read more milliseconds exactly. */
     private const MOST = 9e12;
 
     public readonly string $owner;
     public readonly bool $named;
-    /** Where it was asked for. */
+    /** The database of the lock: the one that was selected at the first command. */
     public ?int $database = null;
-    /** It was held: an answer that it is not means a loss. */
+    /** Whether the lock was held: after this, NOTHELD means a loss. */
     public bool $taken = false;
-    /** Who is told what becomes of it. */
+    /** Tells the observer, if there is one. */
     public ?Watch $watch = null;
     public readonly Mode $shape;
     private ?string $id = null;
@@ -31,7 +31,7 @@ final class Request
      * @param list<string> $keys
      * @param ?float $wait seconds: null waits for ever, 0 asks once
      * @param ?float $lease seconds: how long the lock lasts without a renewal
-     * @param ?array{int, float} $sync that many replicas have the lock within so many seconds
+     * @param ?array{int, float} $sync how many replicas have to confirm the lock, and within how many seconds
      */
     public function __construct(
         public readonly array $keys,
@@ -84,12 +84,12 @@ final class Request
             ...$session ? ['SESSION'] : [],
             ...$detect ? ['DETECT'] : [],
             ...$maxHold === null ? [] : ['MAXHOLD', self::ms('maxHold', $maxHold)],
-            // Re-entry keeps the label of a grant, unless there is another one, so an owner that has a name has none by itself.
+            // By default, only a fresh owner gets a label: a re-entry without a label keeps that of the grant.
             ...$label === null && $this->named ? [] : ['LABEL', $label ?? self::process()],
         ];
     }
 
-    /** A random one, spelled as the server packs it into 16 bytes. */
+    /** A random UUID, in the spelling that the server can store in 16 bytes. */
     public static function uuid(): string
     {
         $bytes = random_bytes(16);
@@ -98,7 +98,7 @@ final class Request
         return vsprintf('%s%s-%s-%s-%s-%s%s%s', str_split(bin2hex($bytes), 4));
     }
 
-    /** Host and process, for operators. */
+    /** Host and process: the default label, for operators. */
     public static function process(): string
     {
         return substr(preg_replace('/[^A-Za-z0-9._-]/', '_', (string) gethostname()), 0, 64) . ':' . getmypid();
@@ -113,13 +113,13 @@ final class Request
         return (int) ceil(round($seconds * 1000, 3));
     }
 
-    /** Who shares a grant has the same. */
+    /** Identifies the owner with its locks: requests that can share a grant have the same id. */
     public function id(): string
     {
         return $this->id ??= serialize([$this->owner, $this->keys]);
     }
 
-    /** How long the server may take to confirm. */
+    /** How many seconds replicas may take to confirm. */
     public function syncSeconds(): float
     {
         return ($this->sync[2] ?? 0) / 1000;
@@ -154,13 +154,13 @@ final class Request
         return $this->lease === null ? [] : ['PX', self::ms('lease', $this->lease)];
     }
 
-    /** The command acts only on that grant. Locks that were entered again have different fences, and none to name. */
+    /** Restricts a command to this grant. Locks that were entered again have different fences, so no FENCE can name them. */
     private static function fence(array $fences): array
     {
         return count($fences) === 1 || count(array_unique($fences)) === 1 ? ['FENCE', $fences[0]] : [];
     }
 
-    /** Its name and its keys, which are marked, so that the connection can put its prefix before them. */
+    /** The name of a command and its keys, which are marked, so that the connection can add its prefix to them. */
     private function command(string $verb): array
     {
         if (count($this->keys) === 1) {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Redislock;
 
-/** What all errors of this package are, but for bad input, which is an \InvalidArgumentException before anything is sent. */
+/** Base of all errors of this package, except for bad input: this is an \InvalidArgumentException, before anything is sent. */
 class LockError extends \RuntimeException
 {
 }
@@ -17,7 +17,7 @@ final class NotAcquired extends LockError
 /** The lock has ended without a release: somebody else may hold it now. */
 final class LockLost extends LockError
 {
-    /** Why, without the keys. */
+    /** Why the lock was lost, without the names of the locks. */
     public readonly string $reason;
 
     public function __construct(string $keys, string $said, ?\Throwable $previous = null)
@@ -27,7 +27,7 @@ final class LockLost extends LockError
     }
 }
 
-/** This wait would never end. */
+/** The wait would never end, since each owner in the cycle waits for the next one. */
 final class Deadlock extends LockError
 {
     public function __construct(/** Who waits for whom. */ public readonly string $cycle)
@@ -51,7 +51,7 @@ final class TooOld extends LockError
 {
 }
 
-/** Anything else that the server refuses; `code()` is the first word. */
+/** Any other error of the server; `word()` is its code. */
 final class Refused extends LockError
 {
     public function word(): string
@@ -60,7 +60,7 @@ final class Refused extends LockError
     }
 }
 
-/** No answer came, or the server is not yet, or no longer, the one to ask. */
+/** No answer came, or the server can't serve the command at the moment, or is no longer the right one to ask. */
 final class ConnectionLost extends LockError
 {
 }

@@ -10,11 +10,11 @@ require_relative "redislock/version"
 require_relative "redislock/watch"
 
 module Redislock
-  # The locks of a process: make one, and share it between all threads. `client` is a Redis (of Sentinel, of a cluster), a
-  # RedisClient, or a pool of them. After a fork, the child begins anew, and holds nothing.
+  # The locks of a process: make one, and share it between all threads. `client` is a Redis (of Sentinel, of a cluster), a RedisClient, or a
+  # pool of them. After a fork, the child starts anew, and holds nothing.
   #
-  # The options, with times in seconds: wait (nil: for ever, 0: ask once), lease, renew: false, max_hold, session: true, shared: true,
-  # limit: n, slot: k, detect: true, sync: [replicas, seconds], owner, label.
+  # The options, with times in seconds: wait (nil: for ever, 0: ask once), lease, renew: false, max_hold, session: true, shared: true, limit:
+  # n, slot: k, detect: true, sync: [replicas, seconds], owner, label.
   class Locks
     #
     # The observer hears what becomes of each acquire, by those of these methods that it has, with keyword arguments. After `waiting` comes
@@ -28,7 +28,7 @@ module Redislock
       @client, @servers, @starting, @observer = client, Connection.like(client), Mutex.new, observer
     end
 
-    # Runs the block under the lock, or under several of which all or none are held, and returns what it returns.
+    # Runs the block while it holds the lock, or all of several locks, and returns the result of the block.
     def with_lock(*keys, **options)
       core, entry = self.core, new_entry(keys, options)
       held = Held.new(core, entry)
@@ -38,16 +38,16 @@ module Redislock
       rescue Exception => error
         raise
       ensure # also after a return or a break in the block, or when the thread is killed
-        # First of all: an interrupt that came before the release would leave the lock held, and renewed, by nobody.
+        # Before anything else: an interrupt before the release would leave the lock held, and renewed for ever.
         Thread.handle_interrupt(Object => :never) do
           held.release
         rescue StandardError
-          raise unless error # what went wrong in the block tells more
+          raise unless error # the error of the block is raised instead
         end
       end
     end
 
-    # The same without a block: a Held, to be released.
+    # Acquires as `with_lock` does, but without a block: returns a Held, which the caller has to release.
     def acquire(*keys, **options)
       core, entry = self.core, new_entry(keys, options)
       held, entry.loose = nil, true
@@ -57,11 +57,11 @@ module Redislock
       Thread.handle_interrupt(Object => :never) do
         core.release(entry) if entry && !held
       rescue StandardError
-        nil # what went wrong before tells more
+        nil # the earlier error is raised instead
       end
     end
 
-    # Asks once: nil if somebody else holds the lock.
+    # Asks once, without waiting: nil if somebody else holds the lock.
     def try_acquire(*keys, **options)
       acquire(*keys, **options, wait: 0)
     rescue NotAcquired

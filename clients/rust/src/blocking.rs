@@ -75,7 +75,7 @@ impl Locks {
         Self { shared: Arc::new(Use(Shared::new(threads.clone()))), threads }
     }
 
-    /// Has the observer told what becomes of these locks. There can be one.
+    /// Sets the one observer, which is told what becomes of these locks.
     pub fn observer(self, observer: impl Observer) -> Self {
         self.shared.0.observe(observer);
         self
@@ -110,7 +110,7 @@ impl Locks {
             if threads.shards.is_none() {
                 spawn(move || listen(&shared, &threads));
             } else {
-                shared.with(Core::subscribed); // each command waits for the subscription of its shard
+                shared.with(Core::subscribed); // in a cluster, each command waits for its shard's subscription instead
             }
             let (shared, threads) = (self.shared.0.clone(), self.threads.clone());
             spawn(move || clock(&shared, &threads))
@@ -158,7 +158,7 @@ impl Held {
     }
 }
 
-/// A command on its way.
+/// A command to be sent, and the route for it.
 struct Wanted {
     command: Command,
     asking: bool,
@@ -199,7 +199,7 @@ impl Threads {
             spawn(move || work(&shared, &threads, node.as_ref(), &jobs_here));
             jobs
         });
-        let _ = lane.send(wanted); // its thread ends only with this end
+        let _ = lane.send(wanted); // the receiving thread lives longer than this
     }
 
     fn answered(
@@ -244,7 +244,7 @@ impl Threads {
     }
 }
 
-/// Sends all commands that have come meanwhile together, so that one connection serves any number of threads.
+/// Sends all commands that are waiting together, so that one connection serves any number of threads.
 fn work(shared: &Arc<Shared>, threads: &Arc<Threads>, node: Option<&Node>, wanted: &Receiver<Wanted>) {
     const MOST: usize = 100;
     let mut line = None;
@@ -268,7 +268,7 @@ fn work(shared: &Arc<Shared>, threads: &Arc<Threads>, node: Option<&Node>, wante
     }
 }
 
-/// Sends the commands and reads the replies. After an error, some commands may not have been answered.
+/// Sends the commands and reads the replies. After an error, some commands may have no answer.
 fn exchange(
     line: &mut Option<Connection>,
     connect: impl FnOnce() -> RedisResult<Connection>,
@@ -310,7 +310,7 @@ fn exchange(
     Ok(())
 }
 
-/// Keeps up one subscription for all locks. It is made again whenever it is lost.
+/// Keeps one subscription open for all locks, and makes it anew whenever it is lost.
 fn listen(shared: &Arc<Shared>, threads: &Threads) {
     let (channel, mut pause) = (shared.with(|core, _| core.channel.clone()), Duration::ZERO);
     while !shared.with(|core, _| core.is_over()) {
@@ -345,7 +345,7 @@ fn hear(shared: &Arc<Shared>, threads: &Threads, channel: &str) -> RedisResult<(
             }
         }
     };
-    messages.set_read_timeout(Some(Duration::from_millis(1)))?; // to end it waits for an answer
+    messages.set_read_timeout(Some(Duration::from_millis(1)))?; // dropping it waits for an answer
     ended
 }
 

@@ -11,8 +11,8 @@ use crate::{Error, Observed, Observer};
 
 type Name = dyn Fn(&[u8]) -> String + Send + Sync;
 
-/// An [`Observer`] that shows in OpenTelemetry how long acquires wait, how long locks are held, and what is lost. It uses the global
-/// providers of the time when it is made.
+/// An [`Observer`] that shows in OpenTelemetry how long acquires wait, how long locks are held, and what is lost. It uses the providers that
+/// are the global ones when it is made.
 pub struct OpenTelemetry {
     waits: Histogram<f64>,
     holds: Histogram<f64>,
@@ -50,7 +50,7 @@ impl Default for OpenTelemetry {
 }
 
 impl OpenTelemetry {
-    /// Adds the attribute `redislock.name`, which this function makes of a lock's first key. Keep these names few.
+    /// Adds the attribute `redislock.name`: this function computes it from a lock's first key. There should be few different names.
     pub fn named(self, name: impl Fn(&[u8]) -> String + Send + Sync + 'static) -> Self {
         Self { name: Some(Box::new(name)), ..self }
     }

@@ -1,4 +1,4 @@
-//! The user's own clients, whose settings the connections have.
+//! The user's own clients, with whose settings the connections are made.
 
 use std::collections::VecDeque;
 
@@ -30,8 +30,8 @@ impl From<redis::sentinel::SentinelClient> for Servers {
 }
 
 impl Servers {
-    /// A cluster, and clients of some of its nodes: these are asked who serves which slot. Each primary where locks wait or are held has
-    /// connections with the settings of these clients.
+    /// A cluster, given clients of some of its nodes, which are asked who serves which slot. Connections to each primary where locks wait or
+    /// are held use the settings of these clients.
     pub fn cluster(nodes: impl IntoIterator<Item = Client>) -> Self {
         Self(Kind::Cluster(nodes.into_iter().collect()))
     }
@@ -40,7 +40,7 @@ impl Servers {
         matches!(self.0, Kind::Cluster(_))
     }
 
-    /// The nodes that the user named, the one first that was asked longest ago.
+    /// The nodes that the user named, starting with the one that was asked longest ago.
     pub(crate) fn nodes(&mut self) -> Vec<Client> {
         let Kind::Cluster(nodes) = &mut self.0 else { return Vec::new() };
         nodes.rotate_left(usize::from(nodes.len() > 1));

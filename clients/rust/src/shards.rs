@@ -1,9 +1,8 @@
-//! In a cluster: who serves which slot, and the subscriptions at the primaries of the shards in which this process waits or holds.
-//! `SSUBSCRIBE` keeps messages in the shard. Each also says `SUBSCRIBE`, for what a node sends to all others, as the one does to which the
-//! slot of a lock is on its way. If a subscription can't be had, the one for all shards takes its place.
+//! In a cluster: which node serves which slot, and the subscriptions at the primaries of the shards in which this process waits or holds.
+//! `SSUBSCRIBE` keeps messages in the shard. Each subscription also uses `SUBSCRIBE`, for messages from other nodes, such as one to which a
+//! slot is moving. If a shard's subscription fails, the one for all shards takes its place.
 //!
-//! Commands go to the nodes by connections of our own: those of redis-rs for a cluster wait for a node that is silent, whatever is asked
-//! of the others.
+//! Commands use our own connections to the nodes: the cluster connection of redis-rs blocks all commands while one node is silent.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,12 +22,12 @@ const STALE: Duration = Duration::from_secs(60);
 /// The host and the port of a primary.
 pub(crate) type Node = Arc<(String, u16)>;
 
-/// What a connection is for: commands of this kind; in a cluster, to this node, or to any if it is not known.
+/// What a connection is for: commands of this kind and, in a cluster, to this node, or to any node if it is not known.
 pub(crate) type Route = (Lane, Option<Node>);
 
 const SLOTS: u16 = 1 << 14;
 
-/// So often is a command sent to another node, because a node says so.
+/// How often one command may be redirected to another node.
 pub(crate) const REDIRECTS: u32 = 5;
 
 /// The primary of each slot.
@@ -36,7 +35,7 @@ pub(crate) const REDIRECTS: u32 = 5;
 pub(crate) struct Slots(Vec<Option<Node>>);
 
 impl Slots {
-    /// Reads the answer to `CLUSTER SLOTS`. A node that does not know its own host is where it was asked.
+    /// Reads the answer to `CLUSTER SLOTS`. If a node does not know its own host, the host is the one that was asked.
     pub(crate) fn read(reply: Value, asked: &Client) -> RedisResult<Self> {
         let asked = match asked.get_connection_info().addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
@@ -69,7 +68,7 @@ impl Slots {
     }
 }
 
-/// The slot of a key: that of what stands between its first braces, if there is anything.
+/// The hash slot of a key: computed from the text in its first braces, unless this is empty or missing.
 fn slot(key: &[u8]) -> u16 {
     let (_, behind) = key.split_at(key.iter().position(|byte| *byte == b'{').map_or(key.len(), |at| at + 1));
     let tag = behind.iter().position(|byte| *byte == b'}').and_then(|end| behind.get(..end));
@@ -78,25 +77,25 @@ fn slot(key: &[u8]) -> u16 {
     named.iter().fold(0, |sum, byte| (0..8).fold(sum ^ u16::from(*byte) << 8, bit)) % SLOTS
 }
 
-/// What is to be done without the mutex.
+/// The work to be done without the mutex.
 #[derive(Default)]
 pub(crate) struct Todo {
-    /// Commands, and the node to ask. Without one, any.
+    /// Commands, and the node for each; without a node, any node is asked.
     pub(crate) send: Vec<(Command, Option<Node>)>,
     pub(crate) jobs: Vec<Job>,
 }
 
 pub(crate) enum Job {
-    /// To ask one node after the other for the slots.
+    /// Read the slots, by asking one node after the other.
     Read,
-    /// To subscribe to this channel there.
+    /// Subscribe to this channel at this node.
     Follow(Node, String),
-    /// To subscribe for all shards.
+    /// Make the subscription for all shards.
     Listen,
 }
 
 enum Feed {
-    /// The commands that wait for it.
+    /// The channel, and the commands that wait for its subscription.
     Opening(String, Vec<Command>),
     Open(String),
     Failed(Instant),
@@ -104,12 +103,12 @@ enum Feed {
 
 #[derive(Default)]
 struct State {
-    /// The channel for all shards, and the beginning of all others.
+    /// The channel for all shards. The channels of shards begin with it, too.
     base: String,
     slots: Option<Arc<Slots>>,
-    /// Until when the slots count. None: until they are read, commands wait.
+    /// Until when the slots can be used. None: commands wait until they are read.
     fresh: Option<Instant>,
-    /// Whether they have just changed: then the node that was asked may not know yet.
+    /// Whether slots have just moved: then the node that was asked may not know it yet.
     changed: bool,
     reading: bool,
     kept: Vec<Command>,
@@ -130,7 +129,7 @@ impl Shards {
         self.state().slots.iter().flat_map(|slots| slots.0.iter().flatten()).cloned().collect()
     }
 
-    /// Where to send a command again that a node has refused, and whether to say `ASKING`.
+    /// The node to which to send a refused command again, and whether to send `ASKING` first.
     pub(crate) fn redirected(
         &self,
         error: &RedisError,
@@ -153,7 +152,7 @@ impl Shards {
         Some((node, asking))
     }
 
-    /// Handles an error: another node may be the one to ask.
+    /// Handles an error: perhaps another node has to be asked.
     pub(crate) fn failed(&self, error: &RedisError) -> Todo {
         let (mut todo, mut state, now) = (Todo::default(), self.state(), Instant::now());
         let just_read = state.fresh.is_some_and(|until| now < until && until <= now + LONGEST_PAUSE);
@@ -164,7 +163,7 @@ impl Shards {
         todo
     }
 
-    /// Puts its channel into a command that asks for a lock, as soon as that listens.
+    /// Adds the channel to a command that asks for a lock, as soon as the channel is subscribed.
     pub(crate) fn place(&self, command: Command, shared: &Arc<Shared>) -> Todo {
         let (mut todo, mut state) = (Todo::default(), self.state());
         if state.base.is_empty() {
@@ -174,7 +173,7 @@ impl Shards {
         todo
     }
 
-    /// Handles the slots that were read, or could not be. Locks whose slots have moved are asked for again.
+    /// Handles the result of reading the slots. Locks whose slots have moved are asked for again.
     pub(crate) fn learned(&self, slots: Option<Slots>, shared: &Arc<Shared>) -> Todo {
         let (mut todo, mut state, now) = (Todo::default(), self.state(), Instant::now());
         state.reading = false;
@@ -204,8 +203,8 @@ impl Shards {
         todo
     }
 
-    /// Handles the end of a subscription, or a failure to subscribe. What waits or is held there is asked for again. The slots are those that
-    /// the node knows if it no longer serves that of the channel: others may not have heard of it yet.
+    /// Handles the end of a subscription, or a failure to subscribe: the locks there are asked for again. `slots` are given if the node no
+    /// longer serves the channel's slot: other nodes may not know of the move yet.
     pub(crate) fn ended(&self, node: &Node, slots: Option<Slots>, shared: &Arc<Shared>) -> Todo {
         let (mut todo, mut state, now) = (Todo::default(), self.state(), Instant::now());
         (state.fresh, state.changed) = (slots.is_some().then_some(now + LONGEST_PAUSE), true);
@@ -228,7 +227,7 @@ impl Shards {
         todo
     }
 
-    /// Whether nobody needs that subscription. Then nobody gets it any more.
+    /// Whether nobody needs that subscription. From then on, no lock gets it.
     pub(crate) fn unused(&self, node: &Node, shared: &Arc<Shared>) -> bool {
         let mut state = self.state();
         let slots = state.slots.clone();
@@ -243,7 +242,7 @@ impl Shards {
     /// Handles a message of a shard.
     pub(crate) fn heard(&self, message: &[u8], shared: &Arc<Shared>) {
         if message.starts_with(b"gone ") {
-            let mut state = self.state(); // a slot has moved, or there is another primary
+            let mut state = self.state(); // a slot has moved, or the primary has changed
             (state.fresh, state.changed) = (None, true);
         }
         shared.with(|core, now| core.heard(message, now));
@@ -295,7 +294,7 @@ impl State {
     }
 }
 
-/// A client of the server that is the node.
+/// A client for this node, with the settings of another one.
 pub(crate) fn client_of(one: &Client, node: &Node) -> RedisResult<Client> {
     let info = one.get_connection_info();
     let (host, port) = (node.0.clone(), node.1);
@@ -307,7 +306,7 @@ pub(crate) fn client_of(one: &Client, node: &Node) -> RedisResult<Client> {
     }))
 }
 
-/// Shards' messages come by RESP3 alone.
+/// redis-rs hears messages of shards only over RESP3.
 pub(crate) fn for_messages(client: &Client) -> RedisResult<Client> {
     let info = client.get_connection_info();
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
@@ -325,12 +324,12 @@ fn asks(words: &Cmd) -> bool {
     word(words, 0).is_some_and(|verb| verb.ends_with(b"ACQUIRE"))
 }
 
-/// The first key; before it, a command for several locks has their number.
+/// The first key. In a command for several locks, it follows the number of keys.
 fn key(words: &Cmd) -> Option<&[u8]> {
     word(words, if word(words, 0)?.starts_with(b"LOCK.M") { 2 } else { 1 })
 }
 
-/// The command, with this channel instead of that for all shards.
+/// The command with this channel, instead of the one for all shards.
 fn named(mut command: Command, base: &str, channel: &str) -> Command {
     let mut words = Cmd::new();
     for word in command.words.args_iter() {

@@ -14,13 +14,13 @@ use crate::core::request::Request;
 use crate::core::{Acquired, Command, Core, Granted, Id};
 use crate::{Error, Observed, Observer};
 
-/// Sends commands, and has the clock look again. Tasks and threads implement it differently.
+/// Sends commands, and wakes the clock. The implementations use tasks or threads.
 pub(crate) trait Driver: Send + Sync + 'static {
     fn send(&self, shared: &Arc<Shared>, command: Command);
     fn sooner(&self);
 }
 
-/// The channel of this process alone. Operators are shown host and process.
+/// A channel that only this process uses. LOCK.INFO shows its host and process to operators.
 fn channel() -> String {
     let odd = |char: char| !char.is_ascii_alphanumeric() && !"._-".contains(char);
     let host = gethostname::gethostname().to_string_lossy().replace(odd, "_");
@@ -49,7 +49,7 @@ impl Shared {
         drop(core);
         if let Some(observer) = self.observer.get() {
             for (lock, event) in out.events {
-                // The panic hook has reported it.
+                // A panic of the observer has been reported by the panic hook.
                 let _ = catch_unwind(AssertUnwindSafe(|| event.tell(observer.as_ref(), &lock)));
             }
         }
@@ -75,7 +75,7 @@ impl Shared {
     }
 }
 
-/// Keeps the background running. It ends after the last `Use` was dropped, once everything has been given back.
+/// Keeps the background running: it ends when the last `Use` was dropped, and everything has been given up.
 pub(crate) struct Use(pub(crate) Arc<Shared>);
 
 impl Drop for Use {
@@ -120,14 +120,14 @@ impl Grant {
         &self.granted.owner
     }
 
-    /// The fence, which rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks, this is the
-    /// greatest.
+    /// The fence, which is greater for each later grant: a resource that checks it can refuse a late holder. With several locks, this is their
+    /// greatest fence.
     pub fn fence(&self) -> u64 {
         self.granted.fences.iter().copied().max().unwrap_or_default()
     }
 
-    /// The fence of each lock, in the order of the keys. Locks that were acquired together have the same fence, unless they were held
-    /// before.
+    /// The fence of each lock, in the order of the keys. Locks that were acquired together have the same fence, unless the owner held one of
+    /// them before.
     pub fn fences(&self) -> &[u64] {
         &self.granted.fences
     }
@@ -183,12 +183,12 @@ impl<'a, L> Acquire<'a, L> {
         self
     }
 
-    /// Waits for this time at most. Zero asks only once. By default, the wait has no limit.
+    /// Limits the wait; zero asks only once. By default, the wait has no limit.
     pub fn wait(self, time: Duration) -> Self {
         self.with(|request| request.wait = Some(time))
     }
 
-    /// How long the lock outlives a holder that vanishes. By default, the server decides: 30 s.
+    /// How long the lock stays held if its holder vanishes. By default, the server decides: 30 s.
     pub fn lease(self, time: Duration) -> Self {
         self.with(|request| request.lease = Some(time))
     }
@@ -203,7 +203,7 @@ impl<'a, L> Acquire<'a, L> {
         self.with(|request| request.max_hold = Some(time))
     }
 
-    /// Frees the lock as soon as the connection of this process closes.
+    /// Lets the server renew the lock, and free it as soon as the connection of this process closes.
     pub fn session(self) -> Self {
         self.with(|request| request.session = true)
     }
@@ -223,12 +223,12 @@ impl<'a, L> Acquire<'a, L> {
         self.with(|request| request.slot = Some(number))
     }
 
-    /// A text for people who look who holds the lock.
+    /// Describes the holder to operators.
     pub fn label(self, text: impl AsRef<[u8]>) -> Self {
         self.with(|request| request.label = Some(text.as_ref().to_vec()))
     }
 
-    /// The name of the owner, to re-enter the lock or to go on with it in another process. By default, a new name.
+    /// The name of the owner, with which the same owner can re-enter the lock or use it in another process. By default, a new name.
     pub fn owner(self, name: impl AsRef<[u8]>) -> Self {
         self.with(|request| (request.owner, request.named) = (name.as_ref().to_vec(), true))
     }

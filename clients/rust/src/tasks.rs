@@ -59,7 +59,7 @@ impl Locks {
         Self { shared: Arc::new(Use(Shared::new(tasks.clone()))), tasks }
     }
 
-    /// Has the observer told what becomes of these locks. There can be one.
+    /// Sets the one observer, which is told what becomes of these locks.
     pub fn observer(self, observer: impl Observer) -> Self {
         self.shared.0.observe(observer);
         self
@@ -95,7 +95,7 @@ impl Locks {
             if tasks.shards.is_none() {
                 tasks.spawn(&runtime, listen(shared.clone(), tasks.clone()));
             } else {
-                shared.with(Core::subscribed); // each command waits for the subscription of its shard
+                shared.with(Core::subscribed); // in a cluster, each command waits for its shard's subscription instead
             }
             runtime.spawn(clock(Runs(shared), tasks));
             runtime
@@ -112,7 +112,7 @@ impl<'a> IntoFuture for Acquire<'a, Locks> {
             let shared = self.locks.shared.clone();
             self.locks.start();
             let (id, acquired) = shared.0.acquire(self.request)?;
-            let claim = Claim { shared, id }; // gives up the place, if this is dropped here
+            let claim = Claim { shared, id }; // if this future is dropped, so is the claim, which gives up the place
             Ok(Held(Grant { granted: acquired.await?, claim }))
         })
     }
@@ -126,8 +126,7 @@ impl Held {
         extended.await
     }
 
-    /// Releases the lock. An [`Error::Lost`] says that the lock had been lost before. If this future is dropped, the lock is released all
-    /// the same.
+    /// Releases the lock. An [`Error::Lost`] says that the lock had been lost before. The lock is released even if this future is dropped.
     pub async fn release(self) -> Result<(), Error> {
         let released = self.claim.with(|core, id, now| core.release(id, now));
         released.await
@@ -138,9 +137,9 @@ struct Tasks {
     servers: Turn<Servers>,
     shards: Option<Shards>,
     lanes: Mutex<HashMap<Route, Arc<Turn<Line>>>>,
-    /// The runtime of the first acquire.
+    /// The runtime that ran the first acquire.
     runtime: OnceLock<Handle>,
-    /// What ends with the locks.
+    /// The background tasks, which end with the locks.
     background: Mutex<Vec<AbortHandle>>,
     sooner: Notify,
 }
@@ -220,7 +219,7 @@ impl Tasks {
             match (&line.connection, &line.failed) {
                 (Some(connected), _) => connected.clone(),
                 (None, Some((at, error))) if *at >= began => return Err(error.clone()),
-                // Boxed, since connecting is rare and its future is large: otherwise, each command's task would have room for it.
+                // Boxed, since connecting is rare, but its future is large: unboxed, it would enlarge the task of each command.
                 _ => match in_time(command.patience, Box::pin(self.connect(key.1))).await {
                     Ok(connection) => line.connection.insert((connection, Arc::default())).clone(),
                     Err(error) => {
@@ -269,7 +268,7 @@ impl Tasks {
     }
 }
 
-/// This is no `async fn`, since that would keep room for the work twice.
+/// Not an `async fn`, which would reserve memory for the work twice.
 fn in_time<T>(
     time: Duration,
     work: impl Future<Output = RedisResult<T>>,
@@ -279,7 +278,7 @@ fn in_time<T>(
     })
 }
 
-/// Keeps up one subscription for all locks. It is made again whenever it is lost.
+/// Keeps one subscription open for all locks, and makes it anew whenever it is lost.
 async fn listen(shared: Arc<Shared>, tasks: Arc<Tasks>) {
     let (channel, mut pause) = (shared.with(|core, _| core.channel.clone()), Duration::ZERO);
     loop {
@@ -314,7 +313,7 @@ async fn hear(shared: &Arc<Shared>, messages: PubSub) {
     }
 }
 
-/// When the runtime ends, it drops its tasks and so this value, which ends all locks.
+/// Is dropped with its task when the runtime ends: then all locks end.
 struct Runs(Arc<Shared>);
 
 impl Drop for Runs {

@@ -10,12 +10,12 @@ use Illuminate\Redis\Connections\PhpRedisConnection;
 use Redislock\{LockLost, Locks, NotAcquired, Request};
 
 /**
- * One of Laravel's locks. Another process may release it, by its owner, so it has a lease and never a session: a job that
- * ShouldBeUnique is locked by the process that dispatches it, and released by the worker. `block` waits in the server's queue.
+ * One of Laravel's locks. Another process that knows the owner may release it, so it has a lease and never a session: for a ShouldBeUnique
+ * job, the dispatching process takes the lock, and the worker releases it. `block` waits in the server's queue.
  */
 final class Lock extends CacheLock
 {
-    /** 0 seconds mean that it does not end by itself: a hundred years. */
+    /** A lease of a hundred years: to Laravel, 0 seconds mean that the lock does not end by itself. */
     private const NO_END = 3_155_760_000.0;
 
     private readonly Locks $locks;
@@ -33,7 +33,7 @@ final class Lock extends CacheLock
         $this->locks = new Locks($connection->client());
     }
 
-    /** Asks once. As with Laravel's own locks, a lock that is held is not acquired again. */
+    /** Asks once, without waiting. As with Laravel's own locks, an owner can't acquire a lock that it holds. */
     public function acquire(): bool
     {
         return $this->wait(0.0);
@@ -90,7 +90,7 @@ final class Lock extends CacheLock
         try {
             $this->locks->insist([...$request->release([]), 'ALL'], $request, 1, $again);
         } catch (LockLost) {
-            return $again; // the first try may have worked
+            return $again; // an earlier try may have worked
         }
         return true;
     }

@@ -7,10 +7,10 @@ namespace Redislock\Laravel;
 use Illuminate\Cache\RedisStore;
 use Illuminate\Contracts\Redis\Factory;
 
-/** Laravel's Redis store for the cache, with these locks: for Cache::lock, ShouldBeUnique, WithoutOverlapping, onOneServer. */
+/** Laravel's Redis store for the cache, whose locks are these: for Cache::lock, ShouldBeUnique, WithoutOverlapping, onOneServer. */
 final class LockStore extends RedisStore
 {
-    /** @param array<string, mixed> $config the store in config/cache.php, read as by the driver `redis` */
+    /** @param array<string, mixed> $config the store in config/cache.php, with the same settings as the driver `redis` */
     public static function of(Factory $redis, array $config, string $prefix): self
     {
         $connection = $config['connection'] ?? 'default';

@@ -17,19 +17,19 @@ use Symfony\Component\Lock\Key;
 use Symfony\Component\Lock\Store\ExpiringStoreTrait;
 use WeakMap;
 
-/** Symfony's lock store. Waits are served in order, by the server. A key can be passed on to another process, except with `session`. */
+/** Symfony's lock store. The server serves waiters in order of arrival. A key can be passed to another process, except with `session`. */
 final class LockStore implements BlockingStoreInterface, BlockingSharedLockStoreInterface
 {
     use ExpiringStoreTrait;
 
     private readonly Locks $locks;
-    /** @var WeakMap<Key, int> the process that took it: in a child after a fork, it is the parent's */
+    /** @var WeakMap<Key, int> the process that took the lock: in a child after a fork, this is the parent */
     private readonly WeakMap $taken;
 
     /**
      * @param Redis|RedisCluster|Closure(): (Redis|RedisCluster) $client
      * @param float $initialTtl seconds; a Lock sets its own afterwards
-     * @param bool $session the lock is free as soon as this connection closes, and does not expire before
+     * @param bool $session the server renews the lock, and frees it as soon as this connection closes
      */
     public function __construct(Redis|RedisCluster|Closure $client, private readonly float $initialTtl = 300.0, private readonly bool $session = false)
     {
@@ -86,8 +86,8 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
         }
         $request = $this->request($key);
         try {
-            $this->run(fn() => $this->locks->insist([...$request->release([]), 'ALL'], $request, 1)); // at exit, too
-        } catch (LockLost) { // it is gone, as it should be
+            $this->run(fn() => $this->locks->insist([...$request->release([]), 'ALL'], $request, 1)); // may run at exit
+        } catch (LockLost) { // the lock has ended anyway
         }
         $key->removeState(self::class . ' writes');
     }
@@ -126,7 +126,7 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
         $this->checkNotExpired($key);
     }
 
-    /** From writing to reading: no grant gets more room, so it is given back, and asked for again behind those that wait. */
+    /** From writing to reading: a grant can't get more room, so the lock is released, and acquired again behind the other waiters. */
     private function demote(Key $key): void
     {
         if ($key->hasState(self::class . ' writes') && $key->getState(self::class . ' writes')) {

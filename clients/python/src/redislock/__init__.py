@@ -1,4 +1,4 @@
-"""Locks of a Redis or Valkey server with the module Redislock. `redislock.asyncio` has the same for tasks."""
+"""Locks of a Redis or Valkey server with the module Redislock, for threads. `redislock.asyncio` has the same for tasks."""
 
 from ._core import Handle
 from ._observer import Observer, Outcome

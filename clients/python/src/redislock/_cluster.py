@@ -1,7 +1,7 @@
-"""In a cluster: who serves which slot, and where a command goes that a node refuses.
+"""In a cluster: which node serves which slot, and where to send a command again that a node refuses.
 
-Commands go by connections of our own: redis-py cuts those of its client for a cluster whenever it reads the slots again, and places in a
-queue end with their connection, as sessions do. It also sends a command again whose answer was lost, so that a release would find nothing.
+Commands use connections of our own. redis-py closes those of its cluster client whenever it reads the slots again, which would end places
+and sessions. And it repeats a command whose answer was lost: the second release would get NOTHELD.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ._core import Core
 
 SLOTS = 1 << 14
-TAGS = 1 << 17  # a slot has 8 of them on average
-REDIRECTS = 5  # of one command, at most
-AGAIN = 1.0  # s: after a failure, the slots are read again no sooner
-PATIENCE = 1.0  # s: a node that does not tell the slots in this time is left out
+TAGS = 1 << 17  # each of the 16,384 slots has 8 of these tags on average
+REDIRECTS = 5  # the most redirects that one command follows
+AGAIN = 1.0  # s: after a failure, the pause before the slots are read again
+PATIENCE = 1.0  # s: how long to wait for a node that is asked for the slots
 
 
 class Nodes(Protocol):
@@ -36,7 +36,7 @@ class Nodes(Protocol):
 
 
 class Slots:
-    """The primary of each slot, by its name, HOST:PORT."""
+    """Which node is the primary of each slot. A node's name is HOST:PORT."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes, self.read_at = nodes, 0.0
@@ -44,7 +44,7 @@ class Slots:
 
     def of(self, key: Key) -> str:
         owner = self.owners[key_slot(key.encode() if isinstance(key, str) else key)]
-        return owner or next(name for name in [*self.owners, *self.nodes.seeds()] if name)  # which says where to go
+        return owner or next(name for name in [*self.owners, *self.nodes.seeds()] if name)  # any node: it will redirect
 
     def tag(self, name: str) -> int:
         tag = next((tag for tag in range(TAGS) if self.owners[key_slot(b"%d" % tag)] == name), None)
@@ -56,7 +56,7 @@ class Slots:
         return any(self.owners)
 
     async def read(self, first: str = "", last: str = "") -> None:
-        """Asks one node after the other, until one tells. One that was removed from the cluster knows of no slots."""
+        """Asks one node after the other for the slots, until one answers. A node that was removed from the cluster knows of no slots."""
         self.read_at = monotonic()
         known = [name for name in [*self.owners, *self.nodes.seeds()] if name != last]
         for name in dict.fromkeys([first, *known, last]):

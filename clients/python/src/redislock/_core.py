@@ -1,6 +1,6 @@
-"""How locks are waited for, kept and given up, for threads and for asyncio alike: docs/protocol.md tells it in full.
+"""How locks are waited for, kept and given up, for threads and asyncio. docs/protocol.md describes the protocol.
 
-This blocks in `IO` alone. With threads, coroutines of `IO` block instead of suspending, so that `_threads.run` can end them in one go.
+Only `IO` blocks. With threads, its coroutines block instead of suspending, so that `_threads.run` can run any coroutine to its end at once.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ._request import (
 )
 from ._subscription import SILENCE, TRY_AGAIN, Subscription, log
 
-ASK_AGAIN = 4.0  # less than lock.claim: a message that is lost costs seconds, never the lock
-RENEW_AGAIN = 1.0  # at most, after a renewal that failed
-CLOSING = 1.0  # so long the end of all locks waits for the waits to give up their places: connections end after it
+ASK_AGAIN = 4.0  # s; less than the server's setting lock.claim, so a lost message delays the grant but does not lose it
+RENEW_AGAIN = 1.0  # s: the longest pause after a renewal that failed
+CLOSING = 1.0  # s: how long the end of all locks waits for places to be given up, before it closes the connections
 LEASE_OVER = "its lease is over, and no renewal came through"
 TOO_OLD = "it has reached its maximum age (max_hold, or the server's lock.max-hold)"
 
-# What passes: the connection is lost, or the server is not yet, or no longer, the one to ask.
+# Errors after which to ask again: the connection is lost, or the server can't serve the command at the moment.
 PASSING = (
     Passing,
     exceptions.ConnectionError,
@@ -57,10 +57,10 @@ class Signal(Protocol):
 
 
 class IO(Protocol):
-    """What differs between threads and asyncio."""
+    """The operations in which threads and asyncio differ."""
 
-    shields: bool  # what is cancelled comes to its end all the same
-    slots: Slots | None  # in a cluster
+    shields: bool  # whether `finish` completes its work although the task is cancelled
+    slots: Slots | None  # None outside a cluster
 
     def signal(self) -> Signal: ...
     def woken(self) -> Signal: ...
@@ -85,37 +85,37 @@ class Sent:
 
     handle: Handle
     began: float
-    latest: float = math.inf  # the lease ends then at the latest, whatever the answer says
-    sets: float = math.inf  # the lease, if it is an extension
+    latest: float = math.inf  # the latest end of the lease, whatever the answer says
+    sets: float = math.inf  # the lease that the command sets, if it is an extension
 
 
 class Handle:
-    """One acquire: the wait, then the grant. What both kinds of `Lock` have."""
+    """One acquire: first the wait, then the grant. Base of both classes `Lock`, for threads and for asyncio."""
 
     def __init__(self, core: Core, request: Request) -> None:
         self._core, self._request, self._woken = core, request, core.io.woken()
         self._state = "new"  # waiting, held, lost, parting, over
         self._fences: list[int] = []
-        self._left: list[int] = []  # the grant of another task of this owner, who left it to this one
+        self._left: list[int] = []  # fences of a grant that another task of this owner left to this one
         self._slots: list[int] = []
-        self._until = self._due = math.inf  # when the lease is over, and when there is something to do for this lock
+        self._until = self._due = math.inf  # when the lease is over, and when the clock has to act on this lock
         self._lease = 30.0
-        self._whole = 0  # ms that a renewal gives where the server chooses, as far as we know
+        self._whole = 0  # ms: the lease that a renewal is expected to give; 0 is unknown
         self._place = self._asking = self._unsure = self._doubt = False
-        self._aged = False  # the last lease came out short: the maximum age ends it
-        self._unclaimed = False  # held since the message, and the server has not been asked since
+        self._aged = False  # the last lease came out short: the maximum age cuts it
+        self._unclaimed = False  # held by a start message: the claim is still to come
         self._cancelled = ""  # why the wait was given up
-        self._gave = False  # it was sent that it is given up: that may have come
-        self._given_back = False  # though its holder was told that it ends
-        self._subscription: Subscription | None = None  # which has its messages
+        self._gave = False  # its release was sent, and may have arrived
+        self._given_back = False  # it was released after its holder was told the end
+        self._subscription: Subscription | None = None  # the one that gets its messages
         self._answered: Signal | None = None
         self._ended: Signal | None = None
-        self._since: float | None = None  # when the observer was told that it is held, until that is told of its end
-        self._entered = False  # a block has begun
-        self._inside: Any = None  # the task of a block, which gives back what it holds at the end of the program, too
+        self._since: float | None = None  # since the observer was told that it is held, until it is told of the end
+        self._entered = False  # whether a `with` block has begun
+        self._inside: Any = None  # the task of a block, which releases it even at the end of the program
         self._heard_lost: set[int] = set()
-        self._asks, self._asked = 0, 0.0  # how often it was asked for, and when last
-        self._told: tuple[int, int, int] | None = None  # a message that the lock is granted: fence, ms that it lasts unclaimed, slot
+        self._asks, self._asked = 0, 0.0  # the number of the last acquire, and when it was sent
+        self._told: tuple[int, int, int] | None = None  # a start message: fence, ms until it ends unclaimed, slot
         self._error: LockLost | None = None
         self._listeners: list[Callable[[LockLost], object]] = []
 
@@ -126,7 +126,7 @@ class Handle:
             raise LockError(f"this lock was used already: {self._request}")
 
     def _begins_block(self) -> bool:
-        """Whether a block may begin with what is held already."""
+        """Returns whether a block may begin although the lock is held already: `acquire` came first. Otherwise begins to use the lock."""
         again, self._entered = self._entered, True
         if self._state == "new":
             return False
@@ -147,7 +147,7 @@ class Handle:
 
     @property
     def fence(self) -> int:
-        """Rises with each grant. A resource that checks it refuses a holder that was too slow. Of several locks: the greatest."""
+        """Greater for each later grant: a resource that checks it can refuse a late holder. With several locks, their greatest fence."""
         return max(self._fences)
 
     @property
@@ -156,13 +156,13 @@ class Handle:
 
     @property
     def slot(self) -> int | None:
-        """The number of this holder's place among those of `limit`, where the server has them."""
+        """With `limit`: which of the holders this one is, from 1; None if the server does not tell."""
         return self._slots[0] if self._slots else None
 
     @property
     def lost(self) -> LockLost | None:
-        """Why the lock was lost, if it was."""
-        if self._state == "held" and monotonic() >= self._until:  # the process stood still, and the clock has not looked yet
+        """Why the lock was lost; None if it was not."""
+        if self._state == "held" and monotonic() >= self._until:  # the process was suspended, and the clock has not run yet
             self._core._lose(self, TOO_OLD if self._aged else LEASE_OVER)
         return self._error
 
@@ -172,7 +172,7 @@ class Handle:
             raise error
 
     def on_lost(self, listener: Callable[[LockLost], object]) -> None:
-        """Calls it as soon as the lock is lost, from the thread that finds out."""
+        """Calls the listener as soon as the lock is lost, in the thread that finds out."""
         with self._core.mutex:
             if self._error is None:
                 self._listeners.append(listener)
@@ -186,12 +186,12 @@ class Core:
     def __init__(self, io: IO, observer: Observer | None) -> None:
         self.io, self.observer = io, observer
         self.closed = False
-        self.start = True  # the server knows START, as far as we know
+        self.start = True  # False once a server did not know START
         self.tick = io.signal()
         self.reset()
 
     def begin_anew(self) -> None:
-        """In a child after a fork: what was held is its parent's."""
+        """Starts anew in a child after a fork: the parent holds the locks."""
         for handles in self.handles.values():
             for handle in handles:
                 handle._state = "over"
@@ -199,16 +199,15 @@ class Core:
 
     def reset(self) -> None:
         host = re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname())[:64]
-        self.channel = f"redislock:{host}:{os.getpid()}:{uuid4()}"  # operators are shown host and process
+        self.channel = f"redislock:{host}:{os.getpid()}:{uuid4()}"  # LOCK.INFO shows host and process to operators
         self.handles: dict[bytes, list[Handle]] = {}
-        self.sent: dict[bytes, list[Sent]] = {}  # by owner: a handle may be given up before its extension is answered
+        self.sent: dict[bytes, list[Sent]] = {}  # by owner, not by handle: a handle may be given up while its extension awaits the answer
         self.mutex = threading.Lock()
         self.next_look = math.inf
-        self.connected = False  # once, at least
-        self.subscriptions: dict[str, Subscription] = {}  # by the node
-        self.ending: list[Handle] = []  # what was held when the locks were closed
+        self.connected = False  # whether there has been a connection
+        self.subscriptions: dict[str, Subscription] = {}  # by the node's name
+        self.ending: list[Handle] = []  # the locks that were held when all were closed
 
-    # The wait
 
     async def acquire(self, handle: Handle) -> None:
         with self.mutex:
@@ -221,7 +220,7 @@ class Core:
         except BaseException as error:
             if self.observer is not None:
                 self._tell_refused(handle, self.observer, monotonic() - began, error)
-            if handle._unsure and isinstance(error, PASSING):  # nothing answers, and this keeps nobody waiting for that any longer
+            if handle._unsure and isinstance(error, PASSING):  # give up in the background, since no answer comes
                 self._begin_to_part(handle)
                 self._plan(handle, 0, "parting")
             else:
@@ -237,8 +236,8 @@ class Core:
         end = math.inf if wait is None else began + wait
         await self.io.start()
         while not handle._cancelled:
-            handle._woken.clear()  # before the command is sent: the message may come before the reply
-            if self._leaving(handle):  # its release could end the grant that this one would enter
+            handle._woken.clear()  # before sending: a message may come before the reply
+            if self._leaving(handle):  # its release could end the grant that this acquire would enter
                 left = (began + ASK_AGAIN if wait == 0 else end) - monotonic()
                 if left <= 0:
                     raise NotAcquired(f"{request} is not free")
@@ -255,12 +254,12 @@ class Core:
                         raise
                     error, pause = passing, TRY_AGAIN
                 except exceptions.ResponseError as refusal:
-                    if start and "syntax error" in str(refusal):  # an older server
+                    if start and "syntax error" in str(refusal):  # the server does not know START
                         self.start = False
                         continue
                     raise request.explained(refusal) from refusal
                 if handle._fences:
-                    sent.began = handle._asked  # there may have been no subscription until then
+                    sent.began = handle._asked  # the command may have waited for a subscription
                     self._hold(handle, reply, sent)
                 if error is None and self._moved(handle):
                     self._doubtful(handle)
@@ -271,7 +270,7 @@ class Core:
                 continue
             if observer is not None and handle._place:
                 self._call(handle, observer.waiting, handle)
-                observer = None  # it is told once
+                observer = None  # told only once
             if monotonic() >= end and (error is None or tries > 1):
                 raise error or NotAcquired(f"{request} is not free")
             await handle._woken.sleep(pause if wait == 0 else max(0.0, min(pause, end - monotonic())))
@@ -282,8 +281,8 @@ class Core:
         raise (Closed if self.closed else Cancelled)(f"{handle._cancelled}: {request}")
 
     def _starts(self, handle: Handle) -> bool:
-        """Whether the lock is held from the message on. What is believed ends as if the grant had been made when it was asked for last: it
-        is younger, since the message says the number of that. If too little is left, asking again tells what has become of it."""
+        """Whether the lock is held from the start message on. The message repeats the number of the last acquire, so the grant is younger
+        than this acquire: its lease safely counts from when this was sent. If too little time is left, the wait asks again."""
         assert handle._told is not None
         (fence, lasts, slot), now = handle._told, monotonic()
         handle._told = None
@@ -298,7 +297,7 @@ class Core:
         return True
 
     async def _ask_once(self, handle: Handle, end: float, start: bool) -> Any:
-        """Ends with the answer, though the task may be cancelled meanwhile: it tells what there is to give up."""
+        """Waits for the answer, even if the task is cancelled meanwhile: only the answer tells what has to be given up."""
         request, wait = handle._request, handle._request.until_asked
         await self._listened(handle, end if wait else math.inf)
         if handle._cancelled or handle._state != "waiting":
@@ -313,14 +312,14 @@ class Core:
             if isinstance(reply, list):
                 handle._fences = reply[1] if isinstance(reply[1], list) else [reply[1]]
             else:
-                handle._place |= reply is not None  # it may be that of another task
+                handle._place |= reply is not None  # the place may belong to another task
             handle._unsure = False
             return reply
         except PASSING:
             raise
         except exceptions.ResponseError as refusal:
-            handle._unsure = unsure  # it says nothing of an earlier one that got no answer
-            handle._place |= str(refusal).startswith("NOREPLICAS")  # it may be there still, and unclaimed
+            handle._unsure = unsure  # a refusal does not say whether an earlier acquire without an answer got the lock
+            handle._place |= str(refusal).startswith("NOREPLICAS")  # the unclaimed place or grant may still be there
             raise
         finally:
             handle._asking = False
@@ -342,11 +341,10 @@ class Core:
         if lost:
             self._lose(handle, "the server says that it has ended")
 
-    # The grant
 
     @contextmanager
     def _sends(self, handle: Handle, sets: float = math.inf) -> Iterator[Sent]:
-        """An extension of the same grant that is on its way may come behind this command."""
+        """Registers a command whose answer tells the lease: a pending extension of the same grant may reach the server after it."""
         with self.mutex:
             mine, now = self.sent.setdefault(handle.owner, []), monotonic()
             latest = now + min((sent.sets for sent in mine if self._share(handle, sent.handle)), default=math.inf)
@@ -362,7 +360,7 @@ class Core:
 
     @contextmanager
     def _extends(self, handle: Handle) -> Iterator[Sent]:
-        """The server may set this lease even if its answer does not come."""
+        """Notes the lease that an extension is about to set: the server may set it even if no answer comes."""
         lease = handle._lease if handle._request.lease is None else seconds("lease", handle._request.lease)
         now = monotonic()
         self._shorten(handle, now + lease, now + lease / 3)
@@ -371,23 +369,23 @@ class Core:
 
     def _renewed(self, handle: Handle, lease: int, sent: Sent) -> None:
         asked = handle._whole if handle._request.lease is None else ms(seconds("lease", handle._request.lease))
-        # The maximum age moves no end back, but for the time that the answer took: the server's own lease is another one now.
+        # The maximum age only cuts a new lease. If the end moved back by more than the answer took, the server's default was changed instead.
         if handle._request.lease is None and sent.began + lease / 1000 < handle._until - (monotonic() - sent.began) - 0.001:
             asked = 0
         renewed = handle._request.renew or handle._request.session
         handle._aged = renewed and 0 <= lease < asked
-        if not handle._aged and sent.sets < math.inf:  # an acquire may be told of the longer lease of another hold
+        if not handle._aged and sent.sets < math.inf:  # an acquire may be told the longer lease of another hold
             handle._whole = lease
         handle._unclaimed, began = False, sent.began
         handle._lease = lease / 1000 if lease >= 0 else 30.0
         with self.mutex:
             until = handle._until = min(sent.latest, began + lease / 1000 if lease >= 0 else math.inf)
-        longer = lease < 0 or 2 * lease >= asked  # else it has reached the maximum age, and no renewal makes it longer
+        longer = lease < 0 or 2 * lease >= asked  # otherwise it has reached the maximum age, and no renewal makes it longer
         self._plan(handle, began + min(handle._lease, until - began) / 3 if renewed and longer else math.inf)
         self._shorten(handle, until, began + (until - began) / 3)
 
     def _shorten(self, handle: Handle, until: float, due: float) -> None:
-        """All that share the grant share its lease. What they have sent already may come, or have come, before what sets this lease."""
+        """Applies a shorter lease to all that share the grant. The server may handle their pending commands before or after this one."""
         longer = []
         with self.mutex:
             for sent in self.sent.get(handle.owner, []):
@@ -400,11 +398,11 @@ class Core:
         for other in longer:
             self._plan(other, min(other._due, due) if other._request.renew or other._request.session else other._due)
 
-    # Lists that are made with the mutex are made by functions: from Python 3.12 on, Ctrl-C in a list comprehension may leave it locked.
+    # Lists that need the mutex are made in functions: from Python 3.12 on, Ctrl-C in a list comprehension may leave the mutex locked.
 
     @staticmethod
     def _share(handle: Handle, other: Handle) -> bool:
-        """Whether they have a grant in common, or may have, since one of both is yet to be told of its own."""
+        """Whether both share a grant, or may do so: one of them may not know its own grant yet."""
         mine, its = (handle._fences, other._fences) if handle._fences and other._fences else (handle.keys, other.keys)
         return not set(mine).isdisjoint(its)
 
@@ -416,7 +414,7 @@ class Core:
         return [handle for handle in handles if handle._state == state]
 
     def _plan(self, handle: Handle, due: float, state: str = "held") -> None:
-        if handle._state != state:  # a renewal that ends while the lock is being released plans nothing
+        if handle._state != state:  # an answer that comes while the lock is being released plans nothing
             return
         with self.mutex:
             handle._due = due
@@ -427,12 +425,12 @@ class Core:
             self.tick.set()
 
     async def clock(self) -> None:
-        """One timer for all: renewals, leases that end, and what is to be sent again."""
+        """The one timer: for renewals, for leases that end, and for commands that have to be sent again."""
         while True:
             self.tick.clear()
             if self.closed:
                 return
-            if monotonic() >= self.next_look:  # not each time that a lock is released: the look that was planned for it comes in time
+            if monotonic() >= self.next_look:  # a release does not wake the clock, so its planned time may have nothing due
                 self._look()
             await self.tick.sleep(min(60.0, max(0.0, self.next_look - monotonic())))
 
@@ -457,12 +455,12 @@ class Core:
         if handle._state != "held":  # it was released while others were renewed
             return
         request, asks, channel = handle._request, False, ""
-        with suppress(exceptions.RedisError):  # else it is only made longer, until there is a subscription
+        with suppress(exceptions.RedisError):  # without a subscription, only extend the lease for now
             if handle._doubt:
                 asks, channel = (subscription := self._subscription(handle)).opened, subscription.channel
-        handle._doubt &= not asks  # what is in doubt from now on is not answered by this
-        # In doubt whether the server knows of us as it did: ask as for a new grant. Its fence tells whether the lock was lost.
-        # That never shortens a lease, so a lock that is not to be renewed asks for the least one, once it is claimed.
+        handle._doubt &= not asks  # this command does not settle a doubt that arises after it
+        # If the grant is in doubt, acquire instead: the server learns the channel and the connection anew, and the fence tells whether the
+        # lock was lost. An acquire never shortens a lease, so a claimed lock without renewals asks for the shortest one.
         lease = request.lease if request.renew or request.session or handle._unclaimed else 0.001
         words = request.acquire(channel, None, lease) if asks else request.extend(handle._fences, request.lease)
         with self._sends(handle) if asks else self._extends(handle) as sent:
@@ -471,16 +469,16 @@ class Core:
             except (*PASSING, exceptions.ResponseError) as error:
                 if isinstance(error, exceptions.ResponseError) and (why := gone(error)):
                     self._gone(handle, why)
-                else:  # the grant lasts while its lease does; GRACE wants to be asked
+                else:  # the grant lasts until its lease ends; after GRACE, acquire again
                     handle._doubt |= asks or str(error).startswith("GRACE")
                     self._plan(handle, monotonic() + min(RENEW_AGAIN, handle._lease / 10))
                 return
             fences = reply[1] if isinstance(reply, list) else []
             fences = fences if isinstance(fences, list) else [fences]
-            # What is being released meanwhile is left to that: of two releases, the later one would be told of a loss.
+            # A release under way handles the old grant itself: a second release would get NOTHELD, which looks like a loss.
             other = None
             if asks and fences and (fences != handle._fences or handle._state == "lost"):
-                other = Handle(self, request)  # granted anew, unknown to the block
+                other = Handle(self, request)  # a new grant, which the holder doesn't know
                 other._fences = fences
             if asks and fences != handle._fences:
                 self._gone(handle, "it was free, or someone else's, meanwhile")
@@ -489,7 +487,7 @@ class Core:
                 if asks and (handle._doubt or self._moved(handle)):
                     handle._doubt = True
                     self._plan(handle, 0)
-        if other is not None:  # behind what tells the holder
+        if other is not None:  # after the holder was told of the loss
             await self._part(other)
 
     async def extend(self, handle: Handle, lease: Seconds | None) -> float:
@@ -512,7 +510,7 @@ class Core:
             return reply / 1000 if reply >= 0 else math.inf
 
     def _gone(self, handle: Handle, reason: str) -> None:
-        """The server knows nothing of its grant: that is lost for all that share it."""
+        """The server does not know the grant, so it is lost for all that share it."""
         with self.mutex:
             held = self._in_state("held", self.handles.get(handle.owner, []))
         for each in held:
@@ -520,9 +518,9 @@ class Core:
                 self._lose(each, reason)
 
     def _lose(self, handle: Handle, reason: str, closing: bool = False) -> None:
-        """Its holder must go on no longer. Closing, there is still something to give back."""
+        """Ends a lock, and tells its holder to stop. If all locks are being closed, it still has to be released."""
         with self.mutex:
-            if handle._aged and monotonic() >= handle._until:  # the server may say that it has ended before the clock's look
+            if handle._aged and monotonic() >= handle._until:  # the server may report the end a moment before the clock runs
                 reason = TOO_OLD
             if not closing and handle._state != "waiting":
                 self._forget(handle)
@@ -537,13 +535,12 @@ class Core:
         for listener in listeners:
             self._call(handle, listener, error)
 
-    # What is told
 
     def _call(self, handle: Handle, listener: Callable[..., object], *said: object) -> None:
         try:
             listener(*said)
-        except (Exception, SystemExit) as error:  # the thread that found out serves all other locks as well
-            if self.io.shields and isinstance(error, SystemExit):  # with tasks, it is to end the program
+        except (Exception, SystemExit) as error:  # this thread serves all other locks, too, so it has to go on
+            if self.io.shields and isinstance(error, SystemExit):  # in a task, SystemExit ends the program
                 raise
             log.exception("a listener of %s failed", handle._request)
 
@@ -552,7 +549,7 @@ class Core:
         self._call(handle, observer.acquired, handle, now - began)
         with self.mutex:
             handle._since, lost = now, handle._error is not None
-        if lost:  # before the observer was told that it is held
+        if lost:  # the loss came before the observer was told that the lock is held
             self._tell_end(handle)
 
     def _tell_refused(self, handle: Handle, observer: Observer, waited: float, error: BaseException) -> None:
@@ -568,7 +565,7 @@ class Core:
         self._call(handle, observer.refused, handle, waited, outcome, error)
 
     def _tell_end(self, handle: Handle) -> None:
-        """Once, whoever comes first."""
+        """Tells the observer of the end, only once."""
         if self.observer is None:
             return
         with self.mutex:
@@ -581,12 +578,11 @@ class Core:
         else:
             self._call(handle, self.observer.lost, handle, held, handle._error)
 
-    # The end
 
     async def release(self, handle: Handle) -> None:
         if handle.lost is not None and handle._state == "lost":
             if self._claims(handle):
-                self.io.spawn(self._part(handle))  # perhaps it was only the network: then others get it at once
+                self.io.spawn(self._part(handle))  # perhaps only the network failed: then others get the lock at once
         elif self._claims(handle):
             refused = await self._leave(handle)
             if refused is not None:
@@ -603,7 +599,7 @@ class Core:
             self._tell_end(handle)
 
     def drop(self, handle: Handle) -> None:
-        """A release, or an acquire, did not come to its end: the clock gives up what there is."""
+        """Called when a release or an acquire was interrupted: the clock gives up what is left of it."""
         if handle._state in ("held", "parting"):
             self._tell_end(handle)
             handle._state = "parting"
@@ -613,10 +609,10 @@ class Core:
                 self._forget(handle)
 
     async def _part(self, handle: Handle) -> Exception | None:
-        """Gives up the grant or the place, or tells why the server refused it. What can't be sent now is sent later."""
+        """Gives up the grant or the place. Returns why the server refused this, if it did. Without a connection, this is done later."""
         request, again, handle._gave = handle._request, handle._gave, True
         refused: Exception | None = None
-        if handle._asking and self.io.shields:  # on another connection, what gives it up could overtake the question
+        if handle._asking and self.io.shields:  # on another connection, the release could overtake the acquire
             handle._answered = self.io.signal()
             await handle._answered.sleep(math.inf)
         with self.mutex:
@@ -657,7 +653,7 @@ class Core:
         return None if again else refused
 
     def _claims(self, handle: Handle) -> bool:
-        """Whether nobody else is giving it back: its holder may, and so may the end of all locks."""
+        """Whether this caller is the one to release the lock: the holder, and the end of all locks, may both try to."""
         with self.mutex:
             if handle._state == "parting":
                 claimed, handle._due = handle._due < math.inf, math.inf
@@ -668,7 +664,7 @@ class Core:
 
     @staticmethod
     def _begin_to_part(handle: Handle) -> None:
-        """What can't be sent is sent again until the lease would be over. That of a session goes on as long as its connection is open."""
+        """Notes that a release has to be sent again until the lease is over, or without a limit for a session."""
         handle._state, handle._until = "parting", math.inf if handle._request.session else monotonic() + handle._lease
 
     def _over(self, handle: Handle) -> None:
@@ -689,7 +685,7 @@ class Core:
             self.handles.pop(handle.owner, None)
 
     def end(self, why: str) -> Coroutine[Any, Any, None]:
-        """What waits gives up, and holders are told. What remains to be done is to give back what they held."""
+        """Ends all waits, and tells the holders. Returns the locks that are still to be released."""
         with self.mutex:
             self.closed = True
             handles = self._all()
@@ -711,7 +707,7 @@ class Core:
         for handle in self.ending:
             if self._claims(handle):
                 await self._leave(handle)
-            else:  # its holder gives it back
+            else:  # the holder releases it
                 going.append(handle)
         ends = monotonic() + CLOSING
         for handle in going:
@@ -719,12 +715,12 @@ class Core:
                 await handle._ended.sleep(ends - monotonic())
 
     def ended(self) -> None:
-        """What could not be given back until now counts as lost."""
+        """Counts locks as lost that could not be released until now."""
         for handle in self.ending:
             self._tell_end(handle)
 
     async def give_back(self) -> None:
-        """At the end of the program. What is not renewed was meant to last as long as its lease."""
+        """Releases all locks at the end of the program, except those without renewals: they are meant to last as long as their lease."""
         with self.mutex:
             handles = self._all()
         for handle in handles:
@@ -733,10 +729,9 @@ class Core:
                 self._tell_end(handle)
                 await self._part(handle)
 
-    # The messages
 
     def _subscription(self, handle: Handle) -> Subscription:
-        """That of its shard, which is made when it is first needed."""
+        """The subscription of the lock's shard, made when it is first needed."""
         name = self._shard(handle)
         with self.mutex:
             if (subscription := self.subscriptions.get(name)) is None:
@@ -748,7 +743,7 @@ class Core:
         return subscription
 
     async def _listened(self, handle: Handle, end: float) -> None:
-        """Waits for its subscription. Those that come meanwhile wait for the same try, and fail with it."""
+        """Waits until the lock's subscription is confirmed. All that wait meanwhile share the attempt, and its failure."""
         while not handle._cancelled:
             handle._woken.clear()
             subscription = handle._subscription
@@ -764,14 +759,14 @@ class Core:
                 raise exceptions.TimeoutError("there is no subscription yet")
 
     def _moved(self, handle: Handle) -> bool:
-        """Whether its shard is another one, as a redirect said."""
+        """Whether a redirect has said that the lock's slot is on another node."""
         return handle._subscription is not None and self._shard(handle) != handle._subscription.name
 
     def _shard(self, handle: Handle) -> str:
         return "" if self.io.slots is None else self.io.slots.of(handle.keys[0])
 
     def subscribed(self, subscription: Subscription) -> None:
-        """Messages were lost: all that wait ask again, all that is held is looked at. It may be another server, too."""
+        """Messages were lost, so all waits ask again, and all grants are doubted. The new server may know START."""
         self.start = True
         with self.mutex:
             if not self.connected:
@@ -797,7 +792,7 @@ class Core:
                 handle._woken.set()
 
     def unused(self, subscription: Subscription) -> bool:
-        """Then nobody gets it any more."""
+        """Whether the subscription is not needed. From then on, no lock gets it."""
         with self.mutex:
             used = monotonic() < subscription.used + SILENCE or self._of(subscription)
             if not used:
@@ -815,7 +810,7 @@ class Core:
             handle._woken.set()
 
     def heard(self, message: bytes) -> bool:
-        """Whether somebody who waits was woken."""
+        """Handles a message. Returns whether it has woken a wait."""
         word, _, owner = message.partition(b" ")
         fence, woken = b"0", False
         if word == b"start":
@@ -825,13 +820,13 @@ class Core:
         with self.mutex:
             handles = list(self.handles.get(owner, ()))
             for handle in handles if word == b"lost" else ():
-                handle._heard_lost.add(int(fence))  # the reply with its fence may still be on its way
+                handle._heard_lost.add(int(fence))  # the answer with this fence may come later
         for handle in handles:
             waits = handle._state == "waiting"
             if word == b"lost" and int(fence) in handle._fences:
                 self._lose(handle, "the server says that it has ended")
             elif word == b"start" and waits:
-                if int(number) == handle._asks:  # else it is late: it has been asked for again since
+                if int(number) == handle._asks:  # another number answers an earlier acquire
                     handle._told = int(fence), int(lasts), int(slot)
                     handle._woken.set()
             elif word == b"gone" or (word in (b"granted", b"timeout") and waits):

@@ -1,4 +1,4 @@
-"""Connections of our own, with all settings of the user's client: it may have a pool of one, or be busy."""
+"""Connections of our own, with the settings of the user's client, because its pool may have one connection, or be busy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from redis.backoff import NoBackoff
 
-COMMANDS = 8  # connections for commands; 1,000 tasks share them
+COMMANDS = 8  # connections for commands, shared by all tasks
 
 
 def refuse_others(client: Any, module: Any) -> None:
@@ -30,7 +30,7 @@ def settings(source: Any, retry: Any, name: str) -> dict[str, Any]:
 
 
 def made_of(client: Any, locks: Any, name: str, closing: Callable[[Any, Any], Any]) -> None:
-    """A client opens again when it is used again, so only a call of its `close` tells that it was closed: that ends its locks."""
+    """Makes a call of the client's `close` end its locks. There is no other sign: a closed client opens again when it is used."""
     made = vars(client).setdefault("_redislock_made", weakref.WeakSet())
     made.add(locks)
     if name not in vars(client):

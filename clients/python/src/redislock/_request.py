@@ -1,4 +1,4 @@
-"""What is asked of the server, in its own words, and what its errors mean."""
+"""What the user asks for, as words of the server's commands; and the meaning of the server's errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Mode = Literal["exclusive", "shared", "limit"]
 
 
 class LockError(Exception):
-    """What all errors of this package are."""
+    """Base of all errors of this package."""
 
 
 class NotAcquired(LockError, TimeoutError):
@@ -48,7 +48,7 @@ class Closed(LockError):
 
 
 class Deadlock(LockError):
-    """This wait would never end. `cycle` tells who waits for whom."""
+    """The wait would never end. `cycle` tells who waits for whom."""
 
     def __init__(self, cycle: str) -> None:
         super().__init__(cycle)
@@ -67,7 +67,7 @@ class TooOld(LockError):
     """The server's Redislock doesn't know an option."""
 
 
-# What a server says that is not yet, or no longer, the one to ask. For most, redis-py has classes.
+# Errors of a server that can't serve the command at the moment, or is no longer the right one to ask. For most, redis-py has classes.
 PASSING_CODES = (
     "ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN",
     "UNBLOCKED",
@@ -75,11 +75,11 @@ PASSING_CODES = (
 
 
 class Passing(exceptions.ResponseError):
-    """One of these for which redis-py has no class."""
+    """An error with one of these codes, for which redis-py has no class."""
 
     @classmethod
     def of(cls, refusal: exceptions.ResponseError) -> exceptions.ResponseError:
-        """That error, or one of this class."""
+        """Converts the error to this class if it has one of the codes; returns any other error as it is."""
         return cls(str(refusal)) if str(refusal).startswith(PASSING_CODES) else refusal
 
 
@@ -110,7 +110,7 @@ KINDS: dict[str, type | tuple[type, ...]] = {
 def _check(name: str, value: object) -> None:
     if (kind := KINDS.get(name)) is None:
         raise TypeError(f"there is no option {name}")
-    if kind is bool or value is not None:  # None is as if it was left out
+    if kind is bool or value is not None:  # None counts as left out
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             kinds = kind if isinstance(kind, tuple) else (kind,)
             raise TypeError(f"{name} must be {' or '.join(each.__name__ for each in kinds)}: {value!r}")
@@ -126,7 +126,7 @@ def seconds(name: str, value: Seconds, least: float = 0.001) -> float:
 
 
 def gone(refusal: exceptions.ResponseError) -> str:
-    """Why the server says that the grant has ended, without the lock's name. Empty: it says something else."""
+    """Why the grant has ended, from an error of the server, without the lock's name. Empty if the error does not say so."""
     said = str(refusal)
     if said.startswith("WRONGTYPE"):
         return "its key has something else"
@@ -139,7 +139,7 @@ def ms(number: float) -> int:
 
 @dataclass
 class Request:
-    """One lock, or several at once, as somebody wants it. Bad input is refused here, before anything is sent."""
+    """A request for one lock or several. Bad input is refused here, before anything is sent."""
 
     keys: tuple[Key, ...]
     wait: Seconds | None = None
@@ -185,7 +185,7 @@ class Request:
         self.name = owner.encode() if isinstance(owner, str) else owner
         if not 1 <= len(self.name) <= 128:
             raise ValueError("owner must be 1 to 128 bytes long")
-        # Others have to claim what they are granted: the message tells only of one grant that is new, and nothing keeps alive or confirms.
+        # A start message tells of one new grant, without a session or a confirmation by replicas. All other grants have to be claimed.
         self.starts = self.owner is None and len(self.keys) == 1 and not self.session and self.sync is None
         self.until_asked = None if self.wait is None else seconds("wait", self.wait, 0)
         of_sync = () if self.sync is None else (self.sync[1],)
@@ -220,7 +220,7 @@ class Request:
         return ["LOCK.LEAVE", self.keys[0], self.name]
 
     def explained(self, error: exceptions.ResponseError) -> Exception:
-        """The package's own error for what the server said, or that itself."""
+        """Converts an error of the server to one of this package; returns any other error as it is."""
         code, _, rest = str(error).partition(" ")
         if code == "DEADLOCK":
             return Deadlock(rest)
@@ -249,5 +249,5 @@ class Request:
 
 
 def _fence(fences: Sequence[int]) -> Words:
-    """Grants that were made together have one fence. Others can't be named by it."""
+    """Restricts a command to this grant. Grants that were not made together have different fences, so no FENCE can name them."""
     return ["FENCE", fences[0]] if len(set(fences)) == 1 else []

@@ -1,4 +1,4 @@
-"""Where the messages come from: the server, or each shard of a cluster in which something is waited for or held."""
+"""Subscriptions: one at the server, or one for each shard of a cluster in which something is waited for or held."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redislock")
 
-SILENCE = 4.0  # after it the subscription is pinged, and after another one made anew; that of a shard ends if nobody needs it
-TRY_AGAIN = 0.1  # after a lost connection
+SILENCE = 4.0  # s without a message until a ping, and again until it is made anew; an unused shard's subscription is closed
+TRY_AGAIN = 0.1  # s: the pause after a lost connection
 
 
 class Subscription:
-    """One to a server is made anew whenever it is lost. That of a shard ends: the shard may have another primary now, or other slots."""
+    """At a single server, it is made anew whenever it is lost. In a shard, it ends: the shard may have a new primary, or other slots."""
 
     def __init__(self, core: Core, name: str) -> None:
-        self.core, self.name = core, name  # of the shard's primary
+        self.core, self.name = core, name  # the name of the shard's primary
         self.channel = core.channel
-        self.link: Any = None  # redis-py's
+        self.link: Any = None  # the PubSub object of redis-py
         self.reader = core.io.reader(self)
         self.begun = self.opened = self.alive = self.over = self.pinged = self.moved = False
-        self.error: Exception | None = None  # why it could not be had
+        self.error: Exception | None = None  # why subscribing failed
         self.used = self.heard_at = monotonic()
 
     async def _open(self) -> None:
@@ -80,7 +80,7 @@ class Subscription:
     async def _end(self, error: Exception | None) -> None:
         await self._close()
         if self.core.io.slots is not None and not (self.over or self.core.closed):
-            # Others may not have heard of a move yet; else this node may not answer.
+            # After a move, only this node may know the new slots; after a failure, it may not answer.
             await (self.core.io.slots.read(first=self.name) if self.moved else self.core.io.slots.read(last=self.name))
         self.error = error
         self.core.unsubscribed(self)
@@ -90,7 +90,7 @@ class Subscription:
         log.log(logging.DEBUG if isinstance(error, self.core.PASSING) else logging.ERROR, "subscribing again: %r", error)
 
     async def hear(self, seconds: float) -> bool:
-        """Waits so long for a message, and does what it says. True: somebody who waits was woken."""
+        """Handles one message, if one comes within this time. Returns whether it has woken a wait."""
         message = await self.core.io.receive(self, seconds)
         if message is None:
             quiet = monotonic() - self.heard_at

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 Client = Union["redis.Redis", "redis.RedisCluster"]
 
 
-A_LOOK = 1.0  # s: so long a thread that reads may miss that its wait has ended, if the server is silent
-AT_EXIT = 1.0  # s: the end of the program, or of the client, waits no longer for a server that does not answer
-REST = 0.01  # s: so late a loss may be heard when nobody waits any more
+A_LOOK = 1.0  # s: how late a reading thread may notice that its wait is over, if the server is silent
+AT_EXIT = 1.0  # s: how long the end of the program or of the client waits for a server
+REST = 0.01  # s: how late a loss may be noticed if no thread waits
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Ends a coroutine that never suspends."""
+    """Runs a coroutine that never suspends to its end."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -47,14 +47,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _give_back() -> None:
-    """At the process's orderly end. No thread can be started any more, but those of the locks still run."""
+    """At the normal end of the process, releases all locks. No new thread can start then, but those of the locks still run."""
     ends = monotonic() + AT_EXIT
     for given in [io.soon(io.core.give_back()) for io in list(_Threads.all) if io.core.connected and not io.core.closed]:
         given.wait(max(0, ends - monotonic()))
 
 
 def _begin_anew() -> None:
-    """In a child after a fork, before any of its threads comes: threads and connections are the parent's."""
+    """Runs in a child after a fork, before it starts threads: the threads and connections belong to the parent."""
     for io in list(_Threads.all):
         io.core.begin_anew()
         io.reset()
@@ -78,7 +78,7 @@ class _Signal(threading.Event):
 
 
 class _Woken:
-    """Ends the wait of a thread, which may be reading the subscription meanwhile."""
+    """Wakes a thread that waits, even if this thread is reading the subscription."""
 
     def __init__(self) -> None:
         self.reader: _Reader | None = None
@@ -102,12 +102,12 @@ class _Woken:
 
 
 class _Reader:
-    """Who reads the subscription: a thread that waits for a lock, so that none has to wake another, or else the one that is there for it."""
+    """Decides which thread reads a subscription: one that waits for a lock, which then need not be woken, or else a thread of its own."""
 
     def __init__(self, subscription: Subscription) -> None:
         self.subscription, self.core = subscription, subscription.core
-        self.turn = threading.Lock()  # whoever has it reads
-        self.free = threading.Event()  # nobody may be reading
+        self.turn = threading.Lock()  # the thread that has it reads
+        self.free = threading.Event()  # set when nobody may be reading
         self.free.set()
         self.leader: tuple[_Woken, int] | None = None
         self.asleep: dict[_Woken, None] = {}
@@ -121,7 +121,7 @@ class _Reader:
                     self._lead(woken, end)
                 else:
                     woken.event.wait(min(left, threading.TIMEOUT_MAX))
-                    if not woken.is_set:  # it is offered the turn
+                    if not woken.is_set:  # a woken thread may take the turn
                         woken.event.clear()
         finally:
             del self.asleep[woken]
@@ -135,7 +135,7 @@ class _Reader:
                 run(self.subscription.hear(min(left, A_LOOK)))
         except exceptions.RedisError as error:
             self.subscription.broken(error)
-        except BaseException:  # of a signal handler, in the midst of a message, perhaps
+        except BaseException:  # a signal handler's exception, perhaps in the middle of a message
             self.subscription.alive = False
             raise
         finally:
@@ -145,14 +145,14 @@ class _Reader:
                 self.free.set()
 
     def interrupt(self, woken: _Woken) -> None:
-        """Another thread ends the wait of the one that reads: the answer to a ping does."""
+        """Ends the read of another thread, by a ping: its answer ends the read."""
         leader = self.leader
         if leader is not None and leader[0] is woken and leader[1] != threading.get_ident():
             with suppress(Exception):
                 run(self.core.io.ping(self.subscription))
 
     def offer(self) -> None:
-        """Somebody is to read who waits anyway, or else the thread that is there for it."""
+        """Passes the turn to a thread that waits anyway, or else to the subscription's own thread."""
         waiting = next((each for each in list(self.asleep) if not each.is_set), None)
         if waiting is not None and self.subscription.alive:
             waiting.event.set()
@@ -160,7 +160,7 @@ class _Reader:
             self.free.set()
 
     def take(self) -> None:
-        """The thread that is there for it reads where nobody else does. Whoever has just been woken may soon wait again."""
+        """The subscription's own thread, which reads if no other does. It pauses, since a thread that was just woken may soon wait again."""
         while True:
             self.free.wait()
             self.free.clear()
@@ -176,7 +176,7 @@ class _Line:
     def __init__(self, commands: Any, sessions: Any) -> None:
         self.commands, self.sessions = commands, sessions
         self.turns, self.session_turn = threading.BoundedSemaphore(_own.COMMANDS), threading.BoundedSemaphore(1)
-        self.silent = 0.0  # when a command last got no answer in time
+        self.silent = 0.0  # when a command last timed out
         self.idle: list[tuple[Any, float]] = []
 
     async def send(self, words: list[Any], session: bool, asking: bool = False) -> Any:
@@ -197,7 +197,7 @@ class _Line:
             turns.release()
 
     def _take(self, turns: threading.Semaphore) -> None:
-        """Whoever waits for a turn does not wait for an answer as well: others may take each turn that comes free, and get none."""
+        """Waits for a turn, but not also for an answer: if the server has not answered others meanwhile, this fails like them."""
         asked, taken = monotonic(), False
         while not taken:
             taken = turns.acquire(timeout=TRY_AGAIN)
@@ -207,7 +207,7 @@ class _Line:
                 raise exceptions.TimeoutError("the server did not answer those that had their turn before")
 
     def _send(self, words: list[Any], asking: bool) -> Any:
-        """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
+        """As `execute_command`, in half the time. The pool checks a connection once a second: it may be dead, or need to log in anew."""
         pool, now = self.commands.connection_pool, monotonic()
         connection, taken = self.idle.pop() if self.idle else (None, now)
         if connection is not None and now > taken + 1:
@@ -232,7 +232,7 @@ class _Line:
         return reply
 
     def close(self) -> None:
-        self.silent = monotonic()  # what awaits an answer fails now, and so does what awaits its turn
+        self.silent = monotonic()  # so all that wait for an answer or a connection fail now
         with suppress(IndexError):
             while True:
                 self.commands.connection_pool.release(self.idle.pop()[0])
@@ -241,11 +241,11 @@ class _Line:
 
 
 class _Threads:
-    """IO that blocks. Three threads serve the process: one hears messages where nobody else does (in a cluster, one for each shard), one is
-    the clock, and one sends what the clock wants sent."""
+    """IO that blocks. The process has three threads: one hears messages when no waiting thread does (in a cluster, one for each shard), one
+    is the clock, and one sends the clock's commands."""
 
     all: ClassVar[weakref.WeakSet[_Threads]] = weakref.WeakSet()
-    process: ClassVar[int | None] = None  # whose end gives back
+    process: ClassVar[int | None] = None  # the process at whose end locks are released
     shields = False
 
     def __init__(self, client: Client, observer: Observer | None) -> None:
@@ -255,7 +255,7 @@ class _Threads:
         self.reset()
 
     def reset(self) -> None:
-        self.starting = threading.RLock()  # a signal handler may close the client meanwhile
+        self.starting = threading.RLock()  # reentrant: a signal handler may close the client meanwhile
         self.threads: list[threading.Thread] = []
         self.jobs: SimpleQueue[Coroutine[Any, Any, object] | None] = SimpleQueue()
         self.lines: dict[str, _Line] = {}
@@ -337,7 +337,7 @@ class _Threads:
         with self.starting:
             if _Threads.process != os.getpid():
                 _Threads.process = os.getpid()
-                Finalize(None, _give_back, exitpriority=0)  # as `atexit`, also in a process of `multiprocessing`
+                Finalize(None, _give_back, exitpriority=0)  # like `atexit`, but also runs in a `multiprocessing` process
 
     def _thread(self, target: Callable[[], object]) -> None:
         thread = threading.Thread(target=target, daemon=True, name="redislock")
@@ -369,7 +369,7 @@ class _Threads:
                 log.exception("a renewal or a release failed")
 
     def soon(self, work: Coroutine[Any, Any, object]) -> threading.Event:
-        """What another thread does: it is not to keep this one for longer than it likes."""
+        """Lets another thread do the work, so that the caller may stop waiting for it."""
         done = threading.Event()
 
         async def job() -> None:
@@ -392,8 +392,8 @@ class _Threads:
             return
         ends, parting, answered = monotonic() + patience, self.core.end(why), True
         if self.core.connected and threading.current_thread() not in self.threads:
-            answered = self.soon(parting).wait(patience)  # a server that does not answer keeps it for no longer
-        else:  # nothing was asked for yet, or a listener closes
+            answered = self.soon(parting).wait(patience)  # time limit, in case the server does not answer
+        else:  # nothing was sent yet, or a listener closes the locks
             run(parting)
         self._stop(ends, answered)
 
@@ -405,9 +405,9 @@ class _Threads:
             subscription.reader.free.set()
             if subscription.alive and answered:
                 with suppress(Exception):
-                    subscription.link.ping()  # wakes the thread that hears
+                    subscription.link.ping()  # wakes the reading thread
         for thread in self.threads:
-            if thread is not threading.current_thread():  # of a listener that closes
+            if thread is not threading.current_thread():  # a listener in this thread may close the locks
                 thread.join(max(0, ends - monotonic()))
         self.core.ended()
         for line in list(self.lines.values()):
@@ -415,12 +415,12 @@ class _Threads:
 
 
 class Lock(Handle):
-    """A lock that is held for a block, or from `acquire` to `release`. It is used once."""
+    """A lock that is held for a block, or from `acquire` to `release`. Each object can be used only once."""
 
     _core: Core
 
     def acquire(self) -> Lock:
-        self._use()  # what holds is not to be dropped
+        self._use()  # keeps the object alive while it is held
         try:
             run(self._core.acquire(self))
             return self
@@ -429,21 +429,21 @@ class Lock(Handle):
             raise
 
     def release(self) -> None:
-        """Raises `LockLost` if the lock was lost meanwhile."""
+        """Raises `LockLost` if the lock was lost before."""
         try:
             run(self._core.release(self))
         except LockLost:
             raise
-        except BaseException:  # Ctrl-C, perhaps
+        except BaseException:  # for example Ctrl-C
             self._core.drop(self)
             raise
 
     def extend(self, lease: Seconds | None = None) -> float:
-        """Sets the lease again, counted from now, also for renewals from then on. Returns the seconds that the server gave."""
+        """Sets the lease, counted from now, also for later renewals; None keeps its length. Returns the seconds that the server gave."""
         return run(self._core.extend(self, lease))
 
     def cancel(self) -> None:
-        """For other threads: the wait ends with `Cancelled`."""
+        """Can be called by other threads: the wait ends with `Cancelled`."""
         self._cancelled = "no longer wanted"
         self._woken.set()
 
@@ -454,7 +454,7 @@ class Lock(Handle):
         try:
             self.release()
         except Exception:
-            if error is None:  # what went wrong in the block tells more
+            if error is None:  # the error of the block is raised instead
                 raise
 
 
@@ -471,7 +471,7 @@ class Locks:
         return Lock(self._io.core, Request.of(keys, options))
 
     def try_acquire(self, *keys: Key, **options: Unpack[TryOptions]) -> Lock | None:
-        """Asks once: None if somebody else holds it. A block can follow: `with held: ...`."""
+        """Asks once, without waiting: None if somebody else holds the lock. A block can follow: `with held: ...`."""
         try:
             return self.lock(*keys, wait=0, **options).acquire()
         except NotAcquired:
@@ -483,7 +483,7 @@ class Locks:
 
     def _client_closed(self) -> None:
         if (io := self._io).begun() and not io.core.closed:
-            self._io = _Threads(self._client, io.core.observer)  # as the client, they begin anew
+            self._io = _Threads(self._client, io.core.observer)  # a closed client can be used again, and so can its locks
             io.client_closed()
 
     def __enter__(self) -> Locks:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Client = Union["redis.Redis", "redis.RedisCluster"]
 
-AT_END = 1.0  # s: the end of the program, or of the client, waits no longer for a server that does not answer
+AT_END = 1.0  # s: how long the end of the program or of the client waits for a server
 
 
 async def _closing(made: list[Locks], close: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -38,7 +38,7 @@ async def _closing(made: list[Locks], close: Callable[[], Coroutine[Any, Any, No
 
 
 class _Signal:
-    """Ends the sleep of one task. (`asyncio.wait_for` would make a task of its own for each.)"""
+    """Wakes one task that sleeps. (`asyncio.wait_for` would make another task for each sleep.)"""
 
     def __init__(self) -> None:
         self._set, self._sleeper = False, None  # type: bool, asyncio.Future[None] | None
@@ -75,7 +75,7 @@ class _Line:
     def __init__(self, commands: Any, sessions: Any) -> None:
         self.commands, self.sessions = commands, sessions
         self.turns, self.session_turn = asyncio.Semaphore(_own.COMMANDS), asyncio.Semaphore(1)
-        self.silent = 0.0  # when a command last got no answer in time
+        self.silent = 0.0  # when a command last timed out
         self.idle: list[tuple[Any, float]] = []
 
     async def send(self, words: list[Any], session: bool, asking: bool = False) -> Any:
@@ -96,7 +96,7 @@ class _Line:
                 raise Passing.of(refusal) from None
 
     async def _send(self, words: list[Any], asking: bool) -> Any:
-        """As `execute_command`, in half the time. The pool looks after a connection once a second: it may be dead, or want to sign in anew."""
+        """As `execute_command`, in half the time. The pool checks a connection once a second: it may be dead, or need to log in anew."""
         pool, now = self.commands.connection_pool, monotonic()
         connection, taken = self.idle.pop() if self.idle else (None, now)
         if connection is not None and now > taken + 1:
@@ -126,7 +126,7 @@ class _Line:
 
 
 class _Tasks:
-    """IO for one event loop. Two tasks serve it: one hears messages, one is the clock."""
+    """IO for one event loop. Two tasks serve it: one hears messages, and one is the clock."""
 
     shields = True
 
@@ -171,7 +171,7 @@ class _Tasks:
     woken = signal
 
     def reader(self, _: Subscription) -> None:
-        """One task reads."""
+        """Does nothing: only one task reads."""
 
     async def turn(self, _: Subscription) -> None:
         pass
@@ -191,10 +191,10 @@ class _Tasks:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited for it knows
+            task.exception()  # marks the error as seen: the task that awaited it has it
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        # redis-py closes the connection of a command that is cancelled, and all places on it would end.
+        # redis-py closes a command's connection if the command is cancelled, which would end all places on it.
         return await asyncio.shield(self._task(work))
 
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
@@ -226,7 +226,7 @@ class _Tasks:
         self.serving = [task for task in self.serving if not task.done()] + [self._task(work)]
 
     async def _clock(self) -> None:
-        """The end of `asyncio.run` cancels it. Blocks, which it cancels too, give back what they hold."""
+        """Runs the clock. The end of `asyncio.run` cancels it, and all blocks, which release their own locks."""
         try:
             await self.core.clock()
         except asyncio.CancelledError:
@@ -254,7 +254,7 @@ class _Tasks:
     async def close(self, why: str = "the locks were closed") -> None:
         await self.finish(self.core.end(why))
         serving = set(self.serving)
-        while serving:  # a task that connects may miss that it was cancelled
+        while serving:  # a task that connects may miss its cancellation
             for task in serving:
                 task.cancel()
             _, serving = await asyncio.wait(serving, timeout=0.1)
@@ -268,7 +268,7 @@ class _Tasks:
 
 
 class Lock(Handle):
-    """A lock that is held for a block, which is cancelled when the lock is lost; or from `acquire` to `release`. It is used once."""
+    """A lock that is held for a block, which is cancelled if the lock is lost; or from `acquire` to `release`. It can be used once."""
 
     _struck = False
 
@@ -277,11 +277,11 @@ class Lock(Handle):
         return self
 
     async def release(self) -> None:
-        """Raises `LockLost` if the lock was lost meanwhile."""
+        """Raises `LockLost` if the lock was lost before."""
         await self._core.io.finish(self._core.release(self))
 
     async def extend(self, lease: Seconds | None = None) -> float:
-        """Sets the lease again, counted from now, also for renewals from then on. Returns the seconds that the server gave."""
+        """Sets the lease, counted from now, also for later renewals; None keeps its length. Returns the seconds that the server gave."""
         return await self._core.io.finish(self._core.extend(self, lease))
 
     def _strike(self, _: LockLost) -> None:
@@ -300,7 +300,7 @@ class Lock(Handle):
         task, self._inside = self._inside, None
         if self._struck and task is not None:
             if not isinstance(error, asyncio.CancelledError):
-                with suppress(asyncio.CancelledError):  # ours, which has not come yet
+                with suppress(asyncio.CancelledError):  # our own cancellation may still be pending
                     await asyncio.sleep(0)
             others = task.uncancel() if hasattr(task, "uncancel") else 0
             with suppress(Exception):
@@ -311,7 +311,7 @@ class Lock(Handle):
         try:
             await self.release()
         except Exception:
-            if error is None:  # what went wrong in the block tells more
+            if error is None:  # the error of the block is raised instead
                 raise
 
 
@@ -321,7 +321,7 @@ class Locks:
     def __init__(self, client: Client, *, observer: Observer | None = None) -> None:
         _own.refuse_others(client, redis)
         self._client, self._io = client, _Tasks(client, observer)
-        if not isinstance(client, redis.RedisCluster):  # which calls its own `aclose` at some errors
+        if not isinstance(client, redis.RedisCluster):  # a RedisCluster calls its own `aclose` after some errors
             _own.made_of(client, self, "aclose", _closing)
 
     def lock(self, *keys: Key, **options: Unpack[Options]) -> Lock:
@@ -329,7 +329,7 @@ class Locks:
         return Lock(self._io.core, Request.of(keys, options))
 
     async def try_acquire(self, *keys: Key, **options: Unpack[TryOptions]) -> Lock | None:
-        """Asks once: None if somebody else holds it. A block can follow: `async with held: ...`."""
+        """Asks once, without waiting: None if somebody else holds the lock. A block can follow: `async with held: ...`."""
         try:
             return await self.lock(*keys, wait=0, **options).acquire()
         except NotAcquired:
@@ -337,11 +337,11 @@ class Locks:
 
     async def close(self) -> None:
         """Releases what is held, tells its holders, and ends all waits."""
-        await asyncio.shield(asyncio.create_task(self._io.close()))  # it may cancel this task, as that of a block
+        await asyncio.shield(asyncio.create_task(self._io.close()))  # closing may cancel this task, if a block of it holds a lock
 
     async def _client_closed(self) -> None:
         if (io := self._io).begun() and not io.core.closed:
-            self._io = _Tasks(self._client, io.core.observer)  # as the client, they begin anew
+            self._io = _Tasks(self._client, io.core.observer)  # a closed client can be used again, and so can its locks
             closing = asyncio.create_task(io.close("the client was closed"))
             await asyncio.wait({closing}, timeout=AT_END)
 

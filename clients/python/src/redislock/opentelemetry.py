@@ -17,7 +17,7 @@ EXPECTED = ("timeout", "busy", "cancelled")
 
 
 class OpenTelemetry(Observer):
-    """`name` makes the attribute `redislock.name` of a lock's first key. Without it there is none: locks' names may be without number."""
+    """`name` computes the attribute `redislock.name` from a lock's first key. By default there is none: few different names are best."""
 
     def __init__(
         self,

@@ -13,15 +13,15 @@ from redis.exceptions import LockError, LockNotOwnedError
 from . import _request, _threads
 
 def _locks(client: Any) -> _threads.Locks:
-    """Those of this client: all its locks share a subscription and a timer."""
+    """The one `Locks` of this client, so that all its locks share a subscription and a timer."""
     made = vars(client).get("_redislock") or vars(client).setdefault("_redislock", _threads.Locks(client))
     return made  # type: ignore[no-any-return]
 
 
 class Lock(redis.lock.Lock):
-    """With a `timeout` the lock ends after it, unless it is extended. Without one it is renewed until it is released.
+    """With a `timeout`, the lock ends after it, unless it is extended. Without one, it is renewed until it is released.
 
-    `sleep` has no effect: nobody polls. Waiters are served in the order in which they came.
+    `sleep` has no effect, since nobody polls. Waiters are served in order of arrival.
     """
 
     def register_scripts(self) -> None:
@@ -69,7 +69,7 @@ class Lock(redis.lock.Lock):
 
 
 class Redis(redis.Redis):
-    """A client whose `lock` is that. django-redis takes it as its `REDIS_CLIENT_CLASS`."""
+    """A client whose method `lock` returns such locks. It can be the `REDIS_CLIENT_CLASS` of django-redis."""
 
     lock = partialmethod(redis.Redis.lock, lock_class=Lock)
 

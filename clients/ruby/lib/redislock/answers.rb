@@ -3,13 +3,13 @@
 require_relative "errors"
 
 module Redislock
-  # What is asked of the server for an entry, and what the answers change. With the mutex of the core, of which this is a part.
+  # Makes the commands for an entry, and handles their answers. All methods need the mutex of the core, which includes this module.
   module Answers
     private
 
     def ask(entry)
-      # Before the subscription is confirmed, nobody would hear the grant. And a release of the same owner that is on its way could
-      # end the grant that this one would enter. Either looks at this entry again.
+      # Without a confirmed subscription, nobody would hear the grant; and a pending release of the same owner could end the grant that this
+      # entry would enter. When either is done, this entry is looked at again.
       channel = listen(entry).channel
       return if channel.nil? || partner(entry, :leaving)
 
@@ -19,7 +19,7 @@ module Redislock
       entry.asked, entry.told = now, nil
       start = entry.tries if @start && request.starts?
       transmit(entry, request.acquire(channel, block, request.lease, start), session: request.session) do |reply, error, began|
-        if start && error && error.message.include?("syntax error") # an older server
+        if start && error && error.message.include?("syntax error") # the server does not know START
           @start = false
           entry.due = 0
         else
@@ -31,7 +31,7 @@ module Redislock
     def asked(entry, reply, error, began)
       passes = error && Refusal.passes?(error)
       entry.unsure = error ? entry.unsure || passes : false
-      entry.place ||= error ? Refusal.code(error) == "NOREPLICAS" : reply.is_a?(String) # it may be there, unclaimed
+      entry.place ||= error ? Refusal.code(error) == "NOREPLICAS" : reply.is_a?(String) # the unclaimed place or grant may still be there
       fences = granted(reply)
       case entry.state
       when :waiting
@@ -49,7 +49,7 @@ module Redislock
         end
       when :leaving
         entry.fences = fences if fences
-        # Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
+        # Others may have left meanwhile, without this grant: each of them releases the grant that it knows, or only its place.
         heir = partner(entry, :waiting, :held)
         inherit(heir, fences, place: entry.place || entry.unsure) if entry.used && heir
         entry.used &&= heir || (fences && partner(entry, :leaving, fences: fences))
@@ -71,8 +71,8 @@ module Redislock
       lose(entry, "the server says that it has ended") if (entry.heard_lost & fences).any?
     end
 
-    # The lock is held from the message on, if enough is left. What is believed ends as if the grant had been made when it was asked for
-    # last: it is younger, since the message says the number of that.
+    # Holds the lock from the start message on, if enough time is left. The message repeats the number of the last acquire, so the grant is
+    # younger than this acquire: its lease safely counts from when this was sent.
     def begin_work(entry)
       fence, lasts, slot = entry.told
       ends = entry.asked + lasts / 1000.0
@@ -87,12 +87,12 @@ module Redislock
       look(entry)
     end
 
-    # `whole`: of an extension. An acquire may be told of the longer lease of another hold.
+    # `whole`: the answer is that of an extension. The answer to an acquire may tell the longer lease of another hold.
     def renewed(entry, left, began, whole: false)
       before, entry.unclaimed = entry.until, false
       entry.until = entry.due = Entry::NEVER
-      lease = left.negative? ? Entry::NEVER : left / 1000.0 # somebody said PERSIST: it never ends
-      # The maximum age moves no end back, but for the time that the answer took: the server's own lease is another one now.
+      lease = left.negative? ? Entry::NEVER : left / 1000.0 # somebody used PERSIST, so the lease never ends
+      # The maximum age only cuts a new lease. If the end moved back by more than the answer took, the server's default was changed instead.
       other = before < Entry::NEVER && began + lease < before - (now - began) - 0.001
       asked = entry.request.lease || (!other && entry.given) || 0
       entry.aged = entry.request.kept? && lease < asked - 0.001
@@ -102,12 +102,12 @@ module Redislock
       return if sure == Entry::NEVER
 
       entry.until = began + sure
-      # A lease that comes out short has reached the maximum age: no renewal makes it longer.
+      # A lease that comes out short has reached the maximum age, and no renewal makes it longer.
       entry.due = began + sure / 3 if entry.request.kept? && lease >= asked / 2
       shorten(entry, sure, began)
     end
 
-    # All in the same grant share its lease.
+    # Applies a shorter lease to all that share the grant, since they share its lease.
     def shorten(entry, lease, began)
       sharers(entry).each do |other|
         next unless other.state == :held && began + lease < other.until
@@ -118,15 +118,15 @@ module Redislock
       end
     end
 
-    # The server does not know the grant any more.
+    # The server does not know the grant any more, so it is lost for all that share it.
     def gone(entry, why) = sharers(entry).each { |other| lose(other, why) }
     def sharers(entry) = @entries.fetch(entry.request.name, []).select { |other| other.equal?(entry) || other.shares?(entry) }
 
     def renew(entry)
       request, extension, kept = entry.request, entry.extension, entry.request.kept? || entry.unclaimed
       if entry.doubted && !extension && (channel = listen(entry).channel)
-        # The server shall know this channel and this connection again; the fence tells whether the grant is still the old one.
-        # To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.
+        # An acquire, so that the server learns this channel and this connection anew; the fence tells whether the grant is still the old one.
+        # It never makes a lease shorter, so a claimed lock without renewals asks for the shortest one.
         words = request.acquire(channel, nil, kept ? request.lease : 0.001)
         entry.doubted = false
         transmit(entry, words, session: request.session) { |*answer| checked(entry, *answer) }
@@ -148,9 +148,9 @@ module Redislock
           again = entry.request.kept? || entry.doubted || entry.unclaimed
           entry.due = now + [1, entry.lease / 10, *((entry.until - now) / 3 if entry.unclaimed)].min if again
         end
-        entry.due = 0 if entry.doubted && error.nil? && listen(entry).channel # else it is looked at once it has subscribed
+        entry.due = 0 if entry.doubted && error.nil? && listen(entry).channel # else, the confirmation of the subscription does this
       end
-      entry.due = 0 if entry.extension != extension # that came meanwhile
+      entry.due = 0 if entry.extension != extension # another extension was requested meanwhile
       return unless extension
 
       extension.lease, extension.error, extension.done = reply && reply / 1000.0, error && Refusal.explained(error, entry.request), true
@@ -162,7 +162,7 @@ module Redislock
       fences = granted(reply)
       if error
         entry.doubted = true
-        entry.unsure = true # it may have granted anew what was free
+        entry.unsure = true # the acquire may have made a new grant
         if (why = Refusal.gone(error)) then gone(entry, why)
         elsif entry.state == :held then entry.due = now + [1, entry.lease / 10].min
         end
@@ -170,13 +170,13 @@ module Redislock
         renewed(entry, reply[3], began) if entry.state == :held
         entry.due = 0 if entry.doubted || entry.extension || entry.state == :leaving
       else
-        give_back(entry.request, fences) if fences # granted anew, unknown to the holder
+        give_back(entry.request, fences) if fences # a new grant, which the holder doesn't know
         gone(entry, why = "it was free, or someone else's, meanwhile")
         entry.error, entry.fences = LockLost.of(entry.request, why), [] if entry.state == :leaving
       end
     end
 
-    # Gives up the grant or the place. What can't be sent now is sent again until the lease would be over anyway.
+    # Gives up the grant or the place. While the server can't be asked, this is tried again until the lease would be over anyway.
     def part(entry)
       if entry.used
         finish(entry)
@@ -190,7 +190,7 @@ module Redislock
     end
 
     def left(entry, reply, error, began)
-      # What was granted at last may be told by a message that is on its way.
+      # The lock may have been granted, with the start message still on its way.
       if error.nil? && reply.zero? && (entry.unsure || entry.request.starts?)
         release_unnamed(entry)
       else
@@ -215,7 +215,7 @@ module Redislock
       finish(entry) unless entry.state == :over
     end
 
-    # A lost answer may have been that of a grant whose fence is not known. (An owner that the caller named may hold the lock in
+    # Releases a grant of which only the answer was lost, so that its fence is not known. (An owner that the caller named may hold the lock in
     # another process.)
     def release_unnamed(entry)
       return finish(entry) if entry.request.named?

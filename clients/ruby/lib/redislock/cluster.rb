@@ -3,9 +3,9 @@
 require_relative "errors"
 
 module Redislock
-  # The one server of a client.
+  # The servers of a client that has only one server.
   class Server
-    # Of a connection to a server that must not be a node of a cluster: it says so where one redirects.
+    # Extends a connection to a server that must not be a node of a cluster: a redirect raises an error that says so.
     module Alone
       def call(words)
         super
@@ -27,10 +27,10 @@ module Redislock
     def refresh(_suspect, _knows = nil) = nil
   end
 
-  # The nodes of a cluster, and which slots each has, for all threads. The client libraries keep that to themselves, and some read it anew
-  # only after seconds. Nodes are "host:port".
+  # The nodes of a cluster, and the slots of each, for all threads. The client libraries don't offer this, and some read it again only after
+  # seconds. Nodes are "host:port".
   class Cluster
-    TAGS = 1 << 17 # a slot has 8 of them on average
+    TAGS = 1 << 17 # each of the 16,384 slots has 8 of these tags on average
     CRC = Array.new(256) { |byte| 8.times.inject(byte << 8) { |crc, _| (crc << 1) ^ (crc[15] * 0x11021) } }.freeze
 
     def self.slot(key)
@@ -39,41 +39,41 @@ module Redislock
       crc % 16_384
     end
 
-    # The first nodes to ask. The block connects to one.
+    # `nodes` are the first ones to ask. The block connects to a node.
     def initialize(nodes, &connect)
       @nodes, @slots, @read, @mutex, @connect_to = nodes, [], 0, Mutex.new, connect
     end
 
-    # To that node alone, or one that finds the node of each command.
+    # Connects to this node or, without one, returns a connection that finds the node for each command.
     def connect(node = nil) = node ? @connect_to.call(node) : Everywhere.new(self)
 
     def shards? = true
 
-    # Nil where it is not known.
+    # The node that serves the key; nil if it is not known.
     def node(key) = @slots[Cluster.slot(key)]
 
-    # One that says where else to go.
+    # Any node: it redirects commands for other nodes.
     def any = @slots.find(&:itself) || @nodes.sample
 
-    # That for the messages of this node's shard.
+    # The channel for messages of this node's shard.
     def channel(name, node)
       tag = (0...TAGS).find { |each| node && self.node(each.to_s) == node } or raise IOError, "no node has these slots"
       "#{name}:{#{tag}}"
     end
 
-    # MOVED or ASK. The node that it names.
+    # Handles MOVED or ASK. Returns the node that the error names.
     def redirected(error)
       word, slot, node = error.message.split
       @slots[slot.to_i] = node if word == "MOVED"
       node
     end
 
-    # Asks for the slots: first the node that knows of a move, of which others may not have heard yet; last of all the one that may not
-    # answer.
+    # Reads the slots again: first from the node `knows`, which reported a move that others may not know of yet; last from `suspect`, which may
+    # not answer.
     def refresh(suspect, knows = nil)
       begun = Wires.now
       @mutex.synchronize do
-        return if @read > begun # by another thread
+        return if @read > begun # another thread has read them
 
         known = (@slots.compact | @nodes).shuffle
         known << known.delete(suspect) if known.include?(suspect)
@@ -92,7 +92,7 @@ module Redislock
     def read(node)
       connection, slots = connect(node), []
       connection.call(%w[CLUSTER SLOTS]).each do |first, last, (host, port)|
-        host = node[/.*(?=:)/] if host.nil? || host.empty? # it does not know its own
+        host = node[/.*(?=:)/] if host.nil? || host.empty? # the node does not know its own host
         slots[first..last] = ["#{host}:#{port}"] * (last - first + 1)
       end
       raise IOError, "#{node} knows of no slots: it was removed from the cluster" if slots.empty?
@@ -103,7 +103,7 @@ module Redislock
     end
   end
 
-  # A connection to each node of a cluster that is needed.
+  # Connects to each node of a cluster when a command needs it.
   class Everywhere
     REDIRECTS = 5
 
@@ -138,7 +138,7 @@ module Redislock
     def doubt(node, error)
       Wires.close_quietly(@connections.delete(node)) if Refusal.ends_connection?(error)
       @cluster.refresh(node)
-    rescue StandardError # nobody answers: the error itself tells more
+    rescue StandardError # no node answers: the original error tells more
     end
   end
 end

@@ -4,12 +4,12 @@ require_relative "cluster"
 require_relative "errors"
 
 module Redislock
-  # Connections of our own, with the settings of the user's client: that may have one connection, or a pool that is busy. They send
-  # each command once: the protocol itself sends again what was lost.
+  # Connections of our own, with the settings of the user's client, which may have one connection, or a busy pool. They send each command only
+  # once: this package repeats what was lost.
   module Connection
-    # The server or the cluster of that client.
+    # Returns the Server or the Cluster that this client connects to.
     def self.like(client)
-      one = client.respond_to?(:with) ? client.with(&:itself) : client # of a pool
+      one = client.respond_to?(:with) ? client.with(&:itself) : client # one of a pool
       if defined?(::Redis) && one.is_a?(::Redis)
         ::Redis::VERSION.to_i < 5 ? like4(one) : like5(one._client, -> { Redis5.new(one.dup) }) { |settings| Redis5.new(::Redis.new(settings)) }
       elsif one.respond_to?(:call_once_v) && one.respond_to?(:config)
@@ -35,7 +35,7 @@ module Redislock
       end
     end
 
-    # redis-client, and redis-rb since it is based on that. `alone` connects to the one server, the block to a node of a cluster.
+    # For redis-client, and for redis-rb from version 5 on. `alone` connects to a single server; the block connects to a node of a cluster.
     def self.like5(client, alone)
       return Server.new(&alone) unless cluster?(client)
 
@@ -46,9 +46,9 @@ module Redislock
     def self.cluster?(client) = client.class.ancestors.any? { |kind| kind.name&.end_with?("::Cluster") }
     private_class_method :like4, :cluster4, :like5, :cluster?
 
-    # redis-client.
+    # A connection by redis-client.
     class Plain
-      LEAST = 0.001 # s; to redis-rb, no time at all means for ever
+      LEAST = 0.001 # s; to redis-rb, a timeout of 0 means none
 
       attr_reader :channel
 
@@ -59,20 +59,20 @@ module Redislock
       # All bytes are sent as they are, whatever their encodings.
       def call(words) = once(words.map { |word| word.to_s.b })
 
-      # Whether the connection can't be used after that error.
+      # Whether this error means that the connection can't be used any more.
       def ended_by?(error) = Refusal.ends_connection?(error)
 
-      # In a shard of a cluster, its messages come alone. What other nodes send to all comes, too: as the one does to which a slot is on
-      # its way.
+      # In a shard of a cluster, SSUBSCRIBE hears only the shard's messages. SUBSCRIBE, too, hears messages from other nodes, such as one to
+      # which a slot is moving.
       def subscribe(channel, sharded)
         @channel, @sharded = channel, sharded
         listen([["SUBSCRIBE", channel], *([["SSUBSCRIBE", channel]] if sharded)])
       end
 
-      # :up once it has subscribed, a message, or :alive. Nil: nothing has come for so many seconds.
+      # Returns :up for a confirmed subscription, a message, or :alive; nil if nothing came for so many seconds.
       def hear(seconds) = heard(@pubsub.next_event([seconds, LEAST].max))
 
-      # The answer shows that the subscription is alive. For another thread than the one that hears.
+      # The answer shows that the subscription is alive. Another thread than the reading one may call this.
       def ping = @pubsub.call_v(["PING"])
 
       def close
@@ -82,7 +82,7 @@ module Redislock
 
       private
 
-      # Anything else is the rest of what was given up in the middle, since it came too slowly.
+      # Anything else is the rest of a reply that came so slowly that reading was given up in the middle.
       def heard(reply)
         case reply
         in ["message" | "smessage", _, message] then message
@@ -104,7 +104,7 @@ module Redislock
       def pubsub = @client.pubsub
     end
 
-    # redis-rb, since it is based on redis-client.
+    # A connection by redis-rb from version 5 on, which is based on redis-client.
     class Redis5 < Plain
       private
 
@@ -112,9 +112,9 @@ module Redislock
       def pubsub = @client._client.pubsub
     end
 
-    # redis-rb before that.
+    # A connection by redis-rb before version 5.
     class Redis4 < Plain
-      # It sees to encodings itself. Each connection is one thread's at a time, so the lock around its client is not needed.
+      # This redis-rb handles encodings itself. Only one thread at a time uses a connection, so the client's own lock is not needed.
       def call(words) = @client._client.with_reconnect(false) { @client._client.call(words) }
 
       def hear(seconds)

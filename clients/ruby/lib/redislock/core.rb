@@ -8,45 +8,45 @@ require_relative "subscription"
 require_relative "wires"
 
 module Redislock
-  # The locks of one process: who waits, who holds, and when there is what to send. All under one mutex.
+  # The locks of one process: which entries wait and hold, and when commands are due. One mutex guards all of it.
   class Core
     include Answers
 
-    ASK_AGAIN = 4.0 # less than lock.claim: a message that is lost costs seconds, never the lock
-    TRY_AGAIN = 0.1 # after a lost connection
+    ASK_AGAIN = 4.0 # s; less than the server's setting lock.claim, so a lost message delays the grant but does not lose it
+    TRY_AGAIN = 0.1 # s after a lost connection
     AGED = "it has reached its maximum age (max_hold, or the server's lock.max-hold)"
-    PARTING = 0.04 # how long a wait that is over waits to see that its place was given up
-    CANCELLING = 1.0 # and one that was cancelled
+    PARTING = 0.04 # s: how long a wait that is over waits for its place to be given up
+    CANCELLING = 1.0 # s: how long a wait that was cancelled does so
     NEVER = Entry::NEVER
 
     attr_reader :pid
 
-    # Neither of a parent, before a fork, nor of a client that was closed since.
+    # False in a child after a fork, and once the client was closed: then the locks need a new core.
     def current? = @pid == Process.pid && !@client_closed
 
     def initialize(servers)
       @pid = Process.pid
       host = Socket.gethostname.scrub("_").gsub(/[^A-Za-z0-9._-]/, "_")[0, 64]
-      @name = "redislock:#{host}:#{@pid}:#{SecureRandom.uuid}" # operators are shown host and process
+      @name = "redislock:#{host}:#{@pid}:#{SecureRandom.uuid}" # LOCK.INFO shows host and process to operators
       @mutex, @tick = Mutex.new, ConditionVariable.new
       @entries, @waiting, @next_look = {}, 0, NEVER
-      @servers, @wires, @shards = servers, {}, {} # by the node; a single server is nil
+      @servers, @wires, @shards = servers, {}, {} # by the node; a single server's key is nil
       @up = @closed = @client_closed = @done = false
-      @start = true # the server knows START, as far as we know
+      @start = true # false once a server did not know START
     end
 
-    # What callers do. No exception of another thread comes in between, except where they wait.
+    # The methods for users' threads follow. Interrupts from other threads are handled only where these methods wait.
 
     def acquire(entry)
       watch = entry.watch or return take(entry)
 
-      Thread.handle_interrupt(Object => :never) do # what is held is told, and so is its end; waits can be interrupted
+      Thread.handle_interrupt(Object => :never) do # the observer hears of each lock, and of its end; only waits can be interrupted
         begin
           take(entry)
           got = true
         rescue Exception => error
           raise
-        ensure # also where the thread is killed
+        ensure # also if the thread is killed
           got ? watch.acquired(entry) : watch.refused(entry, error)
         end
         on_lost(entry, watch.method(:lost))
@@ -77,11 +77,11 @@ module Redislock
       end
     end
 
-    # Gives up a wait too.
+    # Releases a lock, or gives up a wait.
     def release(entry)
       waited = nil
       sending do
-        error = loss(entry) and raise error # a process that stood still finds out here
+        error = loss(entry) and raise error # a process that was suspended notices a loss here
         next unless %i[waiting held].include?(entry.state)
 
         waited = entry.state == :waiting
@@ -102,7 +102,7 @@ module Redislock
 
     def extend(entry, lease)
       exclusively do
-        pause(entry) { entry.extension.nil? || entry.state != :held } # one at a time: else nobody knows which came last
+        pause(entry) { entry.extension.nil? || entry.state != :held } # of two extensions at once, nobody could tell which the server did last
         error = loss(entry) and raise error
         raise ArgumentError, "#{entry.request} was released" unless entry.state == :held
 
@@ -148,7 +148,7 @@ module Redislock
       close("the client was closed")
     end
 
-    # At the end of the program. What is not renewed was meant to last as long as its lease, and a block gives back its lock itself.
+    # Releases locks at the end of the program. Those without renewals are meant to last, and blocks release theirs themselves.
     def program_ends(limit)
       exclusively do
         all.each { |entry| leave(entry) if entry.state == :held && entry.loose && entry.request.kept? }
@@ -164,8 +164,8 @@ module Redislock
       Thread.handle_interrupt(Object => :never) { @mutex.synchronize(&block) }
     end
 
-    # What the block has to send, this thread sends itself, and has the answers: no other thread has to be woken for that. Also if the block
-    # raises: what it gives back then is nobody else's to send.
+    # This thread itself sends the commands that the block makes, and handles the answers, so that no other thread has to be woken. It does so
+    # even if the block raises, because no other thread would send them.
     def sending
       jobs = []
       Thread.handle_interrupt(Object => :never) do
@@ -197,7 +197,7 @@ module Redislock
       pause(entry, &over)
     end
 
-    # The subscription that has its messages, which is made when it is first needed.
+    # The subscription for messages about this entry, which is made when it is first needed.
     def listen(entry)
       node = @servers.node(entry.request.keys[0])
       shard = @shards[node] ||= Subscription.new(@servers, @name, node, @mutex, -> { @waiting.positive? }) { |*told| hear(*told) }
@@ -205,7 +205,7 @@ module Redislock
       entry.shard = shard
     end
 
-    # Its slot may have another node by now.
+    # Changes the entry's subscription if its slot has moved to another node.
     def follow(entry)
       before = entry.shard or return
       return unless %i[waiting held].include?(entry.state)
@@ -213,7 +213,7 @@ module Redislock
       doubt(entry) if listen(entry).channel && entry.shard != before
     end
 
-    # Then nobody gets that subscription any more.
+    # Whether nobody needs the subscription. From then on, no entry gets it.
     def unused?(shard)
       return false if !@servers.shards? || of(shard).any?
 
@@ -223,16 +223,16 @@ module Redislock
 
     def of(shard) = all.select { |entry| entry.shard.equal?(shard) && %i[waiting held].include?(entry.state) }
 
-    # One timer for all.
+    # Runs the one timer for all entries.
     def clock
       exclusively do
         until @done
-          if now >= @next_look # not each time that a lock is released: the look that was planned for it comes in time
+          if now >= @next_look # a release does not wake the clock, so its planned time may have nothing due
             @next_look = NEVER
             all.each { |entry| look(entry) }
           end
           left = [@next_look - now, 60].min
-          interruptible { @tick.wait(@mutex, left) } if left.positive? # else the process would not end
+          interruptible { @tick.wait(@mutex, left) } if left.positive? # an interrupt has to end this thread at the end of the process
         end
       end
     end
@@ -249,14 +249,14 @@ module Redislock
       @entries.delete(entry.request.name) if mine.empty?
     end
 
-    # Another one in the same grant, or that will be in it.
+    # Another entry in one of these states that shares the grant, or will share it.
     def partner(entry, *states, fences: nil)
       @entries[entry.request.name]&.find do |other|
         states.include?(other.state) && other.shares?(entry) && (fences.nil? || other.fences == fences)
       end
     end
 
-    # Sends what is due.
+    # Does what is due for the entry.
     def look(entry)
       time = now
       expire(entry) if time >= entry.until
@@ -286,12 +286,12 @@ module Redislock
           entry.error ||= entry.ended
           return finish(entry)
         end
-        entry.until, entry.again = NEVER, true # the server renews it while the connection is open; nobody waits for it any longer
+        entry.until, entry.again = NEVER, true # a session's lease goes on; no caller waits any longer for the release
         entry.changed.broadcast
       end
     end
 
-    # `sets`: the lease, if it is an extension. Of two commands that are on their way for one grant, either may reach the server last.
+    # Sends a command. `sets` is an extension's lease. Of two pending commands for one grant, either may reach the server last.
     def transmit(entry, words, session: false, sets: NEVER)
       entry.flight, entry.most = sets, NEVER
       @entries[entry.request.name]&.each do |other|
@@ -313,7 +313,7 @@ module Redislock
       @mine && !session ? @mine << [wires, words, answer] : wires.send(words, session, &answer)
     end
 
-    # The owner comes last in a message, because it may contain anything.
+    # The owner comes last in a message, because it may contain spaces.
     def hear(shard, what)
       case what
       when :up
@@ -340,7 +340,7 @@ module Redislock
       end
     end
 
-    # It is granted. A number other than the last one makes it a late message: it has been asked for again since.
+    # Handles a start message. If its number is not that of the last acquire, it is late, because the lock was asked for again.
     def told(entry, number, told)
       return if entry.state != :waiting || number != entry.tries
 
@@ -350,14 +350,14 @@ module Redislock
 
     def heard(entry, word, fence)
       if word == "lost"
-        entry.heard_lost << fence if entry.state == :waiting # the reply with its fence may still be on its way
+        entry.heard_lost << fence if entry.state == :waiting # the answer with this fence may come later
         lose(entry, "the server says that it has ended") if entry.fences.include?(fence)
       elsif word == "gone" || (word == "granted" && entry.state == :waiting)
         doubt(entry)
       end
     end
 
-    # Finds out how things are: a wait asks again, a held lock is looked at.
+    # Checks with the server: a wait asks again, and a held lock is acquired again.
     def doubt(entry)
       return unless %i[waiting held].include?(entry.state)
 
@@ -377,7 +377,7 @@ module Redislock
       left = was_held ? entry.fences : entry.left
       inherit(other, left, place: !was_held && (entry.place || entry.unsure)) if other
       entry.used, entry.state, entry.due = !other.nil?, :leaving, 0
-      entry.until = entry.flight ? NEVER : now + entry.lease if entry.flight || !was_held # what is on its way is answered first
+      entry.until = entry.flight ? NEVER : now + entry.lease if entry.flight || !was_held # the pending answer decides first
       unless was_held
         @waiting -= 1
         give_back(entry.request, left) if left && !other
@@ -388,20 +388,20 @@ module Redislock
     def lose(entry, why)
       return unless entry.state == :held
 
-      why = AGED if entry.aged && now >= entry.until # the server may say that it has ended before the clock's look
+      why = AGED if entry.aged && now >= entry.until # the server may report the end a moment before the clock runs
       entry.state, entry.error = :lost, LockLost.of(entry.request, why)
-      forget(entry) unless entry.flight # others count with an extension until it is answered
-      # Perhaps only the network failed, or there are others of several locks.
+      forget(entry) unless entry.flight # an extension counts for others until it is answered
+      # If only the network failed, or only one of several locks was lost, the server still has some of them.
       give_back(entry.request, entry.fences, unsure: entry.unsure)
       warn_holder(entry, entry.error)
     end
 
     def warn_holder(entry, error)
       entry.changed.broadcast
-      entry.listeners.each { |listener| Wires.thread { listener.call(error) } } # one that fails hinders no other, and Ruby reports it
+      entry.listeners.each { |listener| Wires.thread { listener.call(error) } } # Ruby reports its errors
     end
 
-    # The locks are closed, which gives back what is held. True: the observer is yet to be told what has become of that.
+    # Ends a held lock because all locks are being closed. Returns whether the observer still has to be told how its release went.
     def end_held(entry, why)
       entry.ended = LockLost.of(entry.request, why)
       told = entry.watch && entry.listeners.delete(entry.watch.method(:lost))
@@ -410,7 +410,7 @@ module Redislock
       told
     end
 
-    # If it gets no grant of its own, it gives up this one, or this place.
+    # Makes the heir responsible for this grant or place: the heir gives it up, unless it gets a grant of its own.
     def inherit(heir, fences, place: false)
       heir.place ||= place
       heir.left = fences if fences && heir.fences.empty?

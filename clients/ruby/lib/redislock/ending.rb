@@ -3,13 +3,13 @@
 require_relative "wires"
 
 module Redislock
-  # What ends locks besides their release: the end of the program, and that of the client of which they were made.
+  # Ends locks without a release by their holders: at the end of the program, and when their client is closed.
   module Ending
-    WITHIN = 1.0 # so long either waits for a server that does not answer
+    WITHIN = 1.0 # s: how long both wait for a server that does not answer
 
-    @cores = ObjectSpace::WeakMap.new # each with its client
+    @cores = ObjectSpace::WeakMap.new # maps each core to its client
 
-    # Calls of these methods end the locks of a client. It opens again when it is used again, and so do they.
+    # Makes calls of these methods of a client end its locks. A closed client opens again when it is used, and so do the locks.
     def self.by(*names)
       Module.new do
         names.each do |name|
@@ -25,14 +25,14 @@ module Redislock
     CLIENT = by(:close, :disconnect!, :quit)
     POOL = by(:shutdown)
 
-    # A RedisClient can't be watched: it calls its own `close` whenever a connection has failed.
+    # Watches for the end of the client, except for a RedisClient: this calls its own `close` whenever a connection has failed.
     def self.watch(core, client)
       client = client.wrapped_pool if client.respond_to?(:wrapped_pool)
       if defined?(::Redis) && client.is_a?(::Redis) then client.extend(CLIENT)
       elsif defined?(::ConnectionPool) && client.is_a?(::ConnectionPool) then client.extend(POOL)
       end
       @cores[core] = client
-      @at_exit ||= at_exit { program_ends } # from the first lock on: what was to run at exit before runs later, and may still lock
+      @at_exit ||= at_exit { program_ends } # set at the first lock, so handlers that were set earlier run after this one, and may still lock
     end
 
     def self.closed(client)
@@ -44,7 +44,7 @@ module Redislock
       each_core { |core| core.program_ends(limit) }
     end
 
-    # Those of a parent are none of this process.
+    # After a fork, the parent's cores are left out.
     def self.each_core(&block) = @cores.keys.select { |core| core.pid == Process.pid }.each(&block)
     private_class_method :each_core
   end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Locks of a Redis or Valkey server with the module Redislock. docs/protocol.md tells in full what this does.
+# Locks of a Redis or Valkey server with the module Redislock. docs/protocol.md describes the protocol.
 module Redislock
-  # What all errors of this package are. Bad input is an ArgumentError.
+  # Base of all errors of this package. Bad input is an ArgumentError.
   class Error < StandardError; end
 
   # The lock was not free until the wait was over, or the server could not be asked until then.
@@ -10,7 +10,7 @@ module Redislock
 
   # The lock has ended without a release: somebody else may hold it now.
   class LockLost < Error
-    # Why, without the keys.
+    # Why the lock was lost, without the names of the locks.
     attr_reader :reason
 
     def self.of(request, reason) = new("#{request}: #{reason}", reason)
@@ -33,7 +33,7 @@ module Redislock
   # The server's Redislock doesn't know an option.
   class TooOld < Error; end
 
-  # This wait would never end. `cycle` tells who waits for whom.
+  # The wait would never end. `cycle` tells who waits for whom.
   class Deadlock < Error
     attr_reader :cycle
 
@@ -43,34 +43,34 @@ module Redislock
     end
   end
 
-  # What the errors of redis-rb and redis-client mean.
+  # The meaning of errors of redis-rb and redis-client.
   module Refusal
-    # What a server says that is not yet, or no longer, the one to ask.
+    # Errors of a server that can't serve the command at the moment, or is no longer the right one to ask.
     PASSING = [
       "ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN", "UNBLOCKED"
     ].freeze
-    REPLACED = %w[LOADING MASTERDOWN READONLY UNBLOCKED].freeze # and of these, what one says that another may have replaced
+    REPLACED = %w[LOADING MASTERDOWN READONLY UNBLOCKED].freeze # those after which to reconnect: another server may have replaced this one
 
     module_function
 
-    # The code of what the server said; nil if it said nothing.
+    # The code of an error that the server sent; nil for any other error.
     def code(error)
       error.message[/\A[A-Z]{2,}\b/]
     end
 
-    # The connection is lost, or the server is not yet, or no longer, the one to ask.
+    # Whether to ask again later: the connection is lost, or the server can't serve the command at the moment.
     def passes?(error)
       said = code(error)
       said ? error.message.start_with?(*PASSING) : [Error, ArgumentError, NameError, TypeError].none? { |kind| error.is_a?(kind) }
     end
 
-    # The connection is lost, or leads to a server that another one may have replaced.
+    # Whether the connection is lost, or leads to a server that another one may have replaced.
     def ends_connection?(error)
       said = code(error)
       passes?(error) && (said.nil? || REPLACED.include?(said))
     end
 
-    # Why the server says that the grant has ended, without the lock's name. Nil: it says something else.
+    # Why the grant has ended, from an error of the server, without the lock's name; nil if the error does not say so.
     def gone(error)
       case code(error)
       when "NOTHELD" then said(error).sub(/\A.*?by this owner: ('.*'|it) /, "it ")
@@ -78,9 +78,9 @@ module Redislock
       end
     end
 
-    def said(error) = error.message.sub(%r{ \((rediss?|unix)://\S*\)\z}, "") # which redis-client adds
+    def said(error) = error.message.sub(%r{ \((rediss?|unix)://\S*\)\z}, "") # the part that redis-client adds
 
-    # The error of this package for what the server said, or that itself.
+    # Converts an error of the server to one of this package; returns any other error as it is.
     def explained(error, request)
       said = said(error)
       rest = said.split(" ", 2).last

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Redislock
-  # A lock that is held: renewed while it is, and told of its loss.
+  # A lock that is held. The package renews it, and tells the holder if it is lost.
   class Held
     def initialize(core, entry)
       @core, @entry = core, entry
@@ -10,16 +10,16 @@ module Redislock
     def keys = @entry.request.keys.dup
     def owner = @entry.request.owner
 
-    # Rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks: the greatest.
+    # Greater for each later grant: a resource that checks it can refuse a late holder. With several locks, their greatest fence.
     def fence = @entry.fences.max
 
-    # One for each key. Locks that were acquired together have one fence, unless they were held before.
+    # One fence for each key. Locks that were acquired together have the same fence, unless the owner held one of them before.
     def fences = @entry.fences.dup
 
-    # The number of this holder's place among those of `limit`, where the server has them.
+    # With `limit`: which of the holders this one is, from 1; nil if the server does not tell.
     def slot = @entry.slots.first
 
-    # Why the lock was lost, if it was.
+    # Why the lock was lost; nil if it was not.
     def lost = @core.lost(@entry)
     def lost? = !lost.nil?
 
@@ -29,13 +29,13 @@ module Redislock
     # Calls the block with the LockLost as soon as the lock is lost, in another thread.
     def on_lost(&listener) = @core.on_lost(@entry, listener)
 
-    # Sets the lease, counted from now, and that of renewals; nil leaves its length. Returns the seconds that the server gave.
+    # Sets the lease, counted from now, also for later renewals; nil keeps its length. Returns the lease, in seconds, that the server gave.
     def extend(lease = nil)
       Request.ms("lease", lease) if lease
       @core.extend(@entry, lease)
     end
 
-    # Raises LockLost if the lock was lost before. In a child after a fork, the lock is the parent's.
+    # Raises LockLost if the lock was lost before. Does nothing in a child after a fork: the parent holds the lock.
     def release
       @core.release(@entry) if @core.pid == Process.pid
       nil

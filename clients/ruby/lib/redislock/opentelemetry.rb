@@ -5,12 +5,12 @@ require "opentelemetry-metrics-api"
 require_relative "../redislock"
 
 module Redislock
-  # An observer for OpenTelemetry: `Locks.new(client, observer: Redislock::OpenTelemetry.new)`, once the SDK is configured. `name` makes a
-  # name for metrics and spans of a key, such as "invoice" of "invoice:42"; without it they have none, since keys are without number. The
-  # SDK's own buckets are for milliseconds: add views with BUCKETS.
+  # An observer for OpenTelemetry: `Locks.new(client, observer: Redislock::OpenTelemetry.new)`, once the SDK is configured. `name` maps a key
+  # to a name in metrics and spans, such as "invoice:42" to "invoice"; without it, they have no names, since metrics need few different ones.
+  # The SDK's own buckets are for milliseconds: add views with BUCKETS.
   class OpenTelemetry
     BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300].freeze
-    WAITING = :redislock_waiting # what a thread waits for: its attributes and its span
+    WAITING = :redislock_waiting # the thread-local attributes and span of its wait
     EXPECTED = %i[timeout busy cancelled].freeze
 
     def initialize(name: nil)

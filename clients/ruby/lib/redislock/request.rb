@@ -3,13 +3,13 @@
 require "securerandom"
 
 module Redislock
-  # One lock, or several at once, as somebody wants it, in the server's words. Bad input is refused here, before anything is sent.
+  # A request for one lock or several, as words of the server's commands. Bad input is refused here, before anything is sent.
   class Request
     attr_reader :keys, :owner, :name, :wait, :session, :sync, :lease, :shape
 
-    MOST = 9e12 # seconds: more would not fit into a number of milliseconds that all clients read exactly
+    MOST = 9e12 # seconds: JavaScript clients could not read more milliseconds exactly
 
-    # Numbers of seconds become whole milliseconds.
+    # Converts seconds to whole milliseconds.
     def self.ms(name, value, least = 0.001)
       number = Float(value) if value.is_a?(Numeric)
       return [1, (number * 1000).round].max if number && number >= least && number <= MOST
@@ -36,7 +36,7 @@ module Redislock
       @shape = shared ? :shared : limit ? :limit : :exclusive
       self.lease = lease
       @owner = owner || SecureRandom.uuid
-      @name = @owner.b # as messages have it
+      @name = @owner.b # binary, as in messages
       @sync_words = sync ? ["SYNC", sync[0], Request.ms("sync", sync[1])] : []
       @mode = [*("SHARED" if shared), *(["LIMIT", limit] if limit), *(["SLOT", slot] if slot), *("SESSION" if session), *("DETECT" if detect),
                *(["MAXHOLD", Request.ms("max_hold", max_hold)] if max_hold), *(["LABEL", label] if label)]
@@ -47,14 +47,14 @@ module Redislock
     end
 
     def named? = @named
-    # Is it renewed? With a session the server does it, but only the renewal tells how long the lease is.
+    # Whether the package renews the lock. The server renews a session itself, but only a renewal tells how long its lease is.
     def kept? = @renew || @session
 
-    # Does its work begin at the message? Others claim their grant first: the message tells only of one lock, that an owner of its own is
-    # newly granted; and a session begins with the claim, as what replicas are to confirm does.
+    # Whether work may begin at the start message, which tells of one new grant of a fresh owner. All other grants have to be claimed first;
+    # only the claim begins a session, or waits for replicas.
     def starts? = keys.size == 1 && !named? && !session && !sync
 
-    # `block` in seconds: nil asks once, 0 waits for ever. `start`: the number that the message says again.
+    # `block` is in seconds: nil asks once, and 0 waits for ever. A start message repeats the number `start`.
     def acquire(channel, block, lease, start = nil)
       wait = block ? ["BLOCK", block.zero? ? 0 : Request.ms("wait", block, 0)] : []
       command("ACQUIRE", "OWNER", owner, *px(lease), "NOTIFY", channel, *(["START", start] if start), "ONCE", *wait, *@mode, *@sync_words)
@@ -70,7 +70,7 @@ module Redislock
     def refuse(why) = raise(ArgumentError, why)
     def px(lease) = lease == @lease ? @px : ["PX", Request.ms("lease", lease)]
 
-    # The command acts only on that grant. Locks that were entered again have different fences, and none to name.
+    # Restricts a command to this grant. Locks that were entered again have different fences, so no FENCE can name them.
     def fence(fences) = fences.size == 1 || fences.uniq.size == 1 ? ["FENCE", fences[0]] : []
 
     def command(verb, *words)

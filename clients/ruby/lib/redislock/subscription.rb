@@ -3,25 +3,25 @@
 require_relative "wires"
 
 module Redislock
-  # The subscription at a server, or at the primary of a shard, and who hears it: for a moment a thread that waits for a lock, since to be
-  # woken by another one costs more than all the rest of a wait; else a thread that is there for it. With the mutex of the core, which is
-  # free while one hears.
+  # The subscription at a server or at a shard's primary, and the thread that reads it: for moments a thread that waits for a lock, since being
+  # woken by another thread is the most expensive part of a wait; otherwise a thread of its own. Needs the mutex of the core, which is released
+  # while a thread reads.
   class Subscription
-    MOMENT = 0.05 # so long a thread that waits hears, and nothing interrupts it
-    REST = 0.01 # so long nobody hears when a wait has ended: who has just been woken may soon wait again
+    MOMENT = 0.05 # s: how long a waiting thread reads without interrupts
+    REST = 0.01 # s: the pause after a wait, in which the woken thread may wait again
 
-    attr_reader :channel # once it has subscribed
-    attr_accessor :used # when it was last looked for
+    attr_reader :channel # set once it has subscribed
+    attr_accessor :used # when an entry last needed it
 
-    # Calls `tell` with :up whenever it has subscribed, with messages, and with errors. The subscription ends where `tell` says yes to
-    # :moved, when it has to be made anew, or to :quiet. `waited` says whether somebody waits.
+    # Calls `tell` with :up whenever it has subscribed, with messages, and with errors. The subscription ends if `tell` answers yes to :moved
+    # (when it has to be made anew) or to :quiet (when it may not be needed). `waited` returns whether any thread waits.
     def initialize(servers, name, node, mutex, waited, &tell)
       @servers, @name, @node, @mutex, @waited, @tell = servers, name, node, mutex, waited, tell
       @free, @hearing, @pause = ConditionVariable.new, false, 0
       @thread = Wires.thread { Thread.handle_interrupt(Object => :never) { subscribe } }
     end
 
-    # Hears for a moment, or until then, or until the block is true. Not if another thread does.
+    # Reads for a moment, or until `ends`, or until the block returns true. Does nothing if another thread reads.
     def lead(ends)
       ends = [ends, Wires.now + MOMENT].min
       hear(ends - Wires.now, :never) while @connection && !@hearing && !yield && Wires.now < ends
@@ -36,7 +36,7 @@ module Redislock
     private
 
     def subscribe
-      known = @node # else it is the only server, or the slots of the cluster are not known yet
+      known = @node # nil for a single server, or if the cluster's slots are not known yet
       knows = nil
       loop do
         connection = nil
@@ -66,7 +66,7 @@ module Redislock
 
     def over?(what) = @mutex.synchronize { @tell.call(self, what) }
 
-    # Sees to it that somebody hears, until the connection has failed, or nobody needs it.
+    # Makes sure that some thread reads, until the connection has failed, or nobody needs it.
     def attend(connection)
       @connection, @failed, @heard, pinged = connection, nil, Wires.now, false
       until @failed
@@ -89,7 +89,7 @@ module Redislock
       @connection = nil
     end
 
-    # One message, if it comes within so many seconds.
+    # Reads one message, if one comes within so many seconds.
     def hear(seconds, interrupts)
       connection, @hearing, error = @connection, true, nil
       @mutex.unlock

@@ -3,9 +3,9 @@
 require_relative "errors"
 
 module Redislock
-  # Tells an observer of one acquire. Never under the mutex of the core.
+  # Tells an observer of one acquire. Never called with the mutex of the core.
   class Watch
-    attr_accessor :queued # the server has answered that others hold the lock
+    attr_accessor :queued # whether the server has answered that others hold the lock
 
     def initialize(observer, request)
       @observer, @request, @began = observer, request, Wires.now
@@ -18,12 +18,12 @@ module Redislock
       tell(:acquired, waited: @since - @began, fence: entry.fences.max)
     end
 
-    # Without an error, the thread was killed.
+    # If there is no error, the thread was killed.
     def refused(entry, error)
       tell(:refused, waited: Wires.now - @began, outcome: outcome(entry, error), reason: error)
     end
 
-    # The release is over. A grant that came to a wait that was cancelled was never told.
+    # The release is over. Nothing is told of a grant that came after its wait was cancelled.
     def left(error)
       return unless @since
 

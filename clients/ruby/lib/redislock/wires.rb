@@ -3,16 +3,16 @@
 require_relative "errors"
 
 module Redislock
-  # The connections to a node, and the threads that speak with the server where no thread of the user does. A connection with an answer on its way
-  # must not die with a thread that is killed, and with it the places of others: so nothing interrupts a thread before it has the answer.
+  # The connections to a node, and the threads that use them when no user's thread does. If a thread were killed while it waits for an answer,
+  # its connection would have to be closed, with the places of others: so nothing interrupts it before the answer is there.
   class Wires
-    COMMANDS = 8 # connections for commands; 1,000 threads share them. In a cluster, a node that is silent keeps no others waiting
-    PATIENCE = 0.05 # so long a thread waits for a connection itself, before it leaves its command to others
-    SILENCE = 4.0 # after it the subscription is pinged, or closed if nobody needs it, and after twice as long made anew
+    COMMANDS = 8 # connections for commands, shared by all threads. A silent node of a cluster blocks only its own
+    PATIENCE = 0.05 # s: how long a thread waits for a free connection, before it leaves its command to others
+    SILENCE = 4.0 # s: without a message, the subscription is pinged or, unused, closed; after twice this, it is made anew
 
     def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # It can be killed, though it is made where nothing may come in between. Puma need not warn of it before it forks.
+    # A thread that can be killed, although its creator masks interrupts. The thread variable keeps Puma from warning of it before a fork.
     def self.thread
       thread = Thread.new do
         Thread.current.name = "redislock"
@@ -24,21 +24,21 @@ module Redislock
 
     def self.close_quietly(connection)
       connection&.close
-    rescue StandardError # it was broken anyway
+    rescue StandardError # the connection was broken before
     end
 
-    # At its end, a process kills all its threads. Those that hold a lock release it then, without the help of others.
+    # Whether the process is ending, which kills all its threads: threads that hold locks then release them without the help of others.
     def self.ending? = !Thread.main.alive?
 
     def initialize(servers)
       @servers = servers
-      @idle, @mutex, @given = [nil] * COMMANDS, Mutex.new, ConditionVariable.new # nil: one that can be made
+      @idle, @mutex, @given = [nil] * COMMANDS, Mutex.new, ConditionVariable.new # nil: a connection that is not made yet
       @threads = { commands: [], sessions: [] }
       @jobs = { commands: Queue.new, sessions: Queue.new }
-      @answered = @unanswered = 0 # when the last answer came, and when the last command was given up without one
+      @answered = @unanswered = 0 # when the last answer came, and when a command last got none in time
     end
 
-    # Sends a command, once. The block gets the reply, the error, and the time before it was sent. Not for two threads at once.
+    # Sends a command, only once. The block gets the reply, the error, and the time before it was sent. Not for two threads at once.
     def send(words, session, &answer)
       kind = session ? :sessions : :commands
       @jobs[kind] << [words, answer, Wires.now]
@@ -47,7 +47,7 @@ module Redislock
       @threads[kind] << Wires.thread { session ? keep(@jobs[kind]) : work(@jobs[kind]) }
     end
 
-    # Sends a command in this thread, if there is a connection: where the server is silent, others may keep them all for a long time.
+    # Sends a command in this thread, if a connection is free soon; at a silent server, others may keep all connections for a long time.
     def send_now(words, answer, interrupts = :never)
       connection = take { return send(words, false, &answer) }
       begin
@@ -58,7 +58,7 @@ module Redislock
       answer.call(*result)
     end
 
-    # Sends what is left, in this thread.
+    # Sends the commands that are left, in this thread.
     def work_off
       @jobs[:commands] << nil && work(@jobs[:commands], :never) until @jobs[:commands].empty?
     end
@@ -71,10 +71,10 @@ module Redislock
 
     private
 
-    # Only the end of the process interrupts the threads that are there for it: it does not wait for an answer.
+    # Loop of the sending threads. Only the end of the process interrupts them: then nobody waits for the answers.
     def work(jobs, interrupts = :immediate)
       while (words, answer, asked = jobs.pop)
-        # What has waited while others got no answer gets none either: of many, each would wait for as long after the ones before it.
+        # A command that was queued while others got no answer fails like them, instead of waiting as long again.
         if @answered < asked && asked < @unanswered
           answer.call(nil, @error, asked)
         else
@@ -83,7 +83,7 @@ module Redislock
       end
     end
 
-    # Sessions live as long as this connection.
+    # Loop of the session thread: sessions end when its connection closes.
     def keep(jobs)
       connection = nil
       while (words, answer = jobs.pop)
@@ -94,7 +94,7 @@ module Redislock
       Wires.close_quietly(connection)
     end
 
-    # The connection, if it can be used again, and what the answer is called with.
+    # Returns the connection, if it can be used again, and the arguments for the answer's block.
     def call(connection, words)
       began = Wires.now
       connection ||= @servers.connect
@@ -104,14 +104,14 @@ module Redislock
     rescue StandardError => error
       return [connection, nil, error, began] unless Refusal.ends_connection?(error)
 
-      @error, @unanswered = error, Wires.now if Wires.now > began + PATIENCE # a connection that is broken says so at once
+      @error, @unanswered = error, Wires.now if Wires.now > began + PATIENCE # not if the connection was broken, which is known at once
       return [connection, nil, error, began] unless connection.nil? || connection.ended_by?(error)
 
       Wires.close_quietly(connection)
       [nil, nil, error, began]
     end
 
-    # The one that was used last, so that few are made.
+    # The most recently used connection is taken first, so that few are made.
     def take
       limit = Wires.now + PATIENCE
       @mutex.synchronize do

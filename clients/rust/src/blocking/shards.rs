@@ -1,4 +1,4 @@
-//! The subscriptions of a cluster's shards, as threads.
+//! The threads that keep the subscriptions of a cluster's shards.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Threads {
         }
     }
 
-    /// Is true when nobody needs the subscription any more, and false when the slot of its channel is elsewhere.
+    /// Reads messages. Returns true when nobody needs the subscription any more, and false when its channel's slot has moved.
     fn follow(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -74,7 +74,7 @@ impl Threads {
                 Err(error) if asked || missing > 0 || !error.is_timeout() => return Err(error),
                 Err(_) if shards.unused(node, shared) => return Ok(true),
                 Err(_) => {
-                    // After a time-out, redis-rs drops the next answer: of two, one comes through.
+                    // After a time-out, redis-rs drops the next answer, so of two PINGs, one is answered.
                     for _ in 0..2 {
                         connection.send_packed_command(&cmd("PING").get_packed_command())?;
                     }

@@ -91,15 +91,15 @@ pub(super) struct Entry {
     pub(super) told: Option<Told>,
 
     // The grant
-    /// Whether the work began at a message, and the server has not been asked since.
+    /// Whether the work began at a `start` message, and the claim is still to come.
     pub(super) unclaimed: bool,
-    /// When the lease ends, whatever the answer that is on its way says: an acquire in the same grant has set a shorter one.
+    /// The latest end of the lease, whatever a pending answer says: another acquire in the same grant has set a shorter one.
     pub(super) at_most: Option<Instant>,
     pub(super) fences: Vec<u64>,
     pub(super) slot: Option<u64>,
     pub(super) lease: Duration,
     pub(super) until: Option<Instant>,
-    /// The lease that the last answer gave, and whether it was shorter than asked for, or than the one before: the maximum age ends it.
+    /// The lease that the last answer gave, and whether it was less than asked for or than before: then the maximum age cuts it.
     pub(super) given: Duration,
     pub(super) aged: bool,
     pub(super) doubted: bool,
@@ -108,7 +108,7 @@ pub(super) struct Entry {
     pub(super) extensions: VecDeque<Extension>,
 
     // The end
-    /// Whether others of the same owner had the grant, or will have it, when this one left.
+    /// Whether others of the same owner had the grant, or waited for it, when this one left.
     pub(super) used: bool,
     /// The fences of a grant that another acquire of this owner released while this one waited.
     pub(super) left: Vec<u64>,
@@ -120,7 +120,7 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(request: Request, state: State) -> Self {
         let lease = request.lease.unwrap_or(NO_LEASE);
-        let trouble = Some((redis::ErrorKind::Io, "no answer from the server").into()); // until there is one
+        let trouble = Some((redis::ErrorKind::Io, "no answer from the server").into()); // until another error comes
         Self { lease, request, state, trouble, ..Self::default() }
     }
 
@@ -132,7 +132,7 @@ impl Entry {
         self.request.wait == Some(Duration::ZERO)
     }
 
-    /// The lease that an extension on its way sets.
+    /// The lease that a pending extension sets.
     pub(super) fn sets(&self) -> Option<Duration> {
         let extends = matches!(self.sent, Some((Sent::Renew | Sent::Extend(_), _)));
         extends.then(|| self.request.lease.unwrap_or(self.lease))

@@ -1,4 +1,4 @@
-//! Errors, and what they mean.
+//! The errors of this package, and the meaning of those of redis-rs and the server.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What a server says that is not yet, or no longer, the one to ask.
+/// Errors of a server that can't serve the command at the moment, or is no longer the right one to ask.
 const PASSING: [&str; 10] = [
     "ASK",
     "BUSY",
@@ -77,7 +77,7 @@ const PASSING: [&str; 10] = [
     "UNBLOCKED",
 ];
 
-/// Whether to ask again: the connection was lost, or the server is not the one to ask.
+/// Whether to ask again later: the connection was lost, or the server can't serve the command at the moment.
 pub(crate) fn passes(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Server(_) | ErrorKind::Extension => {
@@ -94,7 +94,7 @@ pub(crate) fn passes(error: &RedisError) -> bool {
     }
 }
 
-/// Explains that a client of one server can't follow to another node of a cluster, however often it asks.
+/// Adds to a redirect that a client of one server can't follow to another node, however often it asks.
 pub(crate) fn of_one_server(error: RedisError) -> RedisError {
     const WHY: &str = "this server is one node of a cluster: use `Servers::cluster`";
     match error.code() {
@@ -112,7 +112,7 @@ pub(crate) fn is_gone(error: &RedisError) -> bool {
     matches!(error.code(), Some("NOTHELD" | "WRONGTYPE"))
 }
 
-/// The package's error for an error of the server.
+/// Converts an error of the server to one of this package.
 pub(crate) fn explained(error: RedisError, locks: &str, sync: bool) -> Error {
     let said = error.detail().unwrap_or_default();
     match error.code() {

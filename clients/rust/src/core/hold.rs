@@ -46,7 +46,7 @@ impl Core {
         self.tell(&acquired, Ok(granted));
     }
 
-    /// Notes the lease that the server gave, counted from before the command was sent.
+    /// Notes the lease in an answer. It counts from the moment before the command was sent.
     fn believe(&mut self, id: Id, lease: i64, began: Instant, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Held) else {
             return;
@@ -54,10 +54,10 @@ impl Core {
         let before = entry.until;
         // A doubt that arose while the command was on its way remains.
         (entry.until, entry.due, entry.unclaimed) = (None, entry.doubted.then_some(began), false);
-        let Ok(lease) = u64::try_from(lease).map(Duration::from_millis) else { return }; // somebody said PERSIST
+        let Ok(lease) = u64::try_from(lease).map(Duration::from_millis) else { return }; // somebody used PERSIST
         let sure = entry.at_most.map_or(lease, |at_most| lease.min(at_most.saturating_duration_since(began)));
         entry.until = began.checked_add(sure);
-        // The maximum age moves no end back, but for the time that the answer took: the server's default is another one now.
+        // The maximum age only cuts a new lease. If the end moved back by more than the answer took, the server's default was changed.
         let slack = now.saturating_duration_since(began) + Duration::from_millis(1);
         let back = before.zip(began.checked_add(lease + slack)).is_some_and(|(before, end)| end < before);
         let whole = entry.request.lease.unwrap_or(if back { Duration::ZERO } else { entry.given });
@@ -77,7 +77,7 @@ impl Core {
         self.shorten(id, sure, began);
     }
 
-    /// Notes that a lease is about to be set: the server may do so even if its answer does not come. Before the claim, the length of the
+    /// Notes the lease that an extension is about to set: the server may set it even if no answer comes. Before the claim, the length of the
     /// server's default is not known.
     fn extends(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.entries.get(&id) else { return };
@@ -86,8 +86,8 @@ impl Core {
         }
     }
 
-    /// Shortens the lease of all acquires in the same grant: they share it. What they have sent already may come, or have come, before what
-    /// sets this lease.
+    /// Shortens the lease of all acquires that share the grant. The server may handle their pending commands before or after the one that sets
+    /// this lease.
     fn shorten(&mut self, id: Id, lease: Duration, began: Instant) {
         let Some((until, soon)) = began.checked_add(lease).zip(began.checked_add(lease / 3)) else {
             return;
@@ -110,8 +110,8 @@ impl Core {
         }
     }
 
-    /// Renews the lease. In doubt, it acquires the lock again, so that the server knows this channel and this connection. The fence then
-    /// tells whether the grant is still the same.
+    /// Renews the lease. If the grant is in doubt, acquires the lock again, so that the server learns this channel and connection anew. The
+    /// fence then tells whether the grant is still the same.
     pub(super) fn renew(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.due = None;
@@ -120,7 +120,7 @@ impl Core {
         }
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let (sent, words) = if entry.doubted {
-            entry.doubted = false; // this command's answer does not settle a doubt that comes after it
+            entry.doubted = false; // the answer does not settle a doubt that arises after this
             let request = &entry.request;
             // An acquire never makes a lease shorter, so a lock that is not renewed asks for the shortest lease once it is claimed.
             let whole = request.kept || entry.unclaimed;
@@ -233,7 +233,7 @@ impl Core {
         self.tell(promise, result);
     }
 
-    /// What a holder relies on: its fences, and the end of its lease.
+    /// What a holder believes: its fences, and the end of its lease.
     #[cfg(test)]
     #[allow(dead_code, reason = "the world in rules/ uses it, which compiles this file")]
     pub(crate) fn belief(&self, id: Id) -> Option<(&[u64], Option<Instant>)> {
@@ -257,7 +257,7 @@ impl Core {
         }
     }
 
-    /// Fails if the lock was lost. A process that stood still finds that out here.
+    /// Fails if the lock was lost. A process that was suspended notices here that its lease is over.
     pub(crate) fn check(&mut self, id: Id, now: Instant) -> Result<(), Error> {
         if self.entries.get(&id).is_some_and(|entry| entry.until.is_some_and(|until| until <= now)) {
             self.expire(id, now);
@@ -272,7 +272,7 @@ impl Core {
         self.lose(id, "its lease is over, and no renewal came through", now);
     }
 
-    /// The server knows nothing of the grant: it is lost for all acquires that share it.
+    /// The server does not know the grant, so it is lost for all acquires that share it.
     fn gone(&mut self, id: Id, why: &str, now: Instant) {
         let Some(entry) = self.entries.get(&id) else { return };
         let fences = entry.fences.clone();
@@ -284,7 +284,7 @@ impl Core {
         }
     }
 
-    /// Tells the observer. What the server says names the key, so the reason is its code.
+    /// Tells the observer. An error's text contains the key, so the reason is only its code.
     pub(super) fn observe_loss(&mut self, id: Id, held: Duration, why: &str) {
         self.observe(id, |entry| {
             let text = why.strip_prefix(&format!("{}: ", entry.request.locks())).unwrap_or(why);
@@ -297,7 +297,7 @@ impl Core {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Held) else {
             return;
         };
-        // The server may say that it has ended before the clock's look.
+        // The server may report the end a moment before the clock runs.
         let aged = entry.aged && entry.until.is_some_and(|until| until <= now);
         let why = if aged { AGED } else { why };
         let (why, held) = (format!("{}: {why}", entry.request.locks()), entry.lasted(now));
@@ -313,6 +313,6 @@ impl Core {
         }
         self.observe_loss(id, held, &why);
         self.tell(&lost, error);
-        self.give_back(request, fences, now); // perhaps only the network failed, or there are others of several locks
+        self.give_back(request, fences, now); // perhaps only the network failed, or other locks of several are still held
     }
 }

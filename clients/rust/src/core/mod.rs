@@ -1,8 +1,8 @@
-//! How locks are waited for, kept and given up, for tasks and threads alike. docs/protocol.md describes it in full.
+//! How locks are waited for, kept and given up, for tasks and threads alike. docs/protocol.md describes the protocol.
 //!
-//! This code decides everything, and does nothing by itself: events and the time come in, commands and promises go out. Only one command
-//! for each lock is open at a time, so no answer can overtake another one. This folder uses nothing else of the package, and nothing random,
-//! so that the world of `rules` can try it with every order of events.
+//! This code decides everything, and does nothing by itself: events and the time come in, commands and promises go out. Each lock has only one
+//! pending command, so no answer can overtake another one. This folder uses nothing else of the package, and nothing random, so that a
+//! simulation in the crate `rules` can try it with events in every order.
 
 mod entry;
 pub(crate) mod error;
@@ -29,10 +29,10 @@ pub use observer::{Observed, Observer};
 use promise::Promise;
 use request::Request;
 
-const ASK_AGAIN: Duration = Duration::from_secs(4); // less than lock.claim: a lost message costs seconds, never the lock
+const ASK_AGAIN: Duration = Duration::from_secs(4); // less than lock.claim: a lost message delays the grant but does not lose it
 pub(crate) const TRY_AGAIN: Duration = Duration::from_millis(100);
-const PARTING: Duration = Duration::from_millis(40); // nobody waits longer to see that a place was given up
-const NO_LEASE: Duration = Duration::from_secs(30); // what to assume of a lease that is not known
+const PARTING: Duration = Duration::from_millis(40); // the longest that a caller waits for a place to be given up
+const NO_LEASE: Duration = Duration::from_secs(30); // assumed for a lease whose length is unknown
 const ANSWER: Duration = Duration::from_secs(5);
 /// The longest pause between attempts to subscribe.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -59,12 +59,12 @@ pub(crate) struct Command {
     pub(crate) patience: Duration,
 }
 
-/// What is to be done outside of the mutex.
+/// The work to be done without the mutex.
 #[derive(Default)]
 pub(crate) struct Out {
     pub(crate) commands: Vec<Command>,
     pub(crate) told: Vec<Box<dyn FnOnce() + Send>>,
-    /// What the observer is told.
+    /// What the observer has to be told.
     pub(crate) events: Vec<(Arc<Observed>, Event)>,
     /// Whether something falls due earlier than the clock expects.
     pub(crate) sooner: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Core {
     pub(crate) out: Out,
     /// Whether the handle was dropped, so that nothing new can be acquired.
     pub(crate) unused: bool,
-    /// When the clock has to look.
+    /// When the clock has to run next.
     next: Option<Instant>,
     entries: BTreeMap<Id, Entry>,
     owners: HashMap<Vec<u8>, Vec<Id>>,
@@ -91,7 +91,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// `channel` must be nobody else's.
+    /// `channel` must be a name that no other process uses.
     pub(crate) fn new(channel: String) -> Self {
         Self { channel, ..Self::default() }
     }
@@ -103,7 +103,7 @@ impl Core {
         self.last
     }
 
-    /// Removes an acquire from those of its owner.
+    /// Removes an acquire from the list of its owner.
     fn forget(&mut self, id: Id) {
         let Some(entry) = self.entries.get(&id) else { return };
         if let Some(those) = self.owners.get_mut(&entry.request.owner) {
@@ -118,7 +118,7 @@ impl Core {
         self.owners.get(owner).cloned().unwrap_or_default()
     }
 
-    /// Another acquire in the same grant, or one that will be in it, in one of these states.
+    /// Another acquire in one of these states that shares the grant, or will share it.
     fn partner(&self, id: Id, states: &[State]) -> Option<Id> {
         let entry = self.entries.get(&id)?;
         self.owners.get(&entry.request.owner)?.iter().copied().find(|other| {
@@ -135,7 +135,7 @@ impl Core {
 
     fn send(&mut self, id: Id, sent: Sent, words: Cmd, now: Instant) {
         let Some(entry) = self.entries.get(&id) else { return };
-        // An extension of the same grant that is on its way may come behind this command.
+        // An extension of the same grant that is already on its way may reach the server after this command.
         let others =
             self.owners.get(&entry.request.owner).into_iter().flatten().filter(|other| **other != id);
         let shares = |other: &&Entry| {
@@ -172,7 +172,7 @@ impl Core {
         self.out.told.push(Box::new(move || promise.set(value)));
     }
 
-    /// Has the observer told, if there is one.
+    /// Adds an event for the observer, if there is one.
     fn observe(&mut self, id: Id, event: impl FnOnce(&Entry) -> Event) {
         if let Some(entry) = self.entries.get(&id)
             && let Some(observed) = &entry.request.observed
@@ -181,7 +181,6 @@ impl Core {
         }
     }
 
-    // Events
 
     pub(crate) fn answered(&mut self, id: Id, reply: RedisResult<Value>, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
@@ -204,7 +203,7 @@ impl Core {
             let due = entry.due.is_some_and(|due| due <= now);
             match entry.state {
                 State::Waiting if entry.woken || due => self.ask(id, now),
-                // After a freeze, messages and answers may come before the clock's look.
+                // After a freeze, messages and answers may be handled before the clock runs.
                 State::Held if entry.until.is_some_and(|until| until <= now) => self.expire(id, now),
                 State::Held if !entry.extensions.is_empty() => self.send_extension(id, now),
                 State::Held if due => self.renew(id, now),
@@ -219,7 +218,7 @@ impl Core {
         self.plan(id);
     }
 
-    /// Handles a message. The owner comes last in a message, since it may contain anything.
+    /// Handles a message. The owner comes last in a message, since it may contain spaces.
     pub(crate) fn heard(&mut self, message: &[u8], now: Instant) {
         let split = |text: &[u8]| {
             let at = text.iter().position(|byte| *byte == b' ')?;
@@ -254,7 +253,7 @@ impl Core {
                 (b"lost", State::Held) if entry.fences.contains(&fence) => {
                     self.lose(id, "the server says that it has ended", now);
                 }
-                // The reply with this fence may still be on its way.
+                // The answer with this fence may come later.
                 (b"lost", State::Waiting) => entry.heard_lost.push(fence),
                 (b"gone", _) | (b"granted" | b"timeout", State::Waiting) => self.doubt(id, now),
                 _ => {}
@@ -264,11 +263,11 @@ impl Core {
 
     /// Handles a new subscription. Messages were lost until now, so all waits ask again, and all held locks are checked.
     pub(crate) fn subscribed(&mut self, now: Instant) {
-        (self.subscribed, self.claims_first) = (true, false); // it may be another server
+        (self.subscribed, self.claims_first) = (true, false); // the new server may know START
         self.doubt_those(|_| true, now);
     }
 
-    /// Has all that waits or is held asked for again, if its first key is one of those.
+    /// Doubts all waits and held locks whose first key satisfies `those`: each is asked for again.
     pub(crate) fn doubt_those(&mut self, those: impl Fn(&[u8]) -> bool, now: Instant) {
         for id in self.all() {
             if self
@@ -281,14 +280,14 @@ impl Core {
         }
     }
 
-    /// Whether anything waits or is held whose first key is one of those.
+    /// Whether there is a wait or a held lock whose first key satisfies `those`.
     pub(crate) fn needs(&self, those: impl Fn(&[u8]) -> bool) -> bool {
         let live = |entry: &&Entry| matches!(entry.state, State::Waiting | State::Held);
         let mut live = self.entries.values().filter(live);
         live.any(|entry| entry.request.keys.first().is_some_and(|key| those(key)))
     }
 
-    /// Handles a failure to subscribe, if there has been no subscription yet. Nobody may ask for a lock without one.
+    /// Handles a failure to subscribe. If there has been no subscription yet, all waits fail: none may ask without one.
     pub(crate) fn unreachable(&mut self, error: &redis::RedisError, now: Instant) {
         if self.subscribed {
             return;
@@ -317,7 +316,7 @@ impl Core {
 
     /// Does the work that is due. Returns when to call it again, and whether the background can end.
     pub(crate) fn tick(&mut self, now: Instant) -> (Option<Instant>, bool) {
-        // The clock is not set for each release. The look that was planned for it comes in time.
+        // A release does not set the clock, so at the time that was planned, nothing may be due.
         if self.next.is_none_or(|next| next > now) {
             self.out.sooner = false;
             return (self.next, self.is_over());
@@ -353,7 +352,7 @@ impl Core {
         self.entries.keys().copied().collect()
     }
 
-    /// Handles a guard or a wait that was dropped.
+    /// Handles the drop of a guard or a wait.
     pub(crate) fn dropped(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.dropped = true;

@@ -1,4 +1,4 @@
-//! What a program is told of its locks, if it wants to.
+//! What an observer is told about locks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub trait Observer: Send + Sync + 'static {
     /// The lock is not free, and a wait begins.
     fn waiting(&self, lock: &Observed) {}
 
-    /// The lock is held, so long after the call.
+    /// The lock is held. `waited` is the time since the call.
     fn acquired(&self, lock: &Observed, waited: Duration, fence: u64) {}
 
     /// The acquire has ended without the lock. The outcome is `timeout`, `busy`, `cancelled`, `deadlock`, `closed` or `error`.
@@ -24,7 +24,7 @@ pub trait Observer: Send + Sync + 'static {
     /// The lock was released.
     fn released(&self, lock: &Observed, held: Duration) {}
 
-    /// The lock ended before its release. The reason is one of few.
+    /// The lock ended before its release. The reason is one of a few texts, or the code of the server's error.
     fn lost(&self, lock: &Observed, held: Duration, reason: &str, error: &Error) {}
 }
 
@@ -69,7 +69,7 @@ impl Observed {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Is true for the first time only.
+    /// Returns true at the first call only.
     pub(crate) fn begins_to_wait(&self) -> bool {
         !self.waits.swap(true, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The end: a grant or a place is given back, at once or as soon as possible.
+//! The end: a grant or a place is given up, at once or as soon as the server can be asked.
 
 use std::time::Instant;
 
@@ -46,7 +46,7 @@ impl Core {
         entry.used = other.is_some();
         entry.state = State::Leaving;
         entry.due = None;
-        // A command that can't be sent is sent again until the lease would be over anyway.
+        // Without an answer, a command is sent again until the lease would be over anyway.
         entry.give_up = now.checked_add(entry.lease).into_iter().chain(entry.until.filter(|_| held)).min();
         let left = if entry.fences.is_empty() { entry.left.clone() } else { entry.fences.clone() };
         let place = !held && (entry.place || entry.unsure);
@@ -60,7 +60,7 @@ impl Core {
         self.leaving += 1;
     }
 
-    /// Leaves a grant or a place to another acquire of the owner: if that gets no grant, it gives up this one.
+    /// Leaves a grant or a place to another acquire of the owner, which will give it up unless it gets a grant of its own.
     pub(super) fn bequeath(&mut self, heir: Id, fences: Vec<u64>, place: bool) {
         let Some(heir) = self.entries.get_mut(&heir) else { return };
         heir.place |= place;
@@ -76,7 +76,7 @@ impl Core {
         }
         let mut entry = Entry::new(request, State::Lost);
         (entry.fences, entry.lease, entry.dropped) = (fences, NO_LEASE, true);
-        let id = self.insert(entry); // who comes back waits for it
+        let id = self.insert(entry); // a new acquire of this owner waits for it
         if let Some(other) = self.partner(id, &[State::Waiting, State::Held]) {
             self.forget(id);
             let left = self.entries.remove(&id).map(|entry| entry.fences).unwrap_or_default();
@@ -111,8 +111,8 @@ impl Core {
         let is_over = |entry: &Entry| entry.give_up.is_none_or(|end| end <= now);
         let goes_on = entry.request.session && stays || !is_over(entry);
         match reply {
-            // An owner that the caller named may hold the lock in another process.
-            // If there was no place, the lock may have been granted, and the message may still be on its way.
+            // The lock may have been granted, with the `start` message still on its way. It is not released if the caller named the owner, who
+            // may hold it in another process.
             Ok(Value::Int(0))
                 if matches!(sent, Sent::Leave)
                     && (entry.unsure || entry.request.starts())
@@ -137,7 +137,7 @@ impl Core {
         }
     }
 
-    /// Gives up on what the server has not answered yet: for that reason, or since the locks were closed.
+    /// Gives up waiting for pending answers: for the reason `why`, or since the locks were closed.
     pub(crate) fn cut_off(&mut self, why: Option<Error>, now: Instant) {
         for id in self.all() {
             if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Leaving) {
@@ -148,7 +148,7 @@ impl Core {
         }
     }
 
-    /// Ends everything, since nothing can be sent any more: all waits end, and to their holders, all locks are lost.
+    /// Ends everything, since nothing can be sent any more: all waits end, and holders are told that their locks are lost.
     #[cfg(feature = "tokio")]
     pub(crate) fn abandon(&mut self, now: Instant) {
         self.abandoned = true;

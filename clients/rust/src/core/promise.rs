@@ -1,4 +1,4 @@
-//! A value that comes once. Tasks of any executor can await it, threads can wait for it, and functions can be called with it.
+//! A value that is set once. Tasks of any executor can await it, threads can wait for it, and functions can be called with it.
 
 use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
@@ -13,7 +13,7 @@ pub(crate) struct Promise<T>(Arc<Mutex<Inner<T>>>);
 
 struct Inner<T> {
     value: Option<T>,
-    /// The wakers of those that wait now.
+    /// The wakers of the tasks and threads that wait.
     wakers: HashMap<u64, Waker>,
     last: u64,
     calls: Vec<Box<dyn FnOnce(T) + Send>>,
@@ -36,7 +36,7 @@ impl<T: Clone> Promise<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the value, unless it has been set.
+    /// Sets the value, unless it is set already.
     pub(crate) fn set(&self, value: T) {
         let mut inner = self.inner();
         if inner.value.is_some() {
@@ -47,7 +47,7 @@ impl<T: Clone> Promise<T> {
         drop(inner);
         wakers.into_values().for_each(Waker::wake);
         for call in calls {
-            // A user's function that panics must not end the thread that serves all locks. The panic hook has reported it.
+            // A panic in a user's function must not end the thread that serves all locks. The panic hook has reported it.
             let _ = catch_unwind(AssertUnwindSafe(|| call(value.clone())));
         }
     }
@@ -63,7 +63,7 @@ impl<T: Clone> Promise<T> {
         }
     }
 
-    /// Blocks the thread for this time at most, or until the value is there.
+    /// Blocks the thread until the value is set, or this time is over.
     pub(crate) fn wait(&self, most: Option<Duration>) -> Option<T> {
         struct Unpark(Thread);
         impl Wake for Unpark {
@@ -91,8 +91,8 @@ impl<T: Clone> Promise<T> {
     }
 }
 
-/// One task or thread that waits. It removes its waker when it is dropped, since a lock may be held for longer than many tasks live that
-/// wait for its loss.
+/// A task or thread that waits for the value. Dropping it removes its waker: a lock may be held for longer than many of the tasks that wait
+/// for its loss live.
 pub(crate) struct Waiting<T: Clone>(Promise<T>, u64);
 
 impl<T: Clone> IntoFuture for Promise<T> {
@@ -117,7 +117,7 @@ impl<T: Clone> Future for Waiting<T> {
             return Poll::Ready(value);
         }
         let before = inner.wakers.insert(self.1, context.waker().clone());
-        drop(inner); // first: a waker may take its task along, and that another one that waits here
+        drop(inner); // unlock first: dropping a waker may drop its task, and with it another `Waiting` of this promise
         drop(before);
         Poll::Pending
     }

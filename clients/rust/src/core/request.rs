@@ -23,7 +23,7 @@ pub(crate) struct Request {
     pub(crate) slot: Option<u32>,
     pub(crate) detect: bool,
     pub(crate) label: Option<Vec<u8>>,
-    /// What an observer is told of this, if there is one.
+    /// The description for an observer, if there is one.
     pub(crate) observed: Option<Arc<Observed>>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn at_least_a_millisecond(name: &str, time: Option<Duration>) -> Resu
 }
 
 impl Request {
-    /// `owner` must be nobody else's.
+    /// `owner` must be a name that nobody else uses.
     pub(crate) fn new(keys: Vec<Vec<u8>>, owner: Vec<u8>) -> Self {
         Self { keys, owner, kept: true, ..Self::default() }
     }
@@ -92,8 +92,8 @@ impl Request {
         }
     }
 
-    /// Whether the work can begin at the message. Otherwise the grant is claimed first: a message describes only a new grant of one lock to
-    /// an owner of its own, and a session, or the confirmation by replicas, begins with the claim.
+    /// Whether the work can begin at the `start` message, which describes only one new grant of a fresh owner. All other grants are claimed
+    /// first; only the claim begins a session, or waits for replicas.
     pub(crate) fn starts(&self) -> bool {
         self.keys.len() == 1 && !self.named && !self.session && self.sync.is_none()
     }
@@ -165,7 +165,7 @@ impl Request {
     }
 }
 
-/// Has the command affect only this grant. If locks were re-entered, the fences differ, and none can be named.
+/// Restricts the command to this grant. If locks were re-entered, their fences differ, and no FENCE can name them.
 fn fenced(command: &mut Cmd, fences: &[u64]) {
     if let Some(fence) = fences.first()
         && fences.iter().all(|other| other == fence)

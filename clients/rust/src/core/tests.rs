@@ -1,4 +1,4 @@
-//! Tests of the rules alone, without a server or a clock: what the scenarios of tests/clients/conformance don't reach.
+//! Tests of the core alone, without a server or a clock: for what the scenarios of tests/clients/conformance don't reach.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{Acquired, Core, Id, Lane};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A core that has its subscription, and a time of its own.
+/// A core that has its subscription, and a simulated clock.
 struct Bench {
     core: Core,
     now: Instant,
@@ -144,7 +144,7 @@ fn what_no_renewal_makes_longer_is_not_renewed_on_but_a_shorter_default_is() {
             renew(3000, 4000);
             renew(1334, 4000);
         } else {
-            renew(3000, 6000); // the maximum age is 12 s
+            renew(3000, 6000); // here, the maximum age is 12 s
             renew(2000, 4000);
         }
         bench.pass(2 * SECOND);
@@ -166,8 +166,8 @@ fn a_loss_at_the_maximum_age_is_named_whoever_tells_of_it() {
     for tell in tell {
         let mut bench = Bench::new();
         let (id, _) = bench.acquire(Bench::wanted("a"));
-        bench.granted(id, 7, 6000); // 9 s were asked for
-        bench.pass(2 * SECOND); // a renewal is on its way
+        bench.granted(id, 7, 6000); // less than the 9 s that were asked for
+        bench.pass(2 * SECOND); // now a renewal is pending
         bench.now += 4 * SECOND;
         tell(&mut bench, id);
         let told = bench.core.check(id, bench.now);
@@ -180,7 +180,7 @@ fn a_grant_whose_lease_is_over_when_its_answer_is_read_is_lost() {
     let mut bench = Bench::new();
     let (id, acquired) = bench.acquire(Bench::wanted("a"));
     bench.sent();
-    bench.now += 9 * SECOND; // the process stood still
+    bench.now += 9 * SECOND; // the process was suspended
     bench.granted(id, 7, 9000);
     bench.sent();
     let lost = acquired.wait(Some(Duration::ZERO)).unwrap().unwrap().lost;
@@ -191,7 +191,7 @@ fn a_grant_whose_lease_is_over_when_its_answer_is_read_is_lost() {
 fn a_lease_that_is_over_is_seen_before_anything_is_asked() {
     let mut bench = Bench::new();
     let (id, _) = bench.held("a", 7);
-    bench.now += 9 * SECOND; // the process stood still
+    bench.now += 9 * SECOND; // the process was suspended
     bench.core.subscribed(bench.now);
     assert_eq!(bench.sent(), [(id + 1, "LOCK.RELEASE k a FENCE 7".to_string())]);
 }
@@ -212,10 +212,10 @@ fn an_extension_that_is_overtaken_ends_what_the_later_command_reads() {
             bench.core.release(one, bench.now);
         }
         bench.now += Duration::from_millis(5);
-        let ends = bench.now + SECOND; // it comes later than the doubt is sent
+        let ends = bench.now + SECOND; // the server handles the extension after the acquire below
         bench.core.heard(b"gone a", bench.now);
         bench.now += Duration::from_millis(5);
-        bench.granted(other, 7, 9000); // its doubt was faster
+        bench.granted(other, 7, 9000); // this answer overtakes the extension's
         assert_eq!(bench.core.belief(other).unwrap().1, Some(ends));
         bench.core.answered(one, Ok(Value::Int(1000)), bench.now);
         bench.core.extend(other, None, bench.now);

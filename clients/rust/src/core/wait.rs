@@ -1,4 +1,4 @@
-//! The wait: the package asks until the lock is held, or the wait is over.
+//! The wait: the package asks until the lock is held, or the time is over.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ impl Core {
             return Err(super::part::abandoned());
         }
         let mut entry = Entry::new(request, State::Waiting);
-        // The server renews a session's lease, but only a renewal tells how long that is.
+        // The server renews a session's lease, but only a renewal tells how long it is.
         entry.request.kept |= entry.request.session;
         entry.end = entry.request.wait.filter(|_| !entry.once()).and_then(|wait| now.checked_add(wait));
         entry.since = Some(now);
@@ -35,8 +35,7 @@ impl Core {
     }
 
     pub(super) fn ask(&mut self, id: Id, now: Instant) {
-        // The release of another acquire of this owner could end the grant that this one would enter. So this one asks when the release is
-        // done.
+        // A pending release of another acquire of this owner could end the grant that this one would enter. So this one asks after it.
         let leaving = self.partner(id, &[State::Leaving]).is_some();
         let Some(entry) = self.entries.get_mut(&id) else { return };
         (entry.woken, entry.due) = (false, None);
@@ -60,7 +59,7 @@ impl Core {
         self.note(id, &reply);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         if entry.state != State::Waiting {
-            // Others may have left meanwhile, without this grant: an acquire that leaves knows its own, or gives up no more than a place.
+            // Others may have left meanwhile, without this grant: each of them releases the grant that it knows, or only its place.
             if entry.used {
                 let (fences, place) = (entry.fences.clone(), entry.place || entry.unsure);
                 let heir = self.partner(id, &[State::Waiting, State::Held]);
@@ -90,7 +89,7 @@ impl Core {
                     self.begin(id, told, now);
                 }
             }
-            // The server is older than the option START.
+            // The server does not know the option START.
             Err(error) if entry.starts && error.to_string().contains("syntax error") => {
                 self.claims_first = true;
                 entry.due = Some(now);
@@ -99,8 +98,7 @@ impl Core {
         }
     }
 
-    /// Handles a `start` message. If its number is not that of the last request, the message is late: the lock has been asked for again
-    /// since.
+    /// Handles a `start` message. If its number is not that of the last request, it is late: the lock was asked for again since.
     pub(super) fn told(&mut self, id: Id, told: Told, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Waiting) else {
             return;
@@ -113,8 +111,8 @@ impl Core {
         }
     }
 
-    /// Holds the lock from the message on, if enough of the lease is left. The lease counts from the last request: the grant was made
-    /// later, since the message has the number of that request.
+    /// Holds the lock from the message on, if enough of the lease is left. The message repeats the number of the last request, so the grant is
+    /// younger than the request: the lease safely counts from when this was sent.
     fn begin(&mut self, id: Id, told: Told, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Told { fence, lasts, slot, .. } = told;
@@ -132,7 +130,7 @@ impl Core {
 
     pub(super) fn refused(&mut self, id: Id, error: RedisError, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        // Another try at a silent server would take as long again.
+        // At a silent server, another try would take as long again.
         if passes(&error) && (!entry.once() || entry.tries < 2 && !error.is_timeout()) {
             entry.trouble = Some(error);
             entry.due = Some(now + TRY_AGAIN);
@@ -142,7 +140,7 @@ impl Core {
         }
     }
 
-    /// Notes what the server may have of this wait.
+    /// Notes whether the server may have a place or a grant for this wait.
     fn note(&mut self, id: Id, reply: &RedisResult<Value>) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         match reply {
@@ -157,7 +155,7 @@ impl Core {
             Ok(reply) => (entry.unsure, entry.place) = (false, entry.place || *reply != Value::Nil),
             Err(error) => {
                 entry.unsure |= passes(error);
-                entry.place |= error.code() == Some("NOREPLICAS"); // it may be there still, and unclaimed
+                entry.place |= error.code() == Some("NOREPLICAS"); // the unclaimed place or grant may still be there
             }
         }
     }
@@ -168,7 +166,7 @@ impl Core {
         self.end_wait(id, why, now);
     }
 
-    /// Ends the wait once its place has been given up, or soon.
+    /// Ends the wait when its place has been given up, or soon after.
     pub(super) fn end_wait(&mut self, id: Id, why: Error, now: Instant) {
         self.observe(id, |entry| {
             let outcome = match &why {

@@ -1,4 +1,4 @@
-//! The subscriptions of a cluster's shards, as tasks.
+//! The tasks that keep the subscriptions of a cluster's shards.
 
 use std::io;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Tasks {
         todo.send.into_iter().for_each(|(command, node)| self.forward(shared, command, node));
     }
 
-    /// Is true when nobody needs the subscription any more, and false when the slot of its channel is elsewhere.
+    /// Reads messages. Returns true when nobody needs the subscription any more, and false when its channel's slot has moved.
     async fn follow(
         self: &Arc<Self>,
         shared: &Arc<Shared>,

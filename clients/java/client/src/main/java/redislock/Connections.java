@@ -33,20 +33,20 @@ import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.regex.Pattern;
 
-/** The connections of a process, by the user's own client: one for commands, one for sessions if there are any, and the subscription. */
+/** The connections of a process, made with the user's client: for commands, for sessions if there are any, and the subscription. */
 final class Connections {
-    private static final long SILENCE = 4; // s: after it the subscription is pinged, and after another one made anew
-    private static final long ANSWER_MS = 10_000; // no command waits at the server for so long: the connection has died unnoticed
+    private static final long SILENCE = 4; // s without a message until the subscription is pinged, and again until it is made anew
+    private static final long ANSWER_MS = 10_000; // no command takes this long at the server: the connection is dead
     private static final long TRY_AGAIN_MS = 100;
     private static final CompletableFuture<Void> NOTHING = CompletableFuture.completedFuture(null);
     private static final String ONE_NODE = "this server is one node of a cluster: use a RedisClusterClient";
-    /** Of Lettuce, and of Netty, whose threads may end before the client is shut down. */
+    /** Messages of Lettuce, and of Netty, whose threads may end before the client is shut down. */
     private static final Pattern CLOSED = Pattern.compile("shut down|terminated|not accepting");
 
     private final AbstractRedisClient client;
     private final String channel;
     private final Consumer<String> hear;
-    private final Consumer<String> doubt; // of that channel, or null
+    private final Consumer<String> doubt; // called for a channel that may have missed messages; null: all channels
     private final Predicate<String> needs;
     private final Runnable ended;
     private final Lane commands = new Lane();
@@ -55,14 +55,14 @@ final class Connections {
     private final AtomicInteger breaks = new AtomicInteger();
     private final CountDownLatch closing = new CountDownLatch(1);
     private final ReentrantLock lock = new ReentrantLock();
-    private final Set<Thread> connecting = ConcurrentHashMap.newKeySet(); // of a client that is closed meanwhile, for ever
+    private final Set<Thread> connecting = ConcurrentHashMap.newKeySet(); // a thread that connects with a client that is closed hangs for ever
     private volatile Thread listener;
-    private volatile Shards shards; // in a cluster
-    private volatile boolean gone; // the client was closed
+    private volatile Shards shards; // null outside a cluster
+    private volatile boolean gone; // the user's client was closed
     private volatile Duration patience = Duration.ofNanos(Core.LONG);
-    private volatile CompletableFuture<Void> ready = new CompletableFuture<>(); // the subscription is there, or has failed for now
+    private volatile CompletableFuture<Void> ready = new CompletableFuture<>(); // when subscribed, or failed for now
     private CountDownLatch broken = new CountDownLatch(1);
-    private final CompletableFuture<Void> unsubscribed = new CompletableFuture<>(); // by the listener, when it ends
+    private final CompletableFuture<Void> unsubscribed = new CompletableFuture<>(); // completed by the listener when it ends
     private final RedisConnectionStateListener watch = new RedisConnectionStateListener() {
         @Override
         public void onRedisDisconnected(RedisChannelHandler<?, ?> connection) {
@@ -70,11 +70,11 @@ final class Connections {
             boolean closed = isClosed(connection);
             boolean ours = commands.drop(connection) | sessions.drop(connection);
             if (ours && closed) endWithClient();
-            else if (ours || !closed && client instanceof RedisClusterClient) doubt.accept(null); // places, and grants not claimed, are gone
+            else if (ours || !closed && client instanceof RedisClusterClient) doubt.accept(null); // places and unclaimed grants are gone
         }
     };
 
-    /** What was heard or granted may be in doubt; the client may have ended, and so has all that was made of it. */
+    /** `doubt` is called when messages or grants may be lost; `ended` when the user's client was closed, and all its connections with it. */
     Connections(AbstractRedisClient client, String channel, Consumer<String> hear, Consumer<String> doubt, Predicate<String> needs, Runnable ended) {
         if (!(client instanceof RedisClient || client instanceof RedisClusterClient)) {
             throw new IllegalArgumentException("neither a RedisClient nor a RedisClusterClient: " + client);
@@ -89,12 +89,12 @@ final class Connections {
         client.getResources().eventExecutorGroup().terminationFuture().addListener(over -> endWithClient());
     }
 
-    /** A connection that is made when it is needed, and anew when it was lost: what had no answer then fails. */
+    /** A connection that is made when it is needed, and made anew when it was lost. Commands without an answer fail then. */
     private final class Lane {
         private volatile CompletableFuture<StatefulConnection<String, String>> current;
 
         CompletableFuture<StatefulConnection<String, String>> get() {
-            var made = current; // each command comes by here
+            var made = current; // the fast way, without the lock: every command comes here
             if (made != null && made.isDone() && !made.isCompletedExceptionally() && closing.getCount() > 0) return made;
             lock.lock();
             try {
@@ -108,12 +108,12 @@ final class Connections {
             }
         }
 
-        /** Whether it was that one. */
+        /** Forgets the connection. Returns whether it was the current one. */
         boolean drop(Object connection) {
             lock.lock();
             try {
                 if (current == null || current.isCompletedExceptionally()) return false;
-                if (!current.isDone()) { // perhaps this one, that broke before anybody had it
+                if (!current.isDone()) { // the one being made may be this one, if it broke before anybody used it
                     current.thenAccept(made -> drop(connection));
                     return false;
                 }
@@ -138,7 +138,7 @@ final class Connections {
     }
 
     private static CompletableFuture<Void> end(StatefulConnection<?, ?> connection) {
-        return isClosed(connection) ? CompletableFuture.completedFuture(null) : connection.closeAsync(); // or Lettuce warns of it
+        return isClosed(connection) ? CompletableFuture.completedFuture(null) : connection.closeAsync(); // Lettuce would warn
     }
 
     private void endWithClient() {
@@ -148,22 +148,22 @@ final class Connections {
         connecting.forEach(Thread::interrupt);
     }
 
-    /** Not by the network: by us, or with the client. */
+    /** Whether the connection was closed by this package or with the client, and not lost by the network. */
     private static boolean isClosed(Object connection) {
         return connection instanceof RedisChannelHandler<?, ?> made && made.isClosed();
     }
 
-    /** How often connections have broken: what was on its way meanwhile may have been sent twice by Lettuce. */
+    /** How often connections have broken. If this has changed, Lettuce may have sent a pending command twice. */
     int breaks() {
         return breaks.get();
     }
 
-    /** For how long a command of the client waits for its answer, as far as a connection has told. */
+    /** How long the client lets a command wait for its answer, as read from the connections made so far. */
     Duration patience() {
         return patience;
     }
 
-    /** The answer: null, a text, a number or a list. Never to be called with a mutex that callbacks take. */
+    /** Sends a command. The answer is null, a text, a number or a list. Never call this with a mutex that callbacks take. */
     CompletableFuture<Object> send(Request.Words words, boolean session) {
         Lane lane = session ? sessions : commands;
         return ready().thenCompose(ready -> listens(words)).thenCompose(listens -> lane.get()).thenCompose(connection -> {
@@ -181,7 +181,7 @@ final class Connections {
         });
     }
 
-    /** In a cluster, ends only the connection to the node that does not answer. */
+    /** In a cluster, cuts only the connection to the node that does not answer. Returns whether there is such a node. */
     private static boolean cutNode(StatefulConnection<String, String> connection, Request.Words words) {
         if (!(connection instanceof StatefulRedisClusterConnection<String, String> all)) return false;
         var node = all.getPartitions().getPartitionBySlot(SlotHash.getSlot(words.args.getFirstEncodedKey()));
@@ -190,7 +190,7 @@ final class Connections {
         return !made.isDone() || !made.isCompletedExceptionally() && cut(made.join());
     }
 
-    /** Whether that can be done: Lettuce makes it anew, which it does not do for a cluster's connection that was closed. */
+    /** Cuts a dead connection, which Lettuce then makes anew. Returns whether it can: not if a cluster's connection was closed. */
     static boolean cut(StatefulConnection<?, ?> dead) {
         if (!(dead instanceof RedisChannelHandler<?, ?> made)) return false;
         Object writer = made.getChannelWriter() instanceof Delegating<?> outer ? outer.unwrap() : made.getChannelWriter();
@@ -199,7 +199,7 @@ final class Connections {
         return true;
     }
 
-    /** An acquire names the channel on which its messages come, once that is heard. */
+    /** Waits until the channel of an acquire is subscribed, and adds it to the words. Other commands need not wait. */
     private CompletableFuture<Void> listens(Request.Words words) {
         if (words.notifies == null) return NOTHING;
         var known = shards;
@@ -251,7 +251,7 @@ final class Connections {
         }
     }
 
-    /** Has the one subscription, from the first lock on. */
+    /** Runs the process's one subscription, which begins with the first lock. */
     private void listen() {
         for (long pause = 0;; pause = Math.min(1000, pause + TRY_AGAIN_MS)) {
             try {
@@ -275,7 +275,7 @@ final class Connections {
         if (gone) ended.run();
     }
 
-    /** Hears messages as long as the connection lasts. */
+    /** Reads messages for as long as the connection lasts. */
     private void subscription() throws Exception {
         var ended = new CountDownLatch(1);
         lock.lock();
@@ -309,7 +309,7 @@ final class Connections {
                 connection.async().subscribe(channel).get(SILENCE, TimeUnit.SECONDS);
             }
             shards = own;
-            if (!ready.complete(null)) doubt.accept(null); // messages were lost meanwhile
+            if (!ready.complete(null)) doubt.accept(null); // subscribed anew: messages were lost
             while (closing.getCount() > 0 && !ended.await(SILENCE, TimeUnit.SECONDS)) {
                 connection.async().ping().get(SILENCE, TimeUnit.SECONDS);
                 if (own != null) own.look();

@@ -22,7 +22,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 
-/** What waits and what is held in this process, the messages about it, and the one timer. Times are of System.nanoTime(). */
+/** All waits and held locks of this process, the messages about them, and the one timer. Times are those of System.nanoTime(). */
 final class Core {
     private static final String AGED = "it has reached its maximum age (maxHold, or the server's lock.max-hold)";
     static final long LONG = TimeUnit.DAYS.toNanos(36_500);
@@ -31,15 +31,15 @@ final class Core {
 
     final ReentrantLock mutex = new ReentrantLock();
     final Connections connections;
-    private final LockObserver observer; // or null
+    private final LockObserver observer; // may be null
     final Renewal renewal = new Renewal(this);
     final Leaving leaving = new Leaving(this);
     final ScheduledThreadPoolExecutor timer =
         new ScheduledThreadPoolExecutor(1, work -> Connections.daemon("timer", work), new ScheduledThreadPoolExecutor.DiscardPolicy());
 
-    // With the mutex:
+    // The mutex guards these:
     boolean closed;
-    boolean starts = true; // the server knows START, for all we know
+    boolean starts = true; // until a server says that it does not know START
     private final Map<String, List<Held>> entries = new HashMap<>(); // by owner
     private long next = never();
     private ScheduledFuture<?> tick;
@@ -52,13 +52,13 @@ final class Core {
         timer.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
     }
 
-    /** Host and process, which operators are shown. The kernel tells the host's name without a look-up, which can take seconds. */
+    /** Host and process, which LOCK.INFO shows to operators. The host's name comes from the kernel: a look-up could take seconds. */
     private static String process() {
         String host = "";
         try {
             Path kernel = Path.of("/proc/sys/kernel/hostname");
             host = Files.exists(kernel) ? Files.readString(kernel).strip() : InetAddress.getLocalHost().getHostName();
-        } catch (IOException unknown) { // then the process has to do
+        } catch (IOException unknown) { // the name stays empty
         }
         host = host.replaceAll("[^A-Za-z0-9._-]", "_");
         return host.substring(0, Math.min(host.length(), 64)) + ":" + ProcessHandle.current().pid();
@@ -119,12 +119,12 @@ final class Core {
         await(CompletableFuture.allOf(all.stream().map(held -> held.over).toArray(CompletableFuture<?>[]::new)), CLOSING);
         connections.close();
         timer.shutdown();
-        // Nothing is sent again any more, so nobody may wait for it.
+        // After this, no command is tried again, so no thread may go on waiting for one.
         for (Held held : locked(this::all)) leaving.over(held, new LockException.Closed());
         ended.forEach(Held::left);
     }
 
-    /** Nobody has told the holders to stop, and nothing can be sent any more: to them, their locks are lost. */
+    /** Called when the client was closed. Nobody told the holders to stop, and nothing can be sent: their locks are lost. */
     private void endWithClient() {
         connections.close();
         locked(() -> {
@@ -134,7 +134,7 @@ final class Core {
         close();
     }
 
-    /** Waits, whatever becomes of it, without being interrupted. */
+    /** Waits until it is done, with or without an error. An interrupt doesn't end this wait. */
     static void await(CompletableFuture<?> done, long most) {
         boolean interrupted = false;
         for (long end = System.nanoTime() + most;;) {
@@ -150,7 +150,7 @@ final class Core {
         if (interrupted) Thread.currentThread().interrupt();
     }
 
-    // All that follows is to be called with the mutex, if it does not take it itself.
+    // The caller of the following methods has the mutex, except where a method takes it itself.
 
     private List<Held> all() {
         return entries.values().stream().flatMap(List::stream).toList();
@@ -160,12 +160,12 @@ final class Core {
         entries.computeIfAbsent(held.request.owner, owner -> new ArrayList<>()).add(held);
     }
 
-    /** Others count with an extension until it is answered. */
+    /** Forgets the lock, unless its extension is still to be answered, which counts for others of the same grant. */
     void forget(Held held) {
         if (held.sets == 0) entries.computeIfPresent(held.request.owner, (owner, those) -> those.remove(held) && those.isEmpty() ? null : those);
     }
 
-    /** Another one in the same grant, or that will be in it, in one of these states. */
+    /** Another Held in one of these states that shares the grant, or will share it. */
     Held partner(Held held, Held.State... states) {
         for (Held other : entries.getOrDefault(held.request.owner, List.of())) {
             boolean one = other.fences.isEmpty() || held.fences.isEmpty() || other.fences.equals(held.fences);
@@ -178,14 +178,14 @@ final class Core {
         return new HashSet<>(one.request.keys).equals(new HashSet<>(other.request.keys));
     }
 
-    /** All in the same grant, itself too. */
+    /** All that share the grant, including this one. */
     List<Held> sharers(Held held) {
         return entries.getOrDefault(held.request.owner, List.of()).stream()
             .filter(other -> other.state == Held.State.HELD ? other.fences.equals(held.fences) : enters(other, held))
             .toList();
     }
 
-    /** For each command whose answer tells the lease: an extension of the same grant that is on its way may come behind it. */
+    /** Called before a command whose answer tells the lease: a pending extension of the same grant may reach the server after it. */
     Void departs(Held held) {
         long now = System.nanoTime();
         held.atMost = now + LONG;
@@ -196,7 +196,7 @@ final class Core {
         return null;
     }
 
-    /** An extension has its answer. */
+    /** Called when an extension has its answer. */
     void lands(Held held) {
         held.sets = 0;
         if (held.state == Held.State.LOST || held.state == Held.State.OVER) forget(held);
@@ -206,24 +206,24 @@ final class Core {
         return held.state == Held.State.WAITING && sameKeys(held, other);
     }
 
-    /** The server knows nothing of the grant: it is lost for all that share it. */
+    /** The server does not know the grant, so it is lost for all that share it. */
     void gone(Held held, String why) {
         for (Held each : List.copyOf(entries.getOrDefault(held.request.owner, List.of()))) {
             if (each.fences.containsAll(held.fences)) lose(each, why);
         }
     }
 
-    /** A message: "start FENCE MS SLOT NUMBER OWNER", "granted FENCE OWNER", "lost FENCE OWNER" or "gone OWNER". */
+    /** Reads a message: "start FENCE MS SLOT NUMBER OWNER", "granted FENCE OWNER", "lost FENCE OWNER" or "gone OWNER". */
     private void hear(String message) {
         int count = message.startsWith("start ") ? 6 : message.startsWith("gone ") ? 2 : 3;
-        String[] words = message.split(" ", count); // the owner comes last, because it may contain anything
+        String[] words = message.split(" ", count); // the owner comes last, because it may contain spaces
         if (words.length < count) return;
         locked(() -> {
             for (Held held : List.copyOf(entries.getOrDefault(words[count - 1], List.of()))) {
                 try {
                     hear(held, words);
                 } catch (NumberFormatException ignored) {
-                    // not from the module
+                    // The message is not from the module.
                 }
             }
             return null;
@@ -238,23 +238,23 @@ final class Core {
                 if (waits) doubt(held);
             }
             case "start" -> {
-                if (!waits || Long.parseLong(words[4]) != held.number) return; // an earlier grant, that has been asked for again since
+                if (!waits || Long.parseLong(words[4]) != held.number) return; // late: the lock was asked for again since
                 held.start = new Held.Start(Long.parseLong(words[1]), Long.parseLong(words[2]), Long.parseLong(words[3]));
                 wake(held);
             }
             case "lost" -> {
                 long fence = Long.parseLong(words[1]);
-                if (waits) held.heardLost.add(fence); // what tells of its grant may still be on its way
+                if (waits) held.heardLost.add(fence); // the answer with this fence may come later
                 else if (held.state == Held.State.HELD && held.fences.contains(fence)) lose(held, "the server says that it has ended");
             }
             default -> { }
         }
     }
 
-    /** Those with that channel, or all if there is none. */
+    /** Doubts all locks with this channel, or all locks if the channel is null. */
     private void doubt(String channel) {
         locked(() -> {
-            starts = true; // it may be another server
+            starts = true; // the new server may know START
             all().stream().filter(held -> channel == null || channel.equals(held.request.channel)).forEach(this::doubt);
             return null;
         });
@@ -264,7 +264,7 @@ final class Core {
         return locked(() -> all().stream().anyMatch(held -> channel.equals(held.request.channel)));
     }
 
-    /** Finds out how things are: a wait asks again, a held lock is looked at. */
+    /** Checks with the server: a wait asks again, and a held lock is acquired again. */
     private void doubt(Held held) {
         if (held.state == Held.State.WAITING) {
             wake(held);
@@ -274,13 +274,13 @@ final class Core {
         }
     }
 
-    /** A wait is to ask again. */
+    /** Wakes the thread that waits, so that it asks again. */
     void wake(Held held) {
         held.woken = true;
         LockSupport.unpark(held.waiter);
     }
 
-    /** Those that wait under this name. */
+    /** Wakes all waits of this owner. */
     void wakeAll(String owner) {
         for (Held held : entries.getOrDefault(owner, List.of())) {
             if (held.state == Held.State.WAITING) wake(held);
@@ -299,7 +299,7 @@ final class Core {
         tick = timer.schedule(this::tick, Math.max(TimeUnit.MILLISECONDS.toNanos(1), when - System.nanoTime()), TimeUnit.NANOSECONDS);
     }
 
-    /** Renews what is due, and looks for leases that are over. */
+    /** Renews what is due, and ends locks whose lease is over. */
     private void tick() {
         List<Held> due = new ArrayList<>();
         locked(() -> {
@@ -310,7 +310,7 @@ final class Core {
                 if (held.state != Held.State.HELD) continue;
                 if (now - held.due >= 0) {
                     held.due = now + LONG;
-                    boolean orphan = held.only != null && !held.only.isAlive(); // it ends as if the process had
+                    boolean orphan = held.only != null && !held.only.isAlive(); // the one thread that may release it has died, so it lapses
                     if (!held.renewing && !orphan) due.add(held);
                     held.renewing = true;
                 }
@@ -324,15 +324,17 @@ final class Core {
         due.forEach(renewal::renew);
     }
 
-    /** A process that stood still finds out here. */
+    /** Ends the lock if its lease is over: a process that was suspended notices this here. */
     void checkLease(Held held) {
         if (held.state == Held.State.HELD && System.nanoTime() - held.until >= 0) {
             lose(held, "its lease is over, and no renewal came through");
         }
     }
 
-    /** Whether the lock is held from the message on. Its grant is younger than the question that it answers: what is believed counts from
-     * that. If too little is left, the next answer tells what has become of it. */
+    /**
+     * Whether the lock is held from the start message on. Its number proves that the grant is younger than the last acquire, so the lease
+     * safely counts from when this was sent. If too little time is left, the wait asks again.
+     */
     boolean start(Held held, long asked) {
         if (held.start == null) return false;
         if (closed) throw new LockException.Closed();
@@ -346,13 +348,13 @@ final class Core {
         held.unclaimed = true;
         held.lease = lasts;
         held.until = asked + lasts;
-        plan(held, now + left / 3); // the claim, if the lock is held for so long
+        plan(held, now + left / 3); // time for the claim, if the lock is still held then
         return true;
     }
 
-    /** The wait has got its grant. */
+    /** Records the grant of a wait. */
     void hold(Held held, List<?> grant, long began) {
-        if (closed) throw new LockException.Closed(); // nobody would see that the lease is over
+        if (closed) throw new LockException.Closed(); // nobody would notice the end of the lease
         if (grant.size() > 4) held.slots = Held.numbers(grant.get(4));
         held.state = Held.State.HELD;
         renewal.renewed(held, grant.get(3), began);
@@ -362,11 +364,11 @@ final class Core {
     void lose(Held held, String why) {
         if (held.state != Held.State.HELD) return;
         held.state = Held.State.LOST;
-        // The server may say that it has ended before the clock's look.
+        // The server may report the end a moment before the timer runs.
         held.why = held.aged && System.nanoTime() - held.until >= 0 ? AGED : why;
         held.lost.completeAsync(held::lostException);
         held.over.complete(null);
         forget(held);
-        leaving.giveBack(held.request, held.fences); // perhaps only the network failed, or there are others of several locks
+        leaving.giveBack(held.request, held.fences); // if only the network failed, or one of several was lost, the server has some
     }
 }

@@ -8,16 +8,16 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Ends answers that don't come. A timer for each of them ({@link CompletableFuture#orTimeout}) costs a busy program a tenth of its
- * speed, so there is one look at all of them, which comes when the first one is due.
+ * Fails answers that don't come in time. A timer for each answer ({@link CompletableFuture#orTimeout}) costs a busy program a tenth of its
+ * speed. So one timer checks all of them, when the first one is due.
  */
 final class Deadlines {
     private record Awaited(CompletableFuture<?> answer, long due) {}
 
-    private final Queue<Awaited> all = new ConcurrentLinkedQueue<>(); // nearly in the order in which answers come
-    private final AtomicBoolean looks = new AtomicBoolean(); // a look is to come
+    private final Queue<Awaited> all = new ConcurrentLinkedQueue<>(); // roughly in the order of their deadlines
+    private final AtomicBoolean looks = new AtomicBoolean(); // a check is scheduled
 
-    /** Fails that answer with a RedisCommandTimeoutException after so many milliseconds. */
+    /** Fails the answer with a RedisCommandTimeoutException after so many milliseconds. */
     void add(CompletableFuture<?> answer, long ms) {
         for (Awaited first = all.peek(); first != null && first.answer.isDone(); first = all.peek()) all.remove(first);
         all.add(new Awaited(answer, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms)));
@@ -45,7 +45,7 @@ final class Deadlines {
             lookIn(next);
         } else {
             looks.set(false);
-            // One that came after this look has found that there is one to come.
+            // An answer that was added during this check relied on a check that was scheduled, so schedule one.
             if (!all.isEmpty() && looks.compareAndSet(false, true)) lookIn(0);
         }
     }

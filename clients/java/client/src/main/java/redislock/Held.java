@@ -7,49 +7,49 @@ import java.util.List;
 import java.util.OptionalInt;
 import java.util.concurrent.CompletableFuture;
 
-/** A lock that is held: renewed while it is, and told of its loss. Any thread may use and close it. */
+/** A lock that is held. The package renews it, and tells the holder if it is lost. Any thread may use and close it. */
 public final class Held implements AutoCloseable {
     enum State { WAITING, HELD, LOST, LEAVING, OVER }
 
-    /** What a message says of a grant: the fence, the milliseconds that it lasts if nobody claims it, and the slot, or 0. */
+    /** The grant in a start message: the fence, the milliseconds that it lasts if nobody claims it, and the slot, or 0. */
     record Start(long fence, long ms, long slot) {}
 
-    static final long NO_LEASE = Duration.ofSeconds(30).toNanos(); // what to assume of a lease that is not known
+    static final long NO_LEASE = Duration.ofSeconds(30).toNanos(); // assumed for a lease whose length is unknown
 
     final Core core;
     final Request request;
-    final Watch watch; // null: nobody observes it
-    final CompletableFuture<Void> over = new CompletableFuture<>(); // it has been given up; fails with what the holder is to hear
+    final Watch watch; // null without an observer
+    final CompletableFuture<Void> over = new CompletableFuture<>(); // given up; fails with the exception for close()
     final Loss lost = new Loss();
 
-    // Not a condition of the mutex, for which all that are woken would queue:
-    volatile Thread waiter; // sleeps until there is news
-    volatile boolean woken; // it is to ask again, or can start
+    // These are no condition of the mutex: all threads that a condition wakes would queue for the mutex.
+    volatile Thread waiter; // the thread that sleeps until there is news
+    volatile boolean woken; // there is news: ask again, or begin
 
-    // With the mutex of the core:
+    // The mutex of the core guards these:
     State state = State.WAITING;
     List<Long> fences = List.of();
     List<Long> slots = List.of();
-    List<Long> left = List.of(); // the grant of one that released it while this one waited
+    List<Long> left = List.of(); // fences of a grant that another Held of this owner left to this one, which waits
     final List<Long> heardLost = new ArrayList<>();
-    long given; // by the last answer
-    boolean aged; // it came out shorter than asked for, or than the one before: the maximum age ends it
-    long until = Core.never(); // when the lock may be gone
-    long due = Core.never(); // when there is something to do for it
-    long atMost = Core.never(); // when it ends whatever the answer that is on its way says: one that shares it has set a shorter lease
-    long sets; // the lease that an extension on its way sets
+    long given; // the lease in the last answer
+    boolean aged; // the last answer gave less than was asked for or than the one before: the maximum age cuts it
+    long until = Core.never(); // when the lock may have ended
+    long due = Core.never(); // when the timer has to act on this lock
+    long atMost = Core.never(); // the latest end of the lease, whatever a pending answer says: another Held set a shorter lease
+    long sets; // the lease that an extension sets whose answer is still to come; else 0
     long lease = NO_LEASE;
-    long number; // of the last question
-    Start start; // the message that answers it
-    boolean unclaimed; // held since the message, and only for as long as that said
+    long number; // the number that START gave to the last acquire
+    Start start; // the start message that answers the last acquire
+    boolean unclaimed; // held by a start message, for as long as this said: the claim is still to come
     boolean doubted;
     boolean renewing;
-    Thread only; // the one that can release it, if no other can
-    boolean used; // others had the grant, or will have it, when this one left
-    boolean place; // it may have a place
-    boolean unsure; // an answer was lost, so it may be held
-    String why; // it was lost
-    CompletableFuture<Void> turn = CompletableFuture.completedFuture(null); // of two extensions at once, nobody knows which came last
+    Thread only; // the thread that alone may release it, if there is one
+    boolean used; // when this one left, others of its owner had the grant or waited for it
+    boolean place; // the server may have a place for it
+    boolean unsure; // an answer was lost, so the server may have granted it
+    String why; // why it was lost
+    CompletableFuture<Void> turn = CompletableFuture.completedFuture(null); // sends one extension at a time, in a known order
 
     Held(Core core, Request request, Watch watch) {
         this.core = core;
@@ -67,12 +67,12 @@ public final class Held implements AutoCloseable {
         return request.owner;
     }
 
-    /** Rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks, it is the greatest. */
+    /** Greater for each later grant: a resource that checks the fence can refuse a late holder. With several locks, the greatest. */
     public long fence() {
         return Collections.max(fences());
     }
 
-    /** One for each key. Locks that were acquired together have the same one, unless they were held before. */
+    /** One fence for each key. Locks that were acquired together have the same fence, unless the owner held one of them before. */
     public List<Long> fences() {
         return core.locked(() -> fences);
     }
@@ -83,7 +83,7 @@ public final class Held implements AutoCloseable {
         return all.isEmpty() ? OptionalInt.empty() : OptionalInt.of(all.get(0).intValue());
     }
 
-    /** How much is left of the lease, unless it is renewed; zero when the lock is not held any more. */
+    /** How much of the lease is left; zero when the lock is not held any more. */
     public Duration lease() {
         return core.locked(() -> {
             core.checkLease(this);
@@ -113,17 +113,17 @@ public final class Held implements AutoCloseable {
         });
     }
 
-    /** Sets the lease anew, counted from now, with its length of before. Returns what the server gave. */
+    /** Extends the lock by a lease of the same length as before, counted from now. Returns the lease that the server gave. */
     public Duration extend() {
         return core.renewal.extend(this, 0);
     }
 
-    /** Sets the lease, counted from now, and that of renewals. Returns what the server gave. */
+    /** Sets the lease, counted from now, also for later renewals. Returns the lease that the server gave. */
     public Duration extend(Duration lease) {
         return core.renewal.extend(this, Options.ms("a lease", lease));
     }
 
-    /** The lock ends by itself after that time, and is not watched any more: others have it not before, even if this process dies. */
+    /** Lets the lock end by itself after this time, without watching it any more: nobody gets it earlier, even if this process dies. */
     public void releaseIn(Duration rest) {
         extend(rest);
         boolean first = core.locked(() -> {
@@ -136,18 +136,18 @@ public final class Held implements AutoCloseable {
         if (first) left();
     }
 
-    /** Gives the lock back. Throws {@link LockException.Lost} if it was lost before. It does not end by an interrupt. */
+    /** Gives the lock back. Throws {@link LockException.Lost} if it was lost before. An interrupt does not stop this. */
     @Override
     public void close() {
         core.leaving.release(this);
     }
 
-    /** By the one that has given it up, when that is done. */
+    /** Tells the observer of the end, when the lock has been given up. Called by whoever gives it up. */
     void left() {
         if (watch != null) over.whenComplete((done, error) -> watch.left(error));
     }
 
-    /** Keeps in mind what the server may have of this wait. */
+    /** Remembers whether the server may have a place or a grant for this wait. */
     void note(Object reply, Throwable error) {
         unsure = error != null && (unsure || LockException.passes(error));
         if (reply instanceof List<?> grant) {
@@ -167,7 +167,7 @@ public final class Held implements AutoCloseable {
         });
     }
 
-    /** Reads one number or several. */
+    /** Reads a reply that is one number or a list of numbers. */
     static List<Long> numbers(Object reply) {
         return reply instanceof List<?> all ? all.stream().map(Long.class::cast).toList() : List.of((Long) reply);
     }

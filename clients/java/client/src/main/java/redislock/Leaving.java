@@ -4,9 +4,9 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** What gives up grants and places. What can't be sent now is sent again until the lease would be over anyway. */
+/** Gives up grants and places. While the server can't be asked, it tries again until the lease would be over anyway. */
 final class Leaving {
-    private static final long PARTING = TimeUnit.MILLISECONDS.toNanos(40); // nobody waits longer to see that a place was given up
+    private static final long PARTING = TimeUnit.MILLISECONDS.toNanos(40); // the longest that a caller waits for a place to be given up
 
     private final Core core;
 
@@ -16,14 +16,14 @@ final class Leaving {
 
     void release(Held held) {
         boolean first = begin(held);
-        // That of a session is sent on behind the end of the lease.
+        // The release of a session may be sent for longer than the caller waits, which is until the end of the lease.
         Core.await(held.over, held.request.session ? core.locked(() -> held.until) - System.nanoTime() : Core.LONG);
         if (first) held.left();
-        if (held.why != null) throw held.lostException(); // it does not change any more
+        if (held.why != null) throw held.lostException(); // never changes once it is set
         if (held.over.isDone()) LockException.join(held.over);
     }
 
-    /** Only the first time, and only if it is held. */
+    /** Begins the release, if the lock is held. Returns false if it is not, or if the release has begun before. */
     boolean begin(Held held) {
         boolean first = core.locked(() -> {
             core.checkLease(held);
@@ -35,7 +35,7 @@ final class Leaving {
         return first;
     }
 
-    /** The wait is over without the lock. Its last question may still be on its way. */
+    /** Ends a wait that got no lock. The answer to its last acquire may still come. */
     void end(Held held, CompletableFuture<Object> coming) {
         core.locked(() -> {
             leave(held);
@@ -49,7 +49,7 @@ final class Leaving {
                 core.locked(() -> {
                     held.note(reply, error);
                     limit(held);
-                    // Others may have left meanwhile, without this grant: who leaves knows its own, or gives up no more than a place.
+                    // Others may have left meanwhile, without this grant: each of them releases the grant that it knows, or only its place.
                     Held leaver = held.fences.isEmpty() ? null : core.partner(held, Held.State.LEAVING);
                     Held heir = held.used ? core.partner(held, Held.State.WAITING, Held.State.HELD) : null;
                     if (heir != null) inherit(heir, held.fences, held.place || held.unsure);
@@ -62,7 +62,7 @@ final class Leaving {
         Core.await(held.over, PARTING);
     }
 
-    /** With the mutex. Decides once who gives up the grant of several: the last one. */
+    /** With the mutex. Decides which Held gives up a grant that several share: the last one to leave. */
     private void leave(Held held) {
         Held other = core.partner(held, Held.State.WAITING, Held.State.HELD);
         boolean place = held.state == Held.State.WAITING && (held.place || held.unsure);
@@ -73,13 +73,13 @@ final class Leaving {
         if (other != null) inherit(other, left, place);
     }
 
-    /** With the mutex. If it gets no grant of its own, it gives up this one, or this place. */
+    /** With the mutex. Makes the heir give up this grant or place, unless the heir gets a grant of its own. */
     private static void inherit(Held heir, List<Long> fences, boolean place) {
         heir.place |= place;
         if (heir.fences.isEmpty() && !fences.isEmpty()) heir.left = fences;
     }
 
-    /** With the mutex. Until when it is tried. */
+    /** With the mutex. Sets until when a release is tried. */
     private static void limit(Held held) {
         long most = System.nanoTime() + held.lease;
         if (most - held.until < 0) held.until = most;
@@ -97,7 +97,7 @@ final class Leaving {
             return;
         }
         limit(other);
-        core.register(other); // who comes back waits for it
+        core.register(other); // a new acquire of this owner waits for it
         core.timer.execute(() -> part(other));
     }
 
@@ -114,8 +114,8 @@ final class Leaving {
         } else if (!held.fences.isEmpty()) {
             sent = core.connections.send(request.release(held.fences), false);
         } else {
-            // Where there is no place, there may be a grant of which the message is on its way. But an owner that the caller named may hold
-            // the lock in another process.
+            // Without a place, there may be a grant whose start message is still on its way. But if the caller named the owner, this owner may
+            // hold the lock in another process.
             sent = core.connections.send(request.leave(), false).thenCompose(left -> Long.valueOf(0).equals(left)
                 && (held.unsure || request.starts) && !request.named ? core.connections.send(request.release(List.of()), false) : CompletableFuture.completedFuture(null));
         }
@@ -129,7 +129,7 @@ final class Leaving {
                 boolean missing = !twice && reply instanceof List<?> holds && holds.contains(null);
                 over(held, missing ? new LockException.Lost(request, "one of the locks was gone when it was released") : null);
             } else if (LockException.passes(error) || twice && LockException.isGone(error)) {
-                // The lease is over, or the first try has worked.
+                // Success or not: the lease is over, or an earlier try has worked.
                 over(held, LockException.passes(error) && core.locked(() -> core.closed) ? new LockException.Closed() : null);
             } else {
                 over(held, LockException.explained(error, request));
@@ -141,7 +141,7 @@ final class Leaving {
         core.locked(() -> {
             held.state = Held.State.OVER;
             core.forget(held);
-            core.wakeAll(held.request.owner); // their places may have gone with this one's
+            core.wakeAll(held.request.owner); // the command may have ended their places, too
             return null;
         });
         if (error == null) held.over.complete(null);

@@ -13,20 +13,20 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeoutException;
 
-/** What becomes of a lock that could not be had, or kept. Everything else, such as missing rights, is Lettuce's own exception. */
+/** Why a lock could not be acquired or kept. All other errors, such as missing rights, are Lettuce's own exceptions. */
 @SuppressWarnings("serial")
 public abstract sealed class LockException extends RuntimeException {
-    /** What a server says that is not yet, or no longer, the one to ask. */
+    /** Errors of a server that can't serve the command at the moment, or is no longer the right one to ask. */
     private static final List<String> PASSING = List.of(
         "ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS Not enough", "READONLY", "TRYAGAIN", "UNBLOCKED");
-    /** What it says of a lock that is not held. */
+    /** Errors of the server about a lock that is not held. */
     private static final List<String> GONE = List.of("NOTHELD", "WRONGTYPE");
 
     LockException(String message, Throwable cause) {
         super(message, cause);
     }
 
-    /** The lock was not free until the wait was over, or the server could not be asked: then the cause tells why. */
+    /** The lock was not free until the wait was over. If the server could not be asked, the cause says why. */
     public static final class NotAcquired extends LockException {
         NotAcquired(Request request, Throwable trouble) {
             super(trouble == null ? request + " is not free"
@@ -38,19 +38,19 @@ public abstract sealed class LockException extends RuntimeException {
     public static final class Lost extends LockException {
         private final String reason;
 
-        /** What the server says has the key in it. */
+        /** With an error of the server, whose text contains the key. */
         Lost(Request request, String said) {
             super(request + " was lost: " + said, null);
             reason = GONE.stream().anyMatch(said::startsWith) ? "the server says that it is not held" : said;
         }
 
-        /** Why, without the keys. */
+        /** Why the lock was lost, without the names of the locks. */
         public String reason() {
             return reason;
         }
     }
 
-    /** This wait would never end. */
+    /** The wait would never end, since each owner in the cycle waits for the next one. */
     public static final class Deadlock extends LockException {
         private final String cycle;
 
@@ -93,7 +93,7 @@ public abstract sealed class LockException extends RuntimeException {
         }
     }
 
-    /** Whether to ask again: the connection is lost, or the server is not yet, or no longer, the one to ask. */
+    /** Whether to ask again later: the connection is lost, or the server can't serve the command at the moment. */
     static boolean passes(Throwable error) {
         String said = said(error);
         if (said != null) return PASSING.stream().anyMatch(said::startsWith);
@@ -102,7 +102,7 @@ public abstract sealed class LockException extends RuntimeException {
             || cause instanceof TimeoutException;
     }
 
-    /** The server has not answered in time. To ask again would take as long once more. */
+    /** Whether the server has not answered in time. Asking once more would take as long again. */
     static boolean isSilence(Throwable error) {
         for (Throwable each = error; each != null; each = each.getCause()) {
             if (each instanceof RedisCommandTimeoutException || each instanceof TimeoutException || each instanceof ConnectTimeoutException) return true;
@@ -125,7 +125,7 @@ public abstract sealed class LockException extends RuntimeException {
         return said != null && said.startsWith(code);
     }
 
-    /** The exception of this package for what the server said, or that itself. */
+    /** Converts an error of the server to an exception of this package. Any other error is returned as it is. */
     static RuntimeException explained(Throwable error, Request request) {
         String said = said(error);
         Throwable cause = cause(error);
@@ -140,7 +140,7 @@ public abstract sealed class LockException extends RuntimeException {
         return cause instanceof RuntimeException own ? own : new RedisException(cause);
     }
 
-    /** The result, or what went wrong. */
+    /** The result of a completed future, or its exception, thrown. */
     static <T> T join(CompletableFuture<T> done) {
         try {
             return done.join();
@@ -154,7 +154,7 @@ public abstract sealed class LockException extends RuntimeException {
         return wraps && error.getCause() != null ? cause(error.getCause()) : error;
     }
 
-    /** What the server said, also if it refused the connection. */
+    /** The message of the server, also if it refused the connection. */
     private static String said(Throwable error) {
         for (Throwable each = error; each != null; each = each.getCause()) {
             if (each instanceof RedisCommandExecutionException && each.getMessage() != null) return each.getMessage();

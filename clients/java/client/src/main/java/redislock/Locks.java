@@ -12,8 +12,8 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * Locks of a Redis or Valkey server with the module Redislock, beside Lettuce. Make one for the process, and share it between all
- * threads. docs/protocol.md tells in full what it does.
+ * Locks of a Redis or Valkey server with the module Redislock, for programs that use Lettuce. Make one for the process, and share it between
+ * all threads. docs/protocol.md describes the protocol.
  */
 public final class Locks implements AutoCloseable {
     private static final Consumer<Options> NONE = options -> {};
@@ -28,24 +28,24 @@ public final class Locks implements AutoCloseable {
         this(client, null);
     }
 
-    /** The same, with one who sees what becomes of each acquire. */
+    /** As {@link #Locks(AbstractRedisClient)}, with an observer that is told what becomes of each acquire. */
     public Locks(AbstractRedisClient client, LockObserver observer) {
         this(() -> client, observer);
     }
 
-    /** The same, for those who {@link #reopen} the locks, with another client then. */
+    /** For programs that {@link #reopen} the locks: each time, the supplier gives the client to use. */
     public Locks(Supplier<? extends AbstractRedisClient> client) {
         this(client, null);
     }
 
-    /** The same, with one who sees what becomes of each acquire. */
+    /** As {@link #Locks(Supplier)}, with an observer that is told what becomes of each acquire. */
     public Locks(Supplier<? extends AbstractRedisClient> client, LockObserver observer) {
         this.client = client;
         this.observer = observer;
         core = new Core(client.get(), observer);
     }
 
-    /** Waits for a lock, without an end. */
+    /** Waits for a lock, without a time limit. */
     public Held acquire(String key) throws InterruptedException {
         return acquire(key, NONE);
     }
@@ -60,12 +60,12 @@ public final class Locks implements AutoCloseable {
         return core.acquire(new Request(keys, options), true);
     }
 
-    /** Asks once: empty if somebody else holds the lock. */
+    /** Asks once, without waiting: the result is empty if somebody else holds the lock. */
     public Optional<Held> tryAcquire(String key) {
         return tryAcquire(key, NONE);
     }
 
-    /** Asks once: empty if somebody else holds the lock. */
+    /** Asks once, without waiting: the result is empty if somebody else holds the lock. */
     public Optional<Held> tryAcquire(String key, Consumer<Options> options) {
         try {
             return Optional.of(acquireUninterruptibly(key, options.andThen(o -> o.wait(Duration.ZERO))));
@@ -82,27 +82,27 @@ public final class Locks implements AutoCloseable {
         }
     }
 
-    /** A lock that belongs to the thread that locks it, and that it can lock again. */
+    /** A lock that belongs to the thread that locks it. This thread can lock it again. */
     public Lock lock(String key) {
         return lock(key, NONE);
     }
 
-    /** A lock that belongs to the thread that locks it, and that it can lock again. How long to wait is up to its methods. */
+    /** A lock that belongs to the thread that locks it, which can lock it again. Its methods set how long to wait, not the options. */
     public Lock lock(String key, Consumer<Options> options) {
         return new ThreadLock(this, key, false, options);
     }
 
-    /** Many threads, of all processes, read together, and one writes alone. */
+    /** A lock for many reading threads of all processes, or for one writing thread. */
     public ReadWriteLock readWriteLock(String key) {
         return readWriteLock(key, NONE);
     }
 
-    /** Many threads, of all processes, read together, and one writes alone. */
+    /** A lock for many reading threads of all processes, or for one writing thread. */
     public ReadWriteLock readWriteLock(String key, Consumer<Options> options) {
         return new ThreadLock.ReadWrite(this, key, options);
     }
 
-    /** What this thread holds by a {@link Lock} of that key: for its fence, for example. */
+    /** The {@link Held} that this thread has by a {@link Lock} of this key: for its fence, for example. */
     public Optional<Held> heldByThread(String key) {
         return Optional.ofNullable(holds.get(new ThreadLock.Seat(key, Thread.currentThread()))).map(hold -> hold.held);
     }
@@ -113,7 +113,7 @@ public final class Locks implements AutoCloseable {
         core.close();
     }
 
-    /** For a program that stops and starts again in one process: locks that were closed can be used again. */
+    /** Makes closed locks usable again: for a program that stops and starts again in one process. */
     public void reopen() {
         var last = core;
         if (last.locked(() -> last.closed)) core = new Core(client.get(), observer);

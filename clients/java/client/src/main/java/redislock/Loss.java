@@ -3,7 +3,7 @@ package redislock;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** That a lock is lost, for all who ask: a copy for each would stay in memory as long as the lock. So nobody but the lock completes it. */
+/** Completes when a lock is lost. All callers share it, since a copy for each would stay in memory; so they can't complete it. */
 final class Loss extends CompletableFuture<LockException.Lost> {
     @Override
     public <U> CompletableFuture<U> newIncompleteFuture() {

@@ -6,9 +6,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** How a lock is wanted. Bad input is refused here, before anything is sent. Times are whole milliseconds. */
+/** The options of an acquire. Bad input is refused here, before anything is sent. Times are whole milliseconds. */
 public final class Options {
-    final Map<String, List<Object>> mode = new LinkedHashMap<>(); // words with what follows them
+    final Map<String, List<Object>> mode = new LinkedHashMap<>(); // words of the command, each with its arguments
     List<Object> sync = List.of();
     Duration wait;
     long lease;
@@ -16,19 +16,19 @@ public final class Options {
     boolean renew = true;
     boolean session;
     private boolean shared;
-    private int limit; // 0: none
-    private int slot; // 0: any
+    private int limit; // 0: no limit
+    private int slot; // 0: any slot
 
     Options() {}
 
-    /** Waits at most so long; zero asks once. Without it, a wait has no end. */
+    /** Limits the wait; zero asks once. Without this option, a wait has no end. */
     public Options wait(Duration most) {
         if (most.isNegative()) throw new IllegalArgumentException("a wait must not be negative: " + most);
         wait = most;
         return this;
     }
 
-    /** How long the lock outlives a process that dies: by default what the server says, 30 s. */
+    /** How long the lock stays held if its process dies: by default the server's own default, 30 s. */
     public Options lease(Duration length) {
         lease = ms("a lease", length);
         return this;
@@ -45,7 +45,7 @@ public final class Options {
         return mode("MAXHOLD", ms("a maximum age", most));
     }
 
-    /** The lock is free as soon as the connection of this process closes. */
+    /** The server renews the lock, and frees it as soon as the connection of this process closes. */
     public Options session() {
         session = true;
         return mode("SESSION");
@@ -64,19 +64,19 @@ public final class Options {
         return one().mode("LIMIT", most);
     }
 
-    /** Only that one of the {@link #limit}: a number from 1 to it. */
+    /** Asks for this slot of the {@link #limit}, a number from 1 to the limit, and for no other. */
     public Options slot(int number) {
         if (number < 1) throw new IllegalArgumentException("a slot must be at least 1: " + number);
         slot = number;
         return mode("SLOT", number);
     }
 
-    /** A text that is shown to those who look who holds the lock. */
+    /** Describes the holder to operators. */
     public Options label(String text) {
         return mode("LABEL", text);
     }
 
-    /** Who acquires the lock, to enter it again or to go on with it in another process. By default a fresh name. */
+    /** The owner name, with which the same owner can enter the lock again, or use it in another process. By default, it is a fresh name. */
     public Options owner(String name) {
         int length = name.getBytes(StandardCharsets.UTF_8).length;
         if (length < 1 || length > 128) throw new IllegalArgumentException("an owner must be 1 to 128 bytes long: " + length);
@@ -84,7 +84,7 @@ public final class Options {
         return this;
     }
 
-    /** A wait that would never end fails with {@link LockException.Deadlock}. Name one owner for all locks of a task. */
+    /** Fails with {@link LockException.Deadlock} if the wait would never end. For this, all locks of a task need the same owner. */
     public Options detect() {
         return mode("DETECT");
     }
@@ -106,7 +106,7 @@ public final class Options {
         return this;
     }
 
-    /** What can be seen only when all is said. */
+    /** Checks what only all options together show. */
     void check() {
         if (slot > limit) throw new IllegalArgumentException("a slot must be one of the numbers from 1 to the limit: " + slot);
     }

@@ -6,7 +6,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
-/** What keeps a lock: extensions, and questions whether it is still held. */
+/** Keeps locks: sends extensions, and checks whether locks in doubt are still held. */
 final class Renewal {
     private final Core core;
 
@@ -14,7 +14,7 @@ final class Renewal {
         this.core = core;
     }
 
-    /** Of two extensions at once, nobody would know which came last at the server. The work does not begin with the mutex. */
+    /** Runs the work after the extension before it: of two at once, nobody could tell which came last. Starts without the mutex. */
     private <T> CompletableFuture<T> inTurn(Held held, Supplier<CompletableFuture<T>> work) {
         var done = new CompletableFuture<Void>();
         var before = core.locked(() -> {
@@ -25,7 +25,7 @@ final class Renewal {
         return before.thenCompose(turn -> work.get()).whenComplete((reply, error) -> done.complete(null));
     }
 
-    /** In doubt, it asks as for a new grant, so that the server knows this channel and this connection again. */
+    /** Sends an extension. In doubt, acquires the lock again instead, so that the server learns the channel and connection anew. */
     void renew(Held held) {
         inTurn(held, () -> {
             Request request = held.request;
@@ -34,13 +34,13 @@ final class Renewal {
                 if (held.state != Held.State.HELD) return null;
                 asks[0] = held.doubted;
                 held.doubted = false;
-                if (!asks[0] && held.due - System.nanoTime() < Core.LONG / 2) { // an extension was in turn before, and has planned the next one
+                if (!asks[0] && held.due - System.nanoTime() < Core.LONG / 2) { // another extension came first, and has planned the next one
                     held.renewing = false;
                     return null;
                 }
                 if (!asks[0]) return extension(held);
                 core.departs(held);
-                // To ask never makes a lease shorter.
+                // An acquire never makes a lease shorter, so 1 ms leaves it as it is.
                 return request.acquire(request.kept || held.unclaimed ? request.lease() : 1);
             });
             if (words == null) return CompletableFuture.completedFuture(null);
@@ -77,30 +77,30 @@ final class Renewal {
         }
     }
 
-    /** To be called with the mutex. */
+    /** Reads the lease in an answer, and plans the next renewal. The caller has the mutex. */
     void renewed(Held held, Object leaseMs, long began) {
         if (held.state != Held.State.HELD) return;
-        long before = held.until - System.nanoTime() + began; // but for the time that the answer took
+        long before = held.until - System.nanoTime() + began; // less the time that the answer took
         held.until = Core.never();
         held.due = Core.never();
         long lease = TimeUnit.MILLISECONDS.toNanos((Long) leaseMs);
-        if (lease < 0) return; // somebody said PERSIST: it never ends
+        if (lease < 0) return; // somebody used PERSIST, so the lease never ends
         long sure = Math.min(lease, held.atMost - began);
         held.until = began + sure;
         held.unclaimed = false;
-        // The maximum age moves no end back: the server's own lease is another one now.
+        // The maximum age only cuts a new lease. If the end moved back, the server's default lease was changed instead.
         boolean isOther = began + lease - before < -TimeUnit.MILLISECONDS.toNanos(1);
         long asked = held.request.lease() == 0 ? isOther ? 0 : held.given : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
         held.aged = held.request.kept && lease < asked;
         if (!held.aged) held.given = lease;
         held.lease = held.request.lease() == 0 ? lease : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
-        // A lease that comes out short has reached the maximum age: no renewal makes it longer.
+        // A lease that comes out short has reached the maximum age, and no renewal makes it longer.
         if (held.request.kept && lease >= asked / 2) held.due = began + sure / 3;
         core.plan(held, held.due);
         shorten(held, began, sure);
     }
 
-    /** The server may set this lease even if its answer does not come. Before the claim, the length of its own is not known. */
+    /** Makes an extension, and notes its lease: the server may set it without an answer. Before the claim, its length is unknown. */
     private Request.Words extension(Held held) {
         long ms = held.request.lease();
         if (ms > 0 || !held.unclaimed) {
@@ -111,7 +111,7 @@ final class Renewal {
         return held.request.extend(held.fences);
     }
 
-    /** All that share the grant share its lease. What they have asked already may come, or have come, before what sets this lease. */
+    /** Applies a shorter lease to all that share the grant. The server may handle their pending commands before or after this. */
     private void shorten(Held held, long began, long lease) {
         for (Held each : core.sharers(held)) {
             if (began + lease - each.atMost < 0) each.atMost = began + lease;

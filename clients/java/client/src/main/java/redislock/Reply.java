@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 
-/** Any reply of a lock command: null, a number, a list, or "QUEUED": that is a word of transactions, which Lettuce keeps to itself. */
+/** Any reply of a lock command: null, a number, a list, or a text. Lettuce would treat "QUEUED" as a reply of MULTI. */
 final class Reply extends CommandOutput<String, String, Object> {
     static final String QUEUED = "QUEUED";
 
@@ -17,7 +17,7 @@ final class Reply extends CommandOutput<String, String, Object> {
     private final Deque<Open> open = new ArrayDeque<>();
 
     Reply() {
-        super(StringCodec.UTF8, QUEUED); // as long as nothing else comes
+        super(StringCodec.UTF8, QUEUED); // the value until another reply comes
     }
 
     @Override

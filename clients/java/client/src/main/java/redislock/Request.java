@@ -12,18 +12,18 @@ import java.util.UUID;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 
-/** What is asked of the server, in its own words. */
+/** What the user asks for, as words of the server's commands. */
 final class Request {
     /** A command with its arguments. */
     static final class Words {
         final ProtocolKeyword name;
         final CommandArgs<String, String> args;
         final long syncMs;
-        volatile long sent; // a lease counts from then
+        volatile long sent; // when it was sent: a lease counts from then
         private boolean begun;
         private boolean unwanted;
-        Request notifies; // an acquire, to which the channel is still to be added
-        LongSupplier block; // and how long it waits
+        Request notifies; // for an acquire, the request to whose words the channel is still to be added
+        LongSupplier block; // for an acquire that waits, how many ms are left
 
         Words(ProtocolKeyword name, CommandArgs<String, String> args, long syncMs) {
             this.name = name;
@@ -31,13 +31,13 @@ final class Request {
             this.syncMs = syncMs;
         }
 
-        /** Whether it is not sent yet. Then it never is. */
+        /** Cancels the command if it is not sent yet. Returns whether this worked. */
         synchronized boolean drop() {
             unwanted = true;
             return !begun;
         }
 
-        /** It is sent now. */
+        /** Called when the command is sent. Fails if it was cancelled. */
         synchronized void begin() {
             if (unwanted) throw new LockException.Closed();
             begun = true;
@@ -51,13 +51,13 @@ final class Request {
     final boolean named;
     final boolean kept;
     final boolean session;
-    final boolean starts; // the message is enough to begin
+    final boolean starts; // work can begin at the start message, without a claim
     final Duration wait;
     final LockObserver.Mode shape;
     private final List<Object> mode;
     private final List<Object> sync;
-    volatile String channel; // that the server was told last
-    private long lease; // ms, 0: that of the server; changed with the mutex of the locks
+    volatile String channel; // the last channel that the server was told
+    private long lease; // in ms, 0: the server's default; guarded by the mutex of the core
 
     Request(List<String> keys, Consumer<Options> wanted) {
         Options options = new Options();
@@ -80,7 +80,7 @@ final class Request {
             mode.addAll(value);
         });
         sync = options.sync;
-        // All others claim first: the message tells of one grant that is new, and nothing ties it to a connection or confirms it.
+        // A start message tells of one new grant, without a session or a confirmation by replicas. All others have to be claimed.
         starts = !named && keys.size() == 1 && !session && sync.isEmpty();
     }
 
@@ -100,12 +100,12 @@ final class Request {
         lease = ms;
     }
 
-    /** Asks once. */
+    /** An acquire that does not wait. */
     Words acquire(long lease) {
         return acquire(lease, null, 0);
     }
 
-    /** Without a block it asks once, 0 waits for ever. The message that says that number again is to be enough to begin, unless it is 0. */
+    /** An acquire. Without a block it asks once; a block of 0 waits for ever. A start message repeats the number; 0 excludes one. */
     Words acquire(long lease, LongSupplier block, long number) {
         List<Object> words = new ArrayList<>(List.of("OWNER", owner));
         if (lease > 0) words.addAll(List.of("PX", lease));
@@ -137,7 +137,7 @@ final class Request {
         return new Words(keyword("LOCK.LEAVE"), new CommandArgs<>(StringCodec.UTF8).addKey(keys.get(0)).add(owner), 0);
     }
 
-    /** Has commands act only on that grant. Locks that were entered again have different fences, and none to name. */
+    /** Restricts a command to this grant. Locks that were entered again have different fences, so no FENCE can name them. */
     private static List<Object> fence(List<Long> fences) {
         return fences.stream().distinct().count() == 1 ? List.of("FENCE", fences.get(0)) : List.of();
     }

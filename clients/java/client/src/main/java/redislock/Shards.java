@@ -20,14 +20,14 @@ import java.util.function.Consumer;
 import java.util.function.Predicate;
 
 /**
- * In a cluster: one subscription for each shard in which the process waits or holds, at the shard's primary. One that is lost is opened anew when
- * somebody asks again.
+ * In a cluster: one subscription for each shard in which the process waits or holds, at the shard's primary. A subscription that is lost is
+ * opened anew for the next acquire that needs it.
  */
 final class Shards {
-    private static final long REFRESH_MS = 1000; // no longer for that
+    private static final long REFRESH_MS = 1000; // the longest wait for a refresh of the topology
     private static final long ANSWER_MS = 4000;
-    private static final int TAGS = 1 << 17; // a slot has 8 of them on average
-    private static final long IDLE = TimeUnit.SECONDS.toNanos(10); // then one that nobody needs is closed
+    private static final int TAGS = 1 << 17; // each of the 16,384 slots has 8 of these tags on average
+    private static final long IDLE = TimeUnit.SECONDS.toNanos(10); // a subscription that nobody needs for so long is closed
 
     private final RedisClusterClient cluster;
     private final StatefulRedisClusterPubSubConnection<String, String> base;
@@ -35,9 +35,9 @@ final class Shards {
     private final Consumer<String> hear;
     private final Consumer<String> doubt;
     private final Predicate<String> needs;
-    private final Runnable broken; // to make all of this anew
-    private final Consumer<Partitions> moved; // tells the connections for commands
-    private final Map<String, Shard> all = new ConcurrentHashMap<>(); // by node
+    private final Runnable broken; // called when the base connection has to be made anew
+    private final Consumer<Partitions> moved; // tells the connections for commands the new topology
+    private final Map<String, Shard> all = new ConcurrentHashMap<>(); // by the node's id
 
     Shards(RedisClusterClient cluster, StatefulRedisClusterPubSubConnection<String, String> base, String name, Consumer<String> hear,
             Consumer<String> doubt, Predicate<String> needs, Runnable broken, Consumer<Partitions> moved) {
@@ -51,7 +51,7 @@ final class Shards {
         this.moved = moved;
     }
 
-    /** The channel for that key, once the server has confirmed it. */
+    /** The channel for this key, once its subscription is confirmed. */
     CompletableFuture<String> channelOf(String key) {
         int slot = slot(key);
         Shard known = all.getOrDefault(String.valueOf(node(slot)), null);
@@ -60,7 +60,7 @@ final class Shards {
                 ? CompletableFuture.failedFuture(new RedisException("no node of the cluster is known to have " + key)) : shard(node).use());
     }
 
-    /** Lettuce waits for a node that is silent for as long as for any answer. Then one that answers is asked who has which slots. */
+    /** Refreshes the topology. If Lettuce waits for a node that is silent, another node is asked which node has which slots. */
     private CompletableFuture<Void> refreshed() {
         var known = cluster.getPartitions();
         return cluster.refreshPartitionsAsync().toCompletableFuture().copy().orTimeout(REFRESH_MS, TimeUnit.MILLISECONDS).exceptionallyCompose(late -> {
@@ -71,7 +71,7 @@ final class Shards {
             return told.orTimeout(REFRESH_MS, TimeUnit.MILLISECONDS).thenAccept(nodes -> {
                 for (var each : ClusterPartitionParser.parse(nodes)) {
                     var node = known.getPartitionByNodeId(each.getNodeId());
-                    if (node == null) continue; // Lettuce's own answer comes later
+                    if (node == null) continue; // Lettuce's own refresh will add the node
                     node.setFlags(each.getFlags());
                     node.setSlots(each.getSlots());
                 }
@@ -95,19 +95,19 @@ final class Shards {
         Shard shard = all.computeIfAbsent(node, absent -> {
             made[0] = true;
             int tag = 0;
-            while (tag < TAGS && !node.equals(node(slot("" + tag)))) tag++; // all its slots may leave meanwhile
+            while (tag < TAGS && !node.equals(node(slot("" + tag)))) tag++; // if all its slots leave meanwhile, no tag is found
             return new Shard(node, name + ":{" + tag + "}");
         });
         if (made[0]) shard.open();
         return shard;
     }
 
-    /** The connection has ended: who has a channel here, or waits for one, asks again. */
+    /** The base connection has ended: all that use or await a channel ask again. */
     void end() {
         all.values().forEach(shard -> shard.lost(new RedisException("the subscription is lost")));
     }
 
-    /** From time to time: what is silent is given up, and what nobody needs is closed. */
+    /** Called from time to time: gives up silent subscriptions, and closes those that nobody needs. */
     void look() {
         all.values().forEach(Shard::look);
     }
@@ -129,7 +129,7 @@ final class Shards {
             return opened;
         }
 
-        /** SUBSCRIBE hears what comes from other nodes while a slot is on its way, or without the right to say SSUBSCRIBE. */
+        /** Subscribes. SUBSCRIBE hears other nodes while a slot moves, and all messages if the user lacks the right for SSUBSCRIBE. */
         void open() {
             CompletableFuture.completedFuture(node).thenCompose(base::getConnectionAsync).thenCompose(made -> {
                 if (!made.isOpen()) throw new RedisException("the connection to a node of the cluster is lost");
@@ -143,7 +143,7 @@ final class Shards {
                 return CompletableFuture.allOf(inShard, made.async().subscribe(channel).toCompletableFuture());
             }).orTimeout(ANSWER_MS, TimeUnit.MILLISECONDS).whenComplete((done, error) -> {
                 if (error == null) opened.complete(channel);
-                else lost(LockException.says(error, "") ? error : new RedisException(error)); // Lettuce's own if it was closed meanwhile
+                else lost(LockException.says(error, "") ? error : new RedisException(error)); // Closed, if it was closed meanwhile
             });
         }
 
@@ -154,7 +154,7 @@ final class Shards {
             if (!opened.completeExceptionally(error)) doubt.accept(channel);
         }
 
-        /** The connection may go on, for another channel. */
+        /** Leaves the channel. The connection stays, and may serve another channel. */
         private void leave() {
             var made = connection;
             if (made == null) return;

@@ -7,11 +7,11 @@ import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReadWriteLock;
 import java.util.function.Consumer;
 
-/** A lock that belongs to the thread that locks it. All of one key are one, whoever made them. */
+/** A lock that belongs to the thread that locks it. All locks of one key are the same lock, even if they were made by several calls. */
 record ThreadLock(Locks locks, String key, boolean shared, Consumer<Options> options) implements Lock {
     record Seat(String key, Thread thread) {}
 
-    /** What a thread holds. Only that thread reads and changes it. */
+    /** The lock that a thread holds. Only this thread reads and changes it. */
     static final class Hold {
         final Held held;
         final boolean shared;
@@ -91,7 +91,7 @@ record ThreadLock(Locks locks, String key, boolean shared, Consumer<Options> opt
         return new Seat(key, Thread.currentThread());
     }
 
-    /** A thread that holds the lock enters it again, without the server. It is told if it has lost it. */
+    /** Enters the lock again if the thread holds it, without asking the server. Throws if it was lost. */
     private boolean enterAgain() {
         Hold hold = locks.holds.get(seat());
         if (hold == null) return false;

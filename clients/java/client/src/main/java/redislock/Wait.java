@@ -8,9 +8,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
-/** One thread asks for a lock until it is held, or the wait is over. */
+/** One wait: its thread asks for a lock until the lock is held, or the wait is over. */
 final class Wait {
-    private static final long ASK_AGAIN = TimeUnit.SECONDS.toNanos(4); // less than lock.claim: a lost message costs seconds, but never the lock
+    private static final long ASK_AGAIN = TimeUnit.SECONDS.toNanos(4); // less than lock.claim: a lost message causes only a delay
     private static final long FOREVER = Core.LONG;
 
     private final Core core;
@@ -21,11 +21,11 @@ final class Wait {
     private final boolean limited;
     private final long end;
     private boolean interrupted;
-    private Request.Words words; // the last question
-    private CompletableFuture<Object> coming; // its answer, as long as nobody has seen it
-    private volatile boolean late; // it was not there in time
-    private volatile long since; // when the question began, or was answered
-    private long number; // what the message is to say that is enough to begin, or 0
+    private Request.Words words; // the last acquire that was sent
+    private CompletableFuture<Object> coming; // its answer, until the thread has read it
+    private volatile boolean late; // the answer did not come in time
+    private volatile long since; // when the acquire was sent, or when its answer came
+    private long number; // the number that a start message must repeat, or 0
 
     Wait(Core core, Held held, boolean interruptible) {
         this.core = core;
@@ -42,7 +42,7 @@ final class Wait {
     void run() throws InterruptedException {
         try {
             ask();
-        } catch (InterruptedException | RuntimeException why) { // whatever ended it, nothing stays at the server
+        } catch (InterruptedException | RuntimeException why) { // whatever ended the wait, give up its place or grant
             core.leaving.end(held, words != null && words.drop() ? null : coming);
             throw why;
         } finally {
@@ -57,7 +57,7 @@ final class Wait {
                 if (over()) throw notAcquired(trouble);
             }
             core.locked(() -> core.departs(held));
-            // Not with the mutex: callbacks take it as well.
+            // The mutex must be free, because callbacks take it.
             words = request.acquire(request.lease(), once ? null : this::block, number);
             var answer = core.connections.send(words, request.session);
             coming = answer;
@@ -84,7 +84,7 @@ final class Wait {
                     return;
                 }
                 coming = null;
-                if (number > 0 && trouble != null && LockException.isUnknownOption(trouble)) { // perhaps it is START
+                if (number > 0 && trouble != null && LockException.isUnknownOption(trouble)) { // perhaps the server does not know START
                     core.starts = false;
                     continue;
                 }
@@ -102,11 +102,11 @@ final class Wait {
         }
     }
 
-    /** Another one of this owner is giving up the grant that we would enter: its release could end ours. */
+    /** Whether another Held of this owner is giving up the grant that this wait would enter: its release could end this one's grant, too. */
     private boolean othersLeave() throws InterruptedException {
         core.mutex.lock();
         try {
-            held.woken = false; // before the command is sent: the message may come before the reply
+            held.woken = false; // cleared before sending: a message may come before the reply
             held.start = null;
             held.number++;
             number = core.starts && request.starts ? held.number : 0;
@@ -119,7 +119,7 @@ final class Wait {
         }
     }
 
-    /** That there is a place is no news, for which the thread would have to run: it sleeps on, until that is served. */
+    /** Whether the thread has to wake. If the answer is only that there is a place, the thread sleeps on until it is granted. */
     private boolean hasNews(CompletableFuture<Object> answer) {
         return answer.isDone() && (held.woken || !isPlace(answer));
     }
@@ -137,7 +137,7 @@ final class Wait {
         return held.watch != null && held.watch.wantsPlace();
     }
 
-    /** With the mutex, which the observer does not get. */
+    /** Tells the observer. The caller has the mutex, which is released during the call. */
     private void tellWaiting() {
         core.mutex.unlock();
         try {
@@ -159,7 +159,7 @@ final class Wait {
         return new RedisCommandTimeoutException("no answer from the server");
     }
 
-    /** Who asks only once whether others hold the lock is not told so if nobody has said it. */
+    /** Without an answer to an acquire that asks once, nobody knows whether others hold the lock: so the error is the trouble. */
     private RuntimeException over(Throwable trouble) {
         return once && trouble != null ? LockException.explained(trouble, request) : notAcquired(trouble);
     }
@@ -168,7 +168,7 @@ final class Wait {
         return new LockException.NotAcquired(request, trouble);
     }
 
-    /** With the mutex. Waits until that is so, for at most that time, and for no longer than the caller wants to. */
+    /** With the mutex. Waits until the condition is true, for at most this long, and at most until the caller's wait is over. */
     private boolean pause(long most, BooleanSupplier so) throws InterruptedException {
         long stop = System.nanoTime() + most;
         if (limited && end - stop < 0) stop = end;

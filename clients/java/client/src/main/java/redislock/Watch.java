@@ -3,14 +3,14 @@ package redislock;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 
-/** Tells an observer of one acquire. Never with the mutex of the core. */
+/** Tells an observer of one acquire. Never called with the mutex of the core. */
 final class Watch {
     private static final System.Logger LOG = System.getLogger("redislock");
 
     private final LockObserver observer;
     private final Request request;
     private final long began = System.nanoTime();
-    private final CompletableFuture<Void> held = new CompletableFuture<>(); // it has been told so: what ends it is told later
+    private final CompletableFuture<Void> held = new CompletableFuture<>(); // told that it is held; its end is told later
     private long since;
     private boolean waits;
 
@@ -19,7 +19,7 @@ final class Watch {
         this.request = request;
     }
 
-    /** Whether it is to be told when there is a place. */
+    /** Whether the observer has not been told yet that the acquire waits. */
     boolean wantsPlace() {
         return !waits;
     }
@@ -49,7 +49,7 @@ final class Watch {
         return why instanceof LockException.Closed ? LockObserver.Outcome.CLOSED : LockObserver.Outcome.ERROR;
     }
 
-    /** The release is over, with what it is to throw, or null. */
+    /** Called when the release is over, with the exception that it throws, or null. */
     void left(Throwable error) {
         held.thenRun(() -> {
             if (error instanceof LockException.Lost found) lost(found);

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What becomes of locks when what they stand on ends: the client, its server, the lock around them. */
+/** What becomes of locks when the client, its server, or the lock around them ends. */
 class EndsTest extends Support {
     private static Set<Thread> threads() {
         return Thread.getAllStackTraces().keySet().stream().filter(thread -> thread.getName().startsWith("redislock-")).collect(Collectors.toSet());
@@ -47,14 +47,14 @@ class EndsTest extends Support {
         assertThrows(LockException.Lost.class, held::close);
         assertThrows(LockException.Closed.class, () -> made.acquire(key));
         made.close();
-        if (!shared) { // else Lettuce does not say so: it connects for ever
+        if (!shared) { // a shared client does not say that it is closed: it tries to connect for ever
             assertThrows(LockException.Closed.class, () -> new Locks(own).acquire(key));
         }
         until(() -> before.containsAll(threads()));
         if (shared) resources.shutdown();
     }
 
-    /** Lettuce connects for ever if it is closed meanwhile. */
+    /** Lettuce tries to connect for ever if its client is closed meanwhile. */
     @Test
     void aClientMayBeClosedAtAnyMoment() throws Exception {
         var before = threads();
@@ -87,7 +87,7 @@ class EndsTest extends Support {
         lock.lock();
         send("LOCK.BREAK", key);
         locks.heldByThread(key).orElseThrow().lost().get(20, TimeUnit.SECONDS);
-        lock.unlock(); // the inner one
+        lock.unlock(); // the inner lock() ends without an error
         assertThrows(LockException.Lost.class, lock::unlock);
         assertThrows(IllegalMonitorStateException.class, lock::unlock);
     }
@@ -118,7 +118,7 @@ class EndsTest extends Support {
         othersHold();
         var waiting = Other.does(() -> locks.acquire(key));
         untilWaiters(1);
-        send("CLIENT", "KILL", "TYPE", "normal"); // skips the one who says it
+        send("CLIENT", "KILL", "TYPE", "normal"); // KILL spares the connection that sends it
         var began = System.nanoTime();
         untilWaiters(1);
         assertTrue(System.nanoTime() - began < Duration.ofSeconds(3).toNanos(), "it was asked for again after 4 s only");
@@ -126,7 +126,7 @@ class EndsTest extends Support {
         waiting.result().close();
     }
 
-    /** How many ms it takes to learn that there is no answer. */
+    /** Asks once, and returns how many ms it takes to learn that there is no answer. */
     private long asksOnce(Locks locks) {
         long began = System.nanoTime();
         assertThrows(RedisException.class, () -> locks.tryAcquire(key));

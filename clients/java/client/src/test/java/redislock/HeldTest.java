@@ -23,7 +23,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
-/** What the conformance scenarios don't ask about: the rest is theirs. */
+/** Tests what the conformance scenarios leave out. */
 class HeldTest extends Support {
     private static final Duration SHORT = Duration.ofMillis(300);
 
@@ -146,7 +146,7 @@ class HeldTest extends Support {
         }
     }
 
-    /** Its first connection for commands breaks before anybody has it. */
+    /** A client whose first connection for commands breaks before anybody has used it. */
     private static final class Unlucky extends RedisClient {
         private final Proxy proxy;
         private boolean cut;
@@ -154,7 +154,7 @@ class HeldTest extends Support {
         Unlucky(Proxy proxy) {
             super(null, RedisURI.create(proxy.url()));
             this.proxy = proxy;
-            setOptions(ClientOptions.builder().autoReconnect(false).build()); // so Lettuce does not mend what we miss
+            setOptions(ClientOptions.builder().autoReconnect(false).build()); // otherwise, Lettuce would hide it if we do not reconnect
         }
 
         @Override
@@ -185,7 +185,7 @@ class HeldTest extends Support {
     @Test
     void connectionsThatBreakAtAnyMomentAreMadeAnew() throws Exception {
         try (var proxy = new Proxy(); var way = RedisClient.create(proxy.url())) {
-            way.setOptions(ClientOptions.builder().autoReconnect(false).build()); // so Lettuce does not mend what we miss
+            way.setOptions(ClientOptions.builder().autoReconnect(false).build()); // otherwise, Lettuce would hide it if we do not reconnect
             try (var shaky = new Locks(way)) {
                 var over = new AtomicBoolean();
                 var others = new ArrayList<Other<?>>();

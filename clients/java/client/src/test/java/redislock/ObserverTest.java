@@ -12,7 +12,7 @@ import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 import org.junit.jupiter.api.Test;
 
-/** In which thread an observer is told. (What it is told: tests/clients/conformance/driver/scenarios_observer.py) */
+/** Tests in which thread an observer is called. (tests/clients/conformance/driver/scenarios_observer.py tests what it is told.) */
 class ObserverTest extends Support {
     @Test
     void anAcquireThatHasToWaitSaysSoInItsThread() throws Exception {

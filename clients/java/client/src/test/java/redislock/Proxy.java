@@ -8,7 +8,7 @@ import java.net.URI;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** A way to the server of REDIS_URL that can be cut, or stand still. */
+/** A TCP proxy for the server of REDIS_URL. It can be cut, or stop forwarding. */
 final class Proxy implements AutoCloseable {
     private final ServerSocket door = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
     private final Set<Socket> all = ConcurrentHashMap.newKeySet();
@@ -39,18 +39,18 @@ final class Proxy implements AutoCloseable {
             try {
                 each.close();
             } catch (IOException closed) {
-                // as it is meant to be
+                // The connection was cut.
             }
         }
         all.clear();
     }
 
-    /** What is sent does not arrive any more, as if the server had been stopped. */
+    /** Stops forwarding, as if the server had been stopped. */
     void freeze() {
         still = true;
     }
 
-    /** Nobody can reach the server any more. */
+    /** Closes the port, so that nobody can reach the server any more. */
     void shut() throws IOException {
         door.close();
         cut();
@@ -79,7 +79,7 @@ final class Proxy implements AutoCloseable {
             try {
                 work.run();
             } catch (IOException closed) {
-                // as it is meant to be
+                // The proxy was closed.
             }
         });
         thread.setDaemon(true);

@@ -9,7 +9,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
 import org.junit.jupiter.api.Test;
 
-/** What java.util.concurrent.locks.ReadWriteLock promises. */
+/** Tests what java.util.concurrent.locks.ReadWriteLock promises. */
 class ReadWriteLockTest extends Support {
     private Lock read() {
         return locks.readWriteLock(key).readLock();

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Timeout;
 
-/** Locks on the server of REDIS_URL, a key of one's own, and somebody who looks on. */
+/** For each test, the locks on the server of REDIS_URL, a fresh key, and a connection that looks at the server. */
 @Timeout(60)
 abstract class Support {
     final String key = UUID.randomUUID().toString();
@@ -79,7 +79,7 @@ abstract class Support {
         }
     }
 
-    /** Another thread, and what comes of its work. */
+    /** Another thread, and the result of its work. */
     record Other<T>(Thread thread, FutureTask<T> task) {
         static <T> Other<T> does(Callable<T> work) {
             var task = new FutureTask<>(work);

@@ -12,7 +12,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
 import org.junit.jupiter.api.Test;
 
-/** What java.util.concurrent.locks.Lock promises. */
+/** Tests what java.util.concurrent.locks.Lock promises. */
 class ThreadLockTest extends Support {
     private Lock lock() {
         return locks.lock(key);

@@ -15,8 +15,8 @@ import redislock.LockException;
 import redislock.Locks;
 
 /**
- * ShedLock's provider. lockAtMostFor is the lease, which is not renewed. If the job ends before lockAtLeastFor is over, the lease is
- * shortened to what is left of that, so the server ends the lock, even if this process does not live so long.
+ * ShedLock's provider. lockAtMostFor is the lease, which is not renewed. If the job ends before lockAtLeastFor is over, the lease is shortened
+ * to the rest of this time; so the server ends the lock, even if this process dies first.
  */
 public final class RedislockProvider implements ExtensibleLockProvider {
     private static final Logger LOG = LoggerFactory.getLogger(RedislockProvider.class);
@@ -29,7 +29,7 @@ public final class RedislockProvider implements ExtensibleLockProvider {
         this(locks, "shedlock:");
     }
 
-    /** The key of a job is its name with that before it. */
+    /** The key of a job is the prefix followed by the job's name. */
     public RedislockProvider(Locks locks, String prefix) {
         this.locks = locks;
         this.prefix = prefix;

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import redislock.Locks;
 
-/** ShedLock's own tests of providers, and what they don't ask about. */
+/** Runs ShedLock's own tests of providers, and tests what these leave out. */
 class RedislockProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
     private RedisClient client;
     private RedisCommands<String, String> commands;

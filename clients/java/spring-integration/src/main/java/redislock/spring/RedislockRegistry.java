@@ -12,7 +12,7 @@ import redislock.LockException;
 import redislock.Locks;
 import redislock.Options;
 
-/** Spring Integration's registry of locks. They are renewed as long as they are held, but those that are locked with a time to live. */
+/** Spring Integration's registry of locks. They are renewed while they are held, except those locked with a time to live. */
 public final class RedislockRegistry implements RenewableLockRegistry<DistributedLock> {
     private final Locks locks;
     private final String prefix;
@@ -23,7 +23,7 @@ public final class RedislockRegistry implements RenewableLockRegistry<Distribute
         this(locks, registryKey, all -> {});
     }
 
-    /** With these options for all locks: the lease, for example. */
+    /** Uses these options for all locks: the lease, for example. */
     public RedislockRegistry(Locks locks, String registryKey, Consumer<Options> options) {
         this.locks = locks;
         prefix = registryKey + ":";
@@ -35,7 +35,7 @@ public final class RedislockRegistry implements RenewableLockRegistry<Distribute
         return new RegistryLock(locks, key(lockKey), options);
     }
 
-    /** Sets the lease anew, with its length of before. */
+    /** Extends the lock by a lease of the same length as before, counted from now. */
     @Override
     public void renewLock(Object lockKey) {
         renew(lockKey, null);
@@ -97,7 +97,7 @@ public final class RedislockRegistry implements RenewableLockRegistry<Distribute
             return forAtMost(ttl).tryLock(waitTime.toMillis(), TimeUnit.MILLISECONDS);
         }
 
-        /** Throws what Spring Integration's own registries throw if the lock was lost. */
+        /** If the lock was lost, throws the same exception as Spring Integration's own registries. */
         @Override
         public void unlock() {
             try {

@@ -28,7 +28,7 @@ import org.springframework.integration.leader.DefaultCandidate;
 import org.springframework.integration.support.leader.LockRegistryLeaderInitiator;
 import redislock.Locks;
 
-/** What Spring Integration promises of a registry, and asks of its own. Each process has a registry of its own here as well. */
+/** Tests what Spring Integration promises of a registry, and what it demands of its own ones. Each registry stands for a process. */
 @Timeout(60)
 class RedislockRegistryTest {
     private final String name = UUID.randomUUID().toString();
@@ -195,7 +195,7 @@ class RedislockRegistryTest {
         assertEquals("second follows", second.next());
     }
 
-    /** A candidate, and what it has been told. */
+    /** A candidate for the leadership, and the events that it has been told. */
     private static final class Standing {
         final LinkedBlockingQueue<String> told = new LinkedBlockingQueue<>();
         final LockRegistryLeaderInitiator initiator;

@@ -15,7 +15,7 @@ import java.util.stream.LongStream;
 import redislock.LockException;
 import redislock.LockObserver;
 
-/** Micrometer's meters of locks. They have the names that the other languages' packages give them in OpenTelemetry. */
+/** Micrometer's meters of locks. They have the same names as the OpenTelemetry metrics of the packages for other languages. */
 public final class LockMeters implements LockObserver {
     private static final Duration[] BUCKETS =
         LongStream.of(1, 5, 10, 50, 100, 500, 1000, 5000, 10_000, 30_000, 60_000, 300_000).mapToObj(Duration::ofMillis).toArray(Duration[]::new);
@@ -25,9 +25,9 @@ public final class LockMeters implements LockObserver {
     private final MeterRegistry registry;
     private final LockTags lockTags;
     private final Map<Counted, AtomicInteger> counts = new ConcurrentHashMap<>();
-    private final ThreadLocal<Tags> waiting = new ThreadLocal<>(); // a thread waits for one lock
+    private final ThreadLocal<Tags> waiting = new ThreadLocal<>(); // a thread waits for only one lock at a time
 
-    /** Without a name, the meters don't tell locks apart. */
+    /** If `name` is null, the meters don't distinguish locks. */
     public LockMeters(MeterRegistry registry, LockName name) {
         this.registry = registry;
         lockTags = new LockTags(name);

@@ -1,8 +1,8 @@
 package redislock.spring.boot;
 
-/** A bean that names locks in meters and spans, with few names for all keys: "invoice" for "invoice:42". Without one, they have none. */
+/** A bean that names locks in meters and spans, with few names for many keys: "invoice" for "invoice:42". By default, none. */
 @FunctionalInterface
 public interface LockName {
-    /** The name of a lock. Of several, the first one is named. */
+    /** The name for a key. With several locks, it is called for the first one. */
     String of(String key);
 }

@@ -37,7 +37,7 @@ record LockObservers(List<LockObserver> all) implements LockObserver {
         each(one -> one.lost(keys, mode, held, reason));
     }
 
-    /** One that fails hinders no other, and is still logged. */
+    /** Calls all observers, even if one fails. The first failure is thrown, so that it is logged. */
     private void each(Consumer<LockObserver> event) {
         RuntimeException failed = null;
         for (LockObserver one : all) {

@@ -10,9 +10,9 @@ import redislock.LockObserver;
 public final class LockSpans implements LockObserver {
     private final Tracer tracer;
     private final LockTags lockTags;
-    private final ThreadLocal<Span> waiting = new ThreadLocal<>(); // a thread waits for one lock
+    private final ThreadLocal<Span> waiting = new ThreadLocal<>(); // a thread waits for only one lock at a time
 
-    /** Without a name, the spans don't tell locks apart. */
+    /** If `name` is null, the spans don't distinguish locks. */
     public LockSpans(Tracer tracer, LockName name) {
         this.tracer = tracer;
         lockTags = new LockTags(name);

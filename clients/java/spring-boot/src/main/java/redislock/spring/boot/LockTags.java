@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Locale;
 import redislock.LockObserver.Mode;
 
-/** What meters and spans say of a lock. */
+/** The attributes of a lock in meters and spans. */
 record LockTags(LockName name) {
     KeyValues of(List<String> keys, Mode mode) {
         var tags = KeyValues.of("redislock.mode", word(mode));

@@ -15,7 +15,7 @@ import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactor
 import redislock.LockObserver;
 import redislock.Locks;
 
-/** The {@link Locks} of the program, with Spring's own Lettuce client, and what Micrometer shows of them. */
+/** The beans of a program: {@link Locks} with Spring's own Lettuce client, and Micrometer's meters and spans. */
 @AutoConfiguration(afterName = {
     "org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration",
     "org.springframework.boot.autoconfigure.data.redis.RedisAutoConfiguration" // Spring Boot 3
@@ -31,7 +31,7 @@ public class RedislockAutoConfiguration {
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(MeterRegistry.class)
     static class Meters {
-        /** Null, and so no bean, where the program has no registry. */
+        /** Returns null, which makes no bean, if the program has no registry. */
         @Bean
         @ConditionalOnMissingBean
         LockMeters redislockMeters(ObjectProvider<MeterRegistry> registries, ObjectProvider<LockName> name) {
@@ -57,8 +57,8 @@ public class RedislockAutoConfiguration {
     }
 
     /**
-     * Closes the locks when those that use them have stopped, such as the web server. Spring destroys beans only after it has stopped
-     * its client: then nothing could be released any more. A context that is started again, as between tests, has a new client.
+     * Closes the locks after the beans that use them have stopped, such as the web server. Spring destroys beans only after it has stopped its
+     * client, when nothing could be released any more. A context that is started again, as between tests, has a new client.
      */
     private static final class Closing implements SmartLifecycle {
         private final List<Locks> all;

@@ -46,7 +46,7 @@ import redislock.Held;
 import redislock.LockException;
 import redislock.Locks;
 
-/** What a program shows of its locks that has a MeterRegistry and a Tracer, and nothing that knows of them. */
+/** Tests what a program with a MeterRegistry and a Tracer shows of its locks, without any other configuration. */
 @Timeout(60)
 class LockMetersTest {
     private final String key = "invoice:" + UUID.randomUUID();
@@ -156,7 +156,7 @@ class LockMetersTest {
         Timer waits = registry.get("redislock.wait.duration").timer();
         assertEquals(Set.of("redislock.mode=exclusive", "redislock.outcome=acquired"), tags(waits));
         assertEquals(12, waits.takeSnapshot().histogramCounts().length);
-        SpanData span = spans().get(0); // of a free lock there is none
+        SpanData span = spans().get(0); // a free lock has no span
         assertEquals("redislock.wait", span.getName());
         assertEquals(SpanKind.CLIENT, span.getKind());
         assertEquals(caller, span.getParentSpanId());

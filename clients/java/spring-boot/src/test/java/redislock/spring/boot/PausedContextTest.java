@@ -7,7 +7,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import redislock.Locks;
 
-/** As Spring's tests do, from version 7 on, with a context that they will need again. */
+/** From version 7 on, Spring's tests pause a context that later tests will need again. This test does the same. */
 @Timeout(60)
 class PausedContextTest {
     @Test

@@ -53,7 +53,7 @@ class RedislockAutoConfigurationTest {
         assertTrue(isFree(key));
     }
 
-    /** In the phase of the web server, which ends the requests that it has. */
+    /** Stops in the phase of the web server, which first ends its open requests. */
     static class Stopping implements SmartLifecycle {
         private final Locks locks;
         private boolean running;
@@ -123,7 +123,7 @@ class RedislockAutoConfigurationTest {
         assertTrue(isFree(key));
     }
 
-    /** As CRaC does with all programs. */
+    /** CRaC stops and starts the contexts of all programs in this way. */
     @Test
     void aContextThatIsStoppedAndStartedAgainCanLockAgain() throws Exception {
         try (var context = start(Program.class)) {
