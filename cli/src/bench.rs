@@ -16,7 +16,7 @@ use crate::text::table;
 
 /// How often a program without the module asks for a lock that another one holds: the default of redis-py, and of many other libraries.
 const POLL: Duration = Duration::from_millis(100);
-/// How a program without the module has to release its lock, so that it can't end another program's lock.
+/// The script with which a program without the module releases its lock: it deletes the key only if the lock is still this program's own.
 const RELEASE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 const LEASE_MS: u64 = 10_000;
@@ -32,10 +32,10 @@ impl Drop for Ended {
 
 pub(crate) fn main(target: &Target, asked: &Bench) -> Result<u8, Failure> {
     let name = format!("redislock:bench:{}", std::process::id());
-    // The server does not say which right a script lacks.
+    // Check the rights first: an error from a script does not say which right is missing.
     lock::needs(target.link()?, target, &["GET", "DEL"].map(|command| cmd(command).arg(&name).take()))?;
     let mut link = target.link()?;
-    // An interrupted run leaves nothing for longer than a lease, since each key has one.
+    // Each key has an expiry, so an interrupted run leaves no key behind for longer than that.
     let keys: Vec<String> =
         ["own", "own:set", "all", "all:set"].map(|part| format!("{name}:{part}")).to_vec();
     let result = measure(target, &mut link, asked, &keys);
@@ -76,7 +76,7 @@ fn measure(target: &Target, link: &mut Link, asked: &Bench, keys: &[String]) -> 
     ])
 }
 
-/// Runs `work` again and again for this time. Returns how often it ran.
+/// Runs `work` again and again for this long. Returns how many times a second it ran.
 fn alone(time: Duration, mut work: impl FnMut() -> RedisResult<()>) -> RedisResult<f64> {
     let end = Instant::now() + time;
     let mut count = 0.0;
@@ -120,7 +120,7 @@ fn handovers(target: &Target, asked: &Bench, key: &str) -> Result<f64, Failure> 
     })
 }
 
-/// The same with SET NX. A client that has had its turn also waits, or it would always be first.
+/// As `handovers`, but with SET NX. After its turn, a client waits before it tries again: otherwise it would always be the first one.
 fn polled(target: &Target, asked: &Bench, key: &str) -> Result<f64, Failure> {
     contest(asked, |number| {
         let mut link = target.link()?;

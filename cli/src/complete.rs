@@ -26,28 +26,28 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How many names one SCAN command looks at.
 const SCAN_COUNT: usize = 1_000;
 
-/// Answers a shell that asks for completions. Returns whether one did.
+/// Prints completions if a shell asks for them. Returns whether one does.
 pub(crate) fn answered() -> bool {
     let folder = std::env::current_dir().ok();
     let asked = CompleteEnv::with_factory(Options::command).var(VARIABLE).shells(SHELLS);
-    // A shell has no use for an error.
+    // An error message would be of no use to a shell, so errors are ignored.
     asked.try_complete(std::env::args_os(), folder.as_deref()).unwrap_or(true)
 }
 
-/// Prints the script with which that shell completes.
+/// Prints the completion script for this shell.
 pub(crate) fn script(shell: Shell) -> Result<(), Failure> {
     let (name, mut script) = ("redislock", Vec::new());
     if let Some(shell) = SHELLS.completer(&shell.to_string()) {
         shell.write_registration(VARIABLE, name, name, name, &mut script).map_err(Failure::output)?;
     }
     if shell == Shell::Zsh {
-        // When zsh loads the script from its path, it has already to complete.
+        // When zsh autoloads this script, the first call has to complete at once, and not only define the function.
         script.extend(b"[[ $funcstack[1] != _redislock ]] || _clap_dynamic_completer_redislock\n");
     }
     io::stdout().write_all(&script).map_err(Failure::output)
 }
 
-/// Any file, for the command to run.
+/// Completes the paths of files: any file may be the command to run, or its argument.
 pub(crate) fn files() -> ArgValueCompleter {
     ArgValueCompleter::new(PathCompleter::any())
 }
@@ -71,13 +71,13 @@ pub(crate) fn names() -> ArgValueCompleter {
     })
 }
 
-/// Whether no shell reads anything else than this name in it.
+/// Whether every shell reads the name literally, so that it needs no quotes.
 fn is_plain(name: &str) -> bool {
     let inside = |char: char| char.is_ascii_alphanumeric() || "_:/{}.-@%+=".contains(char);
     name.chars().all(inside) && !name.starts_with(['-', '=', '%', '+', '@']) && !name.contains("..")
 }
 
-/// Tells the names that match, of the server that the words before say.
+/// Sends the names of locks that match, from the server that the words already typed select.
 fn look(pattern: &Name, tell: &Sender<Vec<String>>) -> Option<()> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
     let words = Options::command().ignore_errors(true).try_get_matches_from(words).ok()?;
@@ -97,7 +97,7 @@ fn look(pattern: &Name, tell: &Sender<Vec<String>>) -> Option<()> {
     Some(())
 }
 
-/// As clap's, but for colons, at which bash splits words.
+/// Bash as in clap, except for names with colons, at which bash splits words.
 struct Bash;
 
 impl EnvCompleter for Bash {

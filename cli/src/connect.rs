@@ -21,7 +21,7 @@ use crate::options::Place;
 const DEFAULT: &str = "redis://localhost:6379";
 /// How long to wait for a server's answer before it counts as unreachable.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait for one answer of a node while connecting to a cluster: while one stands still, the others are asked.
+/// How long to wait for one answer of a node while connecting to a cluster: if it does not answer, the next node is asked.
 const NODE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The address of the server, and the user. It contains the password, so it must not be printed.
@@ -33,21 +33,21 @@ pub(crate) struct Target {
     user: Option<String>,
     password: Option<String>,
     tls: Option<Tls>,
-    /// `urls` are those of REDIS_URL.
+    /// Whether `urls` come from REDIS_URL.
     of_environment: bool,
 }
 
-/// How to speak TLS, in PEM. The files are read once, since the guard needs them even if they have been replaced.
+/// The TLS settings, in PEM. The files are read only once, since the guard needs the same contents even if the files have been replaced.
 #[derive(Clone, Deserialize, Serialize)]
 struct Tls {
     ca: Option<String>,
-    /// The certificate, and its key.
+    /// The client's certificate and its private key.
     client: Option<(String, String)>,
     insecure: bool,
 }
 
 impl Tls {
-    /// As in redis-cli; but whoever gives one of the options means TLS.
+    /// TLS options as in redis-cli, except that each of them switches TLS on.
     fn new(place: &Place) -> Result<Option<Self>, Failure> {
         let read = |file: &Path| {
             fs::read_to_string(file)
@@ -76,7 +76,7 @@ impl Tls {
         if self.insecure { TlsMode::Insecure } else { TlsMode::Secure }
     }
 
-    /// The same address, with TLS.
+    /// Returns the same address, with TLS.
     fn over(&self, info: ConnectionInfo) -> RedisResult<ConnectionInfo> {
         let (host, port, insecure) = match info.addr() {
             ConnectionAddr::Tcp(host, port) => (host.clone(), *port, false),
@@ -95,7 +95,7 @@ pub(crate) struct Node {
     info: ConnectionInfo,
     pub(crate) address: String,
     pub(crate) connection: Connection,
-    /// Whether it is one of the nodes of a cluster that are all asked.
+    /// Whether it is one of several nodes of a cluster that are all asked.
     pub(crate) is_asked_with_others: bool,
 }
 
@@ -164,7 +164,7 @@ impl Target {
         {
             return Err(wrong("--insecure with --cert is not possible with --sentinel".to_owned()));
         }
-        // TLS needs a provider, but another part of the process may have installed one.
+        // rustls needs a process-wide provider of cryptography. It is no error if another part of the process has installed one.
         drop(rustls::crypto::ring::default_provider().install_default());
         Ok(target)
     }
@@ -176,7 +176,7 @@ impl Target {
 
     fn info(&self, url: &str) -> Result<ConnectionInfo, Failure> {
         let info = url.into_connection_info().map_err(|error| {
-            // What can't be read as a URL is not shown: nobody knows where its password is.
+            // An invalid URL is not shown: nobody knows which part of it is the password.
             let name = if self.of_environment { "REDIS_URL" } else { "--url" };
             Failure::new(USAGE, format!("{name} is no URL of a server: {error}; such as {DEFAULT}"))
         })?;
@@ -200,7 +200,7 @@ impl Target {
         }
     }
 
-    /// REDIS_URL without passwords, for the command, if the URLs come from there.
+    /// REDIS_URL without passwords, for the environment of the command; `None` if the URLs do not come from there.
     pub(crate) fn environment_without_password(&self) -> Option<String> {
         let url = || self.urls.iter().map(|url| without_password(url)).collect::<Vec<_>>().join(",");
         (self.of_environment && std::env::var_os("REDIS_URL").is_some()).then(url)
@@ -380,7 +380,7 @@ impl Node {
         Self::of(&self.info, host, port)
     }
 
-    /// Whether it is a node of a cluster, by the reply to HELLO, which needs no right that a user may lack.
+    /// Whether the server is a node of a cluster. The reply to HELLO says so, for which no user needs a right.
     pub(crate) fn is_of_cluster(&mut self) -> bool {
         let reply: RedisResult<HashMap<String, redis::Value>> =
             redis::cmd("HELLO").query(&mut self.connection);
@@ -388,7 +388,7 @@ impl Node {
         reply.is_ok_and(|reply| reply.get("mode").is_some_and(is))
     }
 
-    /// Sends a command. `tried` says in a failure what was tried.
+    /// Sends a command. `tried` is the part of a failure's message that says what was tried.
     pub(crate) fn ask<T: FromRedisValue>(&mut self, command: &redis::Cmd, tried: &str) -> Result<T, Failure> {
         command.query(&mut self.connection).map_err(|error| Failure::of(&error, tried, &self.address))
     }
@@ -404,7 +404,7 @@ fn open(client: &Client) -> RedisResult<Connection> {
     Ok(connection)
 }
 
-/// Connects, or gives up after `PATIENCE`. redis-rs has that limit for each address of the host and each answer of the server.
+/// Connects, or gives up after `PATIENCE`. The timeout of redis-rs counts anew for each address of the host and each answer of the server.
 fn in_time<C: Send + 'static>(connect: impl FnOnce() -> RedisResult<C> + Send + 'static) -> RedisResult<C> {
     let (tell, connected) = channel();
     thread::spawn(move || tell.send(connect()));
@@ -412,8 +412,8 @@ fn in_time<C: Send + 'static>(connect: impl FnOnce() -> RedisResult<C> + Send + 
     connected.recv_timeout(PATIENCE).map_err(late)?
 }
 
-/// Reads a line of CLUSTER NODES: `ID HOST:PORT@BUS[,NAME] FLAGS PRIMARY PING PONG EPOCH LINK SLOT...`. Returns the host and the port if
-/// the node is a primary, and whether it has failed and still has slots: without them, another one has taken its place.
+/// Reads a line of CLUSTER NODES: `ID HOST:PORT@BUS[,NAME] FLAGS PRIMARY PING PONG EPOCH LINK SLOT...`. Returns `None` if the node is no
+/// primary; otherwise its host and port, and whether it has failed while it has slots (without slots, another node has replaced it).
 fn primary_address(line: &str) -> Option<(String, u16, bool)> {
     let mut words = line.split(' ').skip(1);
     let (address, flags) = (words.next()?, words.next()?);

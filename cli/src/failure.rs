@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError};
 
-/// There was nothing to do.
+/// There was nothing to do, for example because no lock matches.
 pub(crate) const NOTHING: Code = Code(1);
 pub(crate) const USAGE: Code = Code(64);
 pub(crate) const WRONG_TYPE: Code = Code(65);
@@ -51,7 +51,7 @@ impl Failure {
 
     /// The failure for an error of redis-rs or the server. `tried` says what was tried.
     pub(crate) fn of(error: &RedisError, tried: &str, address: &str) -> Self {
-        // Of several commands, the first one that failed has the words.
+        // If a pipeline failed, the first command that failed has the message.
         let errors = error.clone().into_server_errors();
         let first = errors.as_deref().and_then(<[_]>::first).and_then(|(_, error)| error.details());
         let said = first.or(error.detail()).unwrap_or_default();
@@ -138,7 +138,7 @@ impl Failure {
 /// What to do about a connection that failed because of TLS.
 fn tls_advice(error: &RedisError) -> Option<&'static str> {
     use rustls::{CertificateError, Error};
-    // redis-rs gives the `Arc`.
+    // redis-rs wraps the source of an error in an `Arc`.
     let error = error.source()?.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>()?;
     let error = error.downcast_ref::<io::Error>()?;
     if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) {

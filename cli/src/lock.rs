@@ -1,4 +1,4 @@
-//! A lock as the server shows it: replies such as that of LOCK.INFO as JSON, in which `lease-ms` becomes `lease_ms`.
+//! A lock as the server shows it: replies such as that of LOCK.INFO, converted to JSON, where `lease-ms` becomes `lease_ms`.
 
 use redis::{ToSingleRedisArg, Value as Reply};
 use serde_json::{Map, Value};
@@ -39,13 +39,13 @@ pub(crate) fn info(key: impl ToSingleRedisArg, full: bool) -> redis::Cmd {
     command
 }
 
-/// Who has the grant, in words: the label, or else what the client says of itself, or else the owner.
+/// Describes the holder: by the label, else by the name of its client, else by the owner.
 pub(crate) fn who(grant: &Value) -> String {
     let names = ["label", "client_name", "owner"].map(|name| text::word(grant, name));
     names.into_iter().find(|name| !name.is_empty()).unwrap_or_else(|| "?".to_owned())
 }
 
-/// The address of a connection; `None` if there is no such connection, or the user may not know.
+/// The network address of the client with this id; `None` if the client has gone, or this user may not ask.
 pub(crate) fn address(link: &mut Link, client: u64) -> Option<String> {
     let Link::One(_) = link else { return None };
     if client == 0 {
@@ -55,8 +55,8 @@ pub(crate) fn address(link: &mut Link, client: u64) -> Option<String> {
     line.split(' ').find_map(|word| word.strip_prefix("addr=")).map(str::to_owned)
 }
 
-/// Who has one of these locks, for example "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) for 3m 20s", and that
-/// lock; `None` if all are free.
+/// Describes who holds one of these locks, for example "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) for 3m 20s",
+/// and returns the lock, too; `None` if all are free.
 pub(crate) fn holder(link: &mut Link, keys: &[Name]) -> redis::RedisResult<Option<(String, Value)>> {
     let mut reserved = None;
     for key in keys {
@@ -115,8 +115,8 @@ pub(crate) fn ask(
     link.ask::<Reply>(command).map(json).map_err(|error| Failure::of(&error, tried, &target.address()))
 }
 
-/// Fails if the user lacks the right to one of these commands or, on one server, to subscribe, or if the server is a replica, which the
-/// package would wait for. What else comes of them does not matter.
+/// Fails if the user lacks the right to one of these commands or, on one server, to subscribe. It also fails on a replica, because the package
+/// would wait until the replica is promoted. Other errors of the commands do not matter.
 pub(crate) fn needs(mut link: Link, target: &Target, commands: &[redis::Cmd]) -> Result<(), Failure> {
     let failed = |error: redis::RedisError| match error.code() {
         Some("NOPERM" | "READONLY") => {

@@ -51,7 +51,7 @@ pub(crate) fn ls(target: &Target, asked: &Ls) -> Result<u8, Failure> {
             thread::sleep(every);
             (locks, hints) = match listed(target, asked) {
                 Ok((locks, hints, _)) => (locks, hints),
-                // After a failover, for example, the list goes on when the server is back.
+                // An error does not end the list: for example, it goes on when the server is back after a failover.
                 Err(failure) => (locks, vec![failure.to_string()]),
             };
         }
@@ -63,7 +63,7 @@ pub(crate) fn ls(target: &Target, asked: &Ls) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// The locks that are asked for, sorted by name; hints if there may be more, and the exit code.
+/// The locks that the options ask for, sorted by name; hints, if there may be more locks; and the exit code.
 fn listed(target: &Target, asked: &Ls) -> Result<(Vec<Value>, Vec<String>, u8), Failure> {
     let (nodes, down) = target.nodes()?;
     let mut hints: Vec<String> =
@@ -103,7 +103,7 @@ fn list(locks: &[Value]) -> String {
     if locks.is_empty() { "no locks\n".to_owned() } else { table(&rows, terminal().map(|(wide, _)| wide)) }
 }
 
-/// What one look of `--watch` writes: on a terminal, the screen is cleared, and gets what fits.
+/// The output of one update of `--watch`: on a terminal, the text clears the screen first, and is cut to the screen's height.
 fn screenful(text: &str) -> String {
     let Some((_, high)) = terminal() else { return format!("{text}\n") };
     let (fits, lines) = (high.saturating_sub(2), text.lines().count());
@@ -117,7 +117,7 @@ fn screenful(text: &str) -> String {
 
 /// All locks of a server. No command looks at more than `SCAN_COUNT` names.
 fn of_node(node: &mut Node, pattern: &Name) -> Result<Vec<Value>, Failure> {
-    // SCAN does not tell whether the server knows the type. That this name is free, no lock or another node's is no failure.
+    // SCAN does not tell whether the server knows the type, so try LOCK.INFO. A name that is free, no lock, or on another node is no failure.
     if let Err(error) = lock::info(pattern, false).query::<Reply>(&mut node.connection) {
         let failure = Failure::of(&error, "listing", &node.address);
         if failure.code == NO_MODULE.0 {
@@ -141,7 +141,7 @@ fn of_node(node: &mut Node, pattern: &Name) -> Result<Vec<Value>, Failure> {
     }
 }
 
-/// What the server says of each of these locks: null if it has ended or moved meanwhile.
+/// LOCK.INFO of each of these locks: null if the lock has ended or moved meanwhile.
 pub(crate) fn infos<K: ToSingleRedisArg>(
     node: &mut Node,
     keys: &[K],
@@ -149,7 +149,7 @@ pub(crate) fn infos<K: ToSingleRedisArg>(
 ) -> Result<Vec<Value>, Failure> {
     let mut asks = redis::pipe();
     for key in keys {
-        // A node shows a lock that is being moved to it only to those who know that.
+        // While a slot is moving to this node, the node answers about a lock in it only after ASKING.
         if node.is_asked_with_others {
             asks.cmd("ASKING");
         }
@@ -170,7 +170,7 @@ pub(crate) fn infos<K: ToSingleRedisArg>(
     replies.into_iter().skip(each - 1).step_by(each).map(lock).collect()
 }
 
-/// The next names of locks that match the pattern, of `count` names that the server looks at. A cursor of 0 is the beginning, and the end.
+/// One SCAN of `count` names: returns the locks that match the pattern, and the next cursor. Cursor 0 is the beginning, and the end.
 pub(crate) fn scan(
     node: &mut Node,
     cursor: u64,
@@ -215,7 +215,7 @@ pub(crate) fn show(target: &Target, asked: &Show) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// A lock in detail, `wide` columns at most.
+/// A lock in detail, cut to `wide` columns if there is a limit.
 pub(crate) fn shown(lock: &Value, wide: Option<usize>) -> String {
     let none = Vec::new();
     let list = |name: &str| lock.get(name).and_then(Value::as_array).unwrap_or(&none).clone();
@@ -304,7 +304,7 @@ pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> 
         print("nothing was ended\n")?;
         return Ok(NOTHING.0);
     }
-    // Only grants that were shown are ended, one by one: a newer grant has another fence.
+    // End only the grants that were shown, each by its fence: a newer grant has another fence.
     let mut ended = 0;
     for fence in meant.iter().map(|grant| number(grant, "fence")) {
         let mut command = redis::cmd("LOCK.BREAK");

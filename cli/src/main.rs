@@ -22,7 +22,7 @@ use crate::failure::{Failure, USAGE};
 use crate::options::{Command, Options, Place};
 
 fn main() -> ExitCode {
-    // `run` starts this program again for these; they have no options, and no help.
+    // `run` starts this program again with one of these words. They are internal, so they have no options and no help.
     let mut words = std::env::args_os().skip(1);
     match words.next().as_deref().and_then(std::ffi::OsStr::to_str) {
         Some(run::child::WORD) => return run::child::main(words),
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(mut error) => {
-            // The tip says to put `--` before an option's name to have it as a value. In `run`, `--` begins the command.
+            // clap's tip for an unknown option is to put `--` before it. In `run`, this would be wrong, because `--` begins the command.
             let of_run = std::env::args_os().any(|word| word == "run");
             if of_run && error.kind() == clap::error::ErrorKind::UnknownArgument {
                 error.remove(clap::error::ContextKind::Suggested);

@@ -20,8 +20,8 @@ use crate::run::child::{self, Child};
 use crate::run::{Event, code_of, signals, watch};
 use crate::text::say;
 
-/// What a server may be called. Debian's packages of the tools have the whole server under the name of its checker; under its own name, it
-/// is a server.
+/// The file names of servers, and the name to start each under. In Debian, `redis-check-rdb` is the server's own binary, which acts as a
+/// server if it is started under the server's name.
 const SERVERS: [(&str, &str); 4] = [
     ("redis-server", "redis-server"),
     ("valkey-server", "valkey-server"),
@@ -29,11 +29,11 @@ const SERVERS: [(&str, &str); 4] = [
     ("valkey-check-rdb", "valkey-server"),
 ];
 const MODULE: &str = "libredislock.so";
-/// Where the packages put the module.
+/// The folder into which our packages install the module.
 const PACKAGED: &str = "/usr/lib/redis/modules";
-/// How often a server that starts is asked whether it answers.
+/// How often `redislock server` asks whether the new server answers.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long a command may go on when the server has ended.
+/// How long a command may go on after the server has ended.
 const KILL_AFTER: Duration = Duration::from_secs(10);
 /// How many of the log's last lines are shown.
 const LINES: usize = 12;
@@ -68,7 +68,7 @@ pub(crate) fn main(asked: &Asked) -> Result<u8, Failure> {
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
         command.args(["--save", "", "--appendonly", "no", "--logfile", "", "--dir"]).arg(folder.path());
         command.arg("--loadmodule").arg(&module);
-        // What the terminal sends is not for it.
+        // In a group of its own, the server gets no signals from the terminal.
         command.process_group(0).stdin(Stdio::null());
         let output = fs::File::create(&log)?;
         command.stdout(output.try_clone()?).stderr(output);
@@ -85,7 +85,7 @@ pub(crate) fn main(asked: &Asked) -> Result<u8, Failure> {
         while !answers(&url, running.0.id()) {
             match events.recv_timeout(LOOK) {
                 Ok(Event::Signal { number, .. }) => return Ok(crate::run::code_of_signal(number)),
-                // Another program has got the port meanwhile.
+                // Another program has taken the port meanwhile, so try another port.
                 Ok(_) if asked.port == 0 && in_use(&log) => continue 'start,
                 Ok(_) => return Err(died("did not start")),
                 Err(_) => {}
@@ -101,7 +101,7 @@ pub(crate) fn main(asked: &Asked) -> Result<u8, Failure> {
         }
         let mut command = child::tied();
         command.args(&asked.command).env("REDIS_URL", &url);
-        // They are for another server.
+        // These variables are for another server than the throwaway one.
         command.env_remove("REDISLOCK_USER").env_remove("REDISLOCK_PASSWORD");
         let command = Child::spawn(command, &tell, Event::Ended)
             .map_err(|error| Failure::new(OTHER, format!("can't start the command: {error}")))?;
@@ -111,7 +111,7 @@ pub(crate) fn main(asked: &Asked) -> Result<u8, Failure> {
     }
 }
 
-/// The server, which is killed when this goes: nothing of it is kept.
+/// The server. It is killed when this value is dropped, and none of its data is kept.
 struct Ended(Child);
 
 impl Ended {
@@ -127,7 +127,7 @@ impl Drop for Ended {
     }
 }
 
-/// The path of a server, and the name under which it is one.
+/// The path of a server's binary, and the name to start it under (see `SERVERS`).
 fn server(given: Option<&Path>) -> Result<(PathBuf, &'static str), Failure> {
     let path = env::var_os("PATH").unwrap_or_default();
     for (file, name) in SERVERS {
@@ -135,7 +135,7 @@ fn server(given: Option<&Path>) -> Result<(PathBuf, &'static str), Failure> {
             Some(given) => Some(given.to_owned()).filter(|given| given.ends_with(file) && given.is_file()),
             None => env::split_paths(&path).map(|folder| folder.join(file)).find(|path| path.is_file()),
         };
-        // The server's own folder becomes another one.
+        // The path must be absolute, because the server starts in another folder.
         if let Some(found) = found.and_then(|found| std::path::absolute(found).ok()) {
             return Ok((found, name));
         }
@@ -177,7 +177,7 @@ fn in_use(log: &Path) -> bool {
     fs::read(log).is_ok_and(|log| String::from_utf8_lossy(&log).contains("Address already in use"))
 }
 
-/// Whether the server with this process id answers there.
+/// Whether the server with this process id answers at this URL.
 fn answers(url: &str, process: u32) -> bool {
     let info = || -> redis::RedisResult<String> {
         let client = redis::Client::open(url)?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// The name of a lock: any bytes. Options may spell a byte as `\xff`, and `Display` spells those so that are no text.
+/// The name of a lock: any bytes. In options, `\xff` stands for one byte, and `Display` writes bytes that are not UTF-8 in this way.
 #[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub(crate) struct Name(Vec<u8>);
 
@@ -49,14 +49,14 @@ impl ToRedisArgs for Name {
 
 impl ToSingleRedisArg for Name {}
 
-/// The byte that these bytes begin with, if they spell it as `\xff`.
+/// If the bytes begin with an escape such as `\xff`, the byte that it stands for.
 fn escape(bytes: &[u8]) -> Option<u8> {
     let digits = bytes.strip_prefix(b"\\x")?.get(..2)?;
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     digits.iter().try_fold(0, |number, byte| Some(number * 16 + digit(byte)?))?.try_into().ok()
 }
 
-/// Bytes as text. Those that are not UTF-8 become `\xff`, and a backslash that would be read as the beginning of that becomes `\x5c`.
+/// Bytes as text. A byte that is not UTF-8 becomes `\xff`; a backslash before such an escape becomes `\x5c`, so the text can be read back.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -71,7 +71,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     text
 }
 
-/// Spells characters that steer a terminal, or turn or hide what stands around them, as `\x1b`: clients may have put them into names.
+/// Escapes characters that control a terminal, or hide or reorder text, as `\x1b`: names come from clients, which may be hostile.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::new();
     for char in text.chars() {
@@ -86,7 +86,7 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
-/// Says something on the standard error. That nobody reads it, or the disk is full, ends nothing.
+/// Prints a message to standard error. A failure to print it is ignored.
 pub(crate) fn say(what: impl fmt::Display) {
     drop(writeln!(std::io::stderr(), "redislock: {what}"));
 }
@@ -103,22 +103,22 @@ pub(crate) fn time(ms: u64) -> String {
     }
 }
 
-/// A number in a reply, or 0.
+/// The field `name` as a number; 0 if it is missing or is no number.
 pub(crate) fn number(value: &Value, name: &str) -> u64 {
     value.get(name).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
 }
 
-/// A text in a reply, fit for a terminal.
+/// The field `name` as text that is safe for a terminal; empty if it is missing.
 pub(crate) fn word(value: &Value, name: &str) -> String {
     printable(value.get(name).and_then(Value::as_str).unwrap_or_default())
 }
 
-/// A cell of a table that is wider than this does not widen the other rows, unless all are cut.
+/// A cell that is wider than this does not make its column wider, unless all cells are cut to the terminal.
 const PADDED: usize = 40;
 /// The fewest columns of a terminal that a long cell is cut to.
 const LEAST: usize = 12;
 
-/// A table whose columns are as wide as their widest cells. If it is `cut` to so many columns of a terminal, the widest cells end in `…`.
+/// A table whose columns are as wide as their widest cells. If `cut` limits the table's width, the widest cells end in `…`.
 pub(crate) fn table(rows: &[Vec<String>], cut: Option<usize>) -> String {
     let mut widths = Vec::new();
     for row in rows {
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(table(&rows, None), "KEY               HOLDER\ninvoice:42:of:us  alice\n");
         assert_eq!(table(&rows, Some(23)), "KEY              HOLDER\ninvoice:42:of:…  alice\n");
         assert_eq!(table(&rows, Some(8)), "KEY    …\ninvoice…\n");
-        // One long name widens no other row.
+        // A long name does not make the other rows wider.
         let rows = ["a".repeat(1_000), "日本".to_owned()].map(|name| vec![name, "b".to_owned()]);
         let lengths = |cut| table(&rows, cut).lines().map(|line| line.width()).collect::<Vec<_>>();
         assert_eq!(lengths(None), [1_003, 43]);

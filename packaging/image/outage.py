@@ -1,9 +1,9 @@
-"""Load while a primary ends: prints `running` once locks are granted, and then for how long nobody could lock, and grants lost.
+"""Puts load on the group while its primary ends. Prints `running` once locks are granted; at the end, for how long nobody could lock, and
+how many grants were lost.
 
-Workers acquire and release locks of their own, each time with a new owner. Meanwhile one holder after the other takes a lock for ten
-minutes and keeps it: what the next primary does not know of is a grant lost. It ends when locks have been granted by another primary
-for five seconds.
-"""
+Workers acquire and release locks of their own, each time with a new owner. Meanwhile, another worker takes one lock after the other for ten
+minutes and keeps them: those that the next primary does not know are lost grants. It ends when another primary has granted locks for five
+seconds."""
 
 import sys
 import threading
@@ -22,7 +22,7 @@ TIMEOUT = 0.5
 class Load:
     def __init__(self):
         self.lock = threading.Lock()
-        self.granted = []  # (when the answer came, the server's run id)
+        self.granted = []  # (when the answer came, run id of the server)
         self.kept = {}  # lock: (owner, fence)
         self.errors = {}  # text: (when it was first seen, when last, how often)
         self.stop = threading.Event()

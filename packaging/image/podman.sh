@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# podman and buildah, and systems to build images on, for packaging/image/build and check. Sourced after scripts/lib.sh.
+# Sets up podman and buildah, and base systems for images, for packaging/image/build and check. Sourced after scripts/lib.sh.
 
 # shellcheck disable=SC2034 # for the callers
 version=$(module_version)
 
-# Where control groups are not all of version 2, crun refuses. And not every machine allows the limits that podman asks for.
+# Without cgroup version 2, crun refuses to run. And not every machine allows the limits that podman asks for.
 runtime=
 if [ ! -e /sys/fs/cgroup/cgroup.controllers ]; then
     runtime='runtime = "runc"'
@@ -28,17 +28,17 @@ want_podman() {
     [ -z "$runtime" ] || want runc "runs containers where control groups are of version 1" command -v runc
 }
 
-# alone ARGUMENT...: waits for others of this user, since the names of what is made are always alike; begins the script anew.
+# alone ARGUMENT...: restarts the script under a lock of this user, since all runs use the same names.
 alone() {
     [ -n "${REDISLOCK_ALONE:-}" ] || REDISLOCK_ALONE=yes exec flock --close "${XDG_RUNTIME_DIR:-/tmp}/redislock-check-$UID.lock" \
         "packaging/image/${0##*/}" "$@"
 }
 
-# down: removes all whose name begins with redislock-check, whoever left it.
+# down: removes all containers and pods whose names begin with redislock-check, whichever run left them.
 down() {
     local names
     mapfile -t names < <(podman ps --all --quiet --filter name=^redislock-check)
-    # At once: it is not worth the wait.
+    # Kill them, because a graceful stop takes long.
     [ ${#names[@]} = 0 ] || podman kill "${names[@]}" >/dev/null 2>&1 || true
     mapfile -t names < <(podman pod ls --quiet --filter name=^redislock-check)
     [ ${#names[@]} = 0 ] || podman pod rm --force "${names[@]}" >/dev/null
@@ -49,13 +49,13 @@ down() {
     ! podman network exists redislock-check || podman network rm redislock-check >/dev/null
 }
 
-# import NAME FILE: makes an image of a system in a .tar.
+# import NAME FILE: makes an image from a system in a .tar.
 import() {
     say "making the image $1"
     podman import --quiet --change ENV="PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "$2" "$1" >/dev/null
 }
 
-# debian_base SUITE SERVER: prints the name of an image of that release of Debian with its package SERVER; makes it, if need be.
+# debian_base SUITE SERVER: prints the name of an image of this Debian release with the package SERVER, and makes it if it is missing.
 debian_base() {
     local name=localhost/redislock-base:$1-$2
     podman image exists "$name" || {
@@ -66,7 +66,7 @@ debian_base() {
     echo "$name"
 }
 
-# musl_base: prints the name of an image with musl, busybox and the server of scripts/musl, as small as Alpine's are.
+# musl_base: prints the name of an image with musl, busybox and the server of scripts/musl. Like Alpine's, it is small.
 musl_base() {
     local name=localhost/redislock-base:musl server root arch
     arch=$(uname -m)

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Makes of a Kubernetes manifest what `podman play kube` can run.
+"""Converts a Kubernetes manifest to files for `podman play kube`.
 
-    pods.py FILE FOLDER IMAGE MODULE_IMAGE    with IMAGE for the server's, and an init container with MODULE_IMAGE
-    pods.py FILE FOLDER IMAGE                 the module is in IMAGE: without the init container
+    pods.py FILE FOLDER IMAGE MODULE_IMAGE    IMAGE is the server's, and an init container has MODULE_IMAGE
+    pods.py FILE FOLDER IMAGE                 IMAGE contains the module, so there is no init container
 
-A Deployment becomes a pod. Each pod of a StatefulSet becomes a file FOLDER/NAME.yaml of its own, with its volumes, and an address of
-its own in FOLDER/hosts, under the names that the services would give it. Everything else that podman knows goes to FOLDER/others.yaml.
-Beside images and names, nothing of the pods changes but what podman takes in a way of its own. All that podman is to make has a name
-that begins with redislock-check-: it must not be what a user of the manifest has here. What is a secret there is a variable of the
-same name here.
+A Deployment becomes a pod. Each pod of a StatefulSet becomes a file FOLDER/NAME.yaml, with its volumes, and gets an address in
+FOLDER/hosts, under the names that the services would give it. Everything else that podman supports goes to FOLDER/others.yaml. The pods
+change only in images and names, and where podman needs another form. All names that podman uses begin with redislock-check-, so that they
+never meet those of a user of the manifest here. A secret is read from a variable of the same name.
 """
 
 import copy
@@ -18,7 +17,7 @@ import sys
 
 import yaml
 
-NETWORK = "10.89.177"  # of packaging/image/group
+NETWORK = "10.89.177"  # the network of packaging/image/group
 APART = "redislock-check-"
 
 
@@ -34,9 +33,9 @@ def main(manifest, folder, image, module_image=None):
         spec = document["spec"]["template"]["spec"]
         for container in spec["containers"]:
             container["image"] = image
-            # podman would open them on the machine, to everybody.
+            # podman would open these ports on the machine, to everybody.
             container.pop("ports", None)
-            # Of secrets, its versions differ in what they take.
+            # podman's versions differ in the secrets that they support, so pass secrets as variables.
             for variable in [each for each in container.get("env", []) if "valueFrom" in each]:
                 container["env"].remove(variable)
                 if variable["name"] in os.environ:
@@ -56,13 +55,13 @@ def main(manifest, folder, image, module_image=None):
     pathlib.Path(folder, "hosts").write_text("".join(f"{host['ip']} {' '.join(host['hostnames'])}\n" for host in hosts))
     for _, pod in pods:
         pod["spec"]["hostAliases"] = hosts
-        # podman finds a ConfigMap only in the file that uses it.
+        # podman finds a ConfigMap only in the same file.
         write(pathlib.Path(folder, f"{pod['spec']['hostname']}.yaml"), maps + [pod])
     write(pathlib.Path(folder, "others.yaml"), others)
 
 
 def set_apart(value):
-    """Renames what becomes a volume of podman's: it has one place for the names of all."""
+    """Renames the volumes: podman keeps the volumes of all pods in one namespace."""
     if isinstance(value, list):
         for each in value:
             set_apart(each)
@@ -90,7 +89,7 @@ def pod_of(workload, suffix=""):
     name = workload["metadata"]["name"] + suffix
     pod = {"apiVersion": "v1", "kind": "Pod"} | copy.deepcopy(workload["spec"]["template"])
     pod["metadata"]["name"], pod["spec"]["hostname"] = APART + name, name
-    # As in a cluster; otherwise podman removes them when they are done, and may be too early.
+    # Keep ended init containers, as a cluster does; otherwise podman removes them, sometimes too early.
     pod["metadata"]["annotations"] = {"io.podman.annotations.init.container.type": "always"}
     for claim in workload["spec"].get("volumeClaimTemplates", []):
         volume = APART + claim["metadata"]["name"]

@@ -1,4 +1,4 @@
-//! What a server reports about itself. Facts that the user may not ask for stay unknown; the others are still looked at.
+//! What a server reports about itself. Facts that the user may not ask for stay unknown.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,17 +12,17 @@ use crate::lock::info;
 
 #[derive(Default)]
 pub(crate) struct Facts {
-    /// `None` if it can't be found out.
+    /// The module; `None` if nobody can find out whether the server has it.
     pub(crate) module: Option<Module>,
     /// The settings, by name; `None` if the user may not read them.
     pub(crate) settings: Option<BTreeMap<String, String>>,
     /// The fields of INFO, by name.
     pub(crate) info: BTreeMap<String, String>,
-    /// Those who may log in; `None` if the user may not know.
+    /// The users who may log in; `None` if this user may not list them.
     pub(crate) users: Option<Vec<User>>,
     /// The replicas whose clocks could be read: the address, and by how many ms the clock is ahead of this server's.
     pub(crate) clocks: Vec<(String, i64)>,
-    /// The settings of the same replicas.
+    /// The settings of the replicas in `clocks`.
     pub(crate) replicas: Vec<(String, BTreeMap<String, String>)>,
     pub(crate) unchecked: Vec<Unchecked>,
 }
@@ -30,11 +30,11 @@ pub(crate) struct Facts {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Module {
     No,
-    /// Its version as in MODULE LIST, where 100 is 0.1.0; `None` if the user may not read it.
+    /// The server has the module, with this version as in MODULE LIST, where 100 is 0.1.0; `None` if the user may not read the version.
     Yes(Option<u64>),
 }
 
-/// What could not be asked, why, and how it can.
+/// A fact that the server did not tell: which one, why, and how the user can find it out.
 pub(crate) struct Unchecked {
     pub(crate) what: String,
     pub(crate) why: String,
@@ -70,7 +70,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// The answer, unless the server refuses it.
+    /// The answer; `None`, with a note in `unchecked`, if the server refuses to give it.
     fn known<T>(
         &mut self,
         node: &Node,
@@ -153,7 +153,7 @@ fn version(info: &str) -> Module {
     })
 }
 
-/// A server looks for a command before it looks at rights, so any user can find out whether it exists.
+/// Finds out whether the server has the module. The server looks up a command before it checks rights, so any user can find this out.
 fn is_there(node: &mut Node) -> Option<Module> {
     match ask::<Reply>(node, &info(ANY, false)) {
         Err(error) if said(&error).contains("unknown command") => Some(Module::No),
@@ -166,7 +166,7 @@ fn said(error: &RedisError) -> String {
     [error.code(), error.detail()].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// By how many ms the clock of that server is ahead, and its settings.
+/// By how many ms the replica's clock is ahead of this server's clock, and the replica's settings.
 fn replica(node: &mut Node, host: &str, port: u16) -> RedisResult<(i64, BTreeMap<String, String>)> {
     let offset = |node: &mut Node| -> RedisResult<i64> {
         let (seconds, micros): (i64, i64) = ask(node, &cmd("TIME"))?;

@@ -8,24 +8,24 @@ use crate::failure::Failure;
 
 /// The module's version for which this program was made: 0.1.0.
 const VERSION: u64 = 100;
-/// How far apart, in ms, the clocks of a primary and its replica may be: a lease ends at a time of the clock, and a failover shifts that by
-/// the difference.
+/// How far apart, in ms, the clocks of a primary and its replica may be. A lease ends at an absolute time, so a failover makes it longer or
+/// shorter by the difference.
 const CLOCKS_MS: u64 = 500;
-/// How many bytes the buffer of a package's busy subscription may have: some ten thousand messages.
+/// How many bytes the output buffer for the subscription of a busy package may need: some ten thousand messages.
 const BUFFER: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Severity {
     Warning,
-    /// The server could not be asked, so there may be a danger.
+    /// The server could not be asked, so the danger may exist.
     NotChecked,
     Danger,
 }
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Finding {
-    /// A name for programs, which never changes.
+    /// An identifier for programs that read the findings; it never changes.
     pub(crate) id: &'static str,
     pub(crate) severity: Severity,
     pub(crate) what: String,
@@ -144,7 +144,7 @@ fn persistence(facts: &Facts, all: &mut Vec<Finding>) {
     match (facts.setting("appendonly"), facts.setting("appendfsync")) {
         (Some("no"), _) => {
             let grace = facts.number("lock.failover-grace").unwrap_or_default();
-            // With a grace that is longer than the leases, nothing is granted until the forgotten leases are over.
+            // If the grace is longer than the leases, the new primary grants nothing until leases that it doesn't know of are over.
             if grace == 0 {
                 found(
                     all,
@@ -207,7 +207,7 @@ fn replicas(facts: &Facts, all: &mut Vec<Finding>) {
         );
         return;
     }
-    // INFO has this field only if writes need replicas, at least one.
+    // INFO has this field only if `min-replicas-to-write` is at least 1.
     let asks = facts.number("min-replicas-to-write").unwrap_or(1);
     if facts.info.contains_key("min_slaves_good_slaves") && facts.count("min_slaves_good_slaves") < asks {
         found(
@@ -306,13 +306,13 @@ fn replicas(facts: &Facts, all: &mut Vec<Finding>) {
     }
 }
 
-/// How many replicas writes need. A lag of 0 turns that off.
+/// How many replicas a write needs. If `min-replicas-max-lag` is 0, no write needs any.
 fn asks_replicas(facts: &Facts) -> u64 {
     let asks = facts.number("min-replicas-to-write").unwrap_or_default();
     if facts.number("min-replicas-max-lag") == Some(0) { 0 } else { asks }
 }
 
-/// What counts once a replica is promoted.
+/// The settings that take effect once a replica is promoted.
 const OF_PRIMARIES: [&str; 6] = [
     "lock.default-lease",
     "lock.failover-grace",
@@ -321,7 +321,7 @@ const OF_PRIMARIES: [&str; 6] = [
     "min-replicas-max-lag",
     "min-replicas-to-write",
 ];
-/// How long, in ms, servers and sentinels take to react.
+/// How long, in ms, servers and sentinels may take to notice a failure and react.
 const REACTION_MS: u64 = 5_000;
 
 fn settings(facts: &Facts, all: &mut Vec<Finding>) {
@@ -381,7 +381,7 @@ fn settings(facts: &Facts, all: &mut Vec<Finding>) {
             ],
         );
     }
-    // While a primary that has been replaced may still grant, the grace of the new one has to go on.
+    // The grace of the new primary must last for as long as the old primary may still grant locks.
     let lag = of("min-replicas-max-lag") * 1_000;
     let timeout = if facts.is("cluster_enabled", "1") { of("cluster-node-timeout") } else { 0 };
     let least = longest.saturating_add(lag.max(timeout)).saturating_add(REACTION_MS);

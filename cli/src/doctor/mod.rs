@@ -1,4 +1,4 @@
-//! `redislock doctor`: what endangers locks on a server, why, and which setting mends it.
+//! `redislock doctor`: what endangers locks on a server, why, and which setting prevents it.
 
 mod facts;
 mod findings;

@@ -1,5 +1,5 @@
-//! What users may do to the locks of others. The server is asked by `ACL DRYRUN`, since only it knows what rules, categories and selectors
-//! come to.
+//! What users may do to the locks of others. The server is asked with `ACL DRYRUN`, since only the server knows what the user's rules,
+//! categories and selectors allow together.
 
 use redis::{RedisResult, Value, cmd, pipe};
 use serde_json::Value as Json;
@@ -10,12 +10,12 @@ use crate::doctor::findings::Severity::{self, Danger, Warning};
 use crate::doctor::findings::{Finding, found};
 use crate::lock::json;
 
-/// What an application does, which an operator need not do.
+/// Commands that an application needs and an operator doesn't: whoever may send them counts as an application.
 const ACQUIRES: &[&str] = &["LOCK.ACQUIRE KEY"];
-/// What ends grants and waits of others.
+/// Commands that end the grants or waits of others.
 const BREAK: &str = "LOCK.BREAK KEY";
 const BREAKS: &[&str] = &[BREAK, "CLIENT KILL ID 1", "CLIENT UNBLOCK 1", "CLIENT PAUSE 1"];
-/// What ends or changes a lock as it does any other key.
+/// Commands for any key that end or change a lock.
 const WRITES: &[&str] = &[
     "DEL KEY",
     "SET KEY x",
@@ -48,7 +48,7 @@ const WRITES: &[&str] = &[
     "ZDIFFSTORE KEY 1 KEY",
     "GEOSEARCHSTORE KEY KEY FROMMEMBER x BYRADIUS 1 m",
 ];
-/// What changes or ends the server, or gives all rights.
+/// Commands that change or end the server, or that give a user all rights.
 const ADMINISTERS: &[&str] = &[
     "CONFIG SET timeout 0",
     "ACL SETUSER x",
@@ -59,18 +59,18 @@ const ADMINISTERS: &[&str] = &[
     "CLUSTER RESET",
     "DEBUG RELOAD",
 ];
-/// A name that only patterns for all keys match.
+/// A name of a lock that only patterns for all keys match.
 pub(crate) const ANY: &str = "5d1f3a0c-any-lock";
-/// For how many users the server is asked, and for how many at once.
+/// The most users that the server is asked about, and how many one pipeline asks about.
 const MOST: usize = 1_000;
 const AT_ONCE: usize = 20;
-/// How many users, and how many commands of each, a finding names.
+/// The most users that a finding names, and the most commands for each of them.
 const NAMED: usize = 5;
 
 pub(crate) struct User {
     pub(crate) name: String,
     pub(crate) nopass: bool,
-    /// Which of the commands above the user may send.
+    /// The commands of the lists above that the user may send.
     pub(crate) may: Vec<&'static str>,
 }
 
@@ -95,7 +95,8 @@ pub(crate) fn ask(node: &mut Node, lines: &[String]) -> RedisResult<Vec<User>> {
             for (command, reply) in commands().zip(&mut replies) {
                 match reply.map(json) {
                     Ok(Json::String(said)) => {
-                        // Nobody knows which keys an application has. If only the key is refused, it may acquire or break others.
+                        // Nobody knows an application's keys. So if only the key is refused, the user counts as one who may acquire or break
+                        // locks.
                         let of_own = *has_keys && (ACQUIRES.contains(&command) || command == BREAK);
                         if said == "OK" || of_own && !said.contains(" run ") {
                             user.may.push(command);
@@ -145,7 +146,7 @@ pub(crate) fn findings(facts: &Facts, all: &mut Vec<Finding>) {
             "docs/operations/secure.md#acl-rules",
         ],
     );
-    // That the user default may do everything is known.
+    // The user `default` is left out, because it is known that it may do everything.
     let named = || users.iter().filter(|user| user.name != "default");
     tell(
         all,
@@ -186,7 +187,7 @@ pub(crate) fn findings(facts: &Facts, all: &mut Vec<Finding>) {
 }
 
 impl User {
-    /// Which of these the user may send.
+    /// The commands of these lists that the user may send.
     fn may(&self, lists: &[&[&'static str]]) -> Vec<&'static str> {
         lists.iter().copied().flatten().filter(|command| self.may.contains(command)).copied().collect()
     }
@@ -196,13 +197,13 @@ impl User {
 fn is_local(facts: &Facts, users: &[User]) -> bool {
     let is_loopback =
         |address: &str| matches!(address.trim_start_matches('-'), "127.0.0.1" | "::1" | "localhost");
-    // Protected mode is for a user default without a password.
+    // Protected mode counts only while the user `default` has no password.
     facts.setting("protected-mode") == Some("yes")
         && users.iter().any(|user| user.name == "default" && user.nopass)
         || facts.setting("bind").is_some_and(|bind| bind.split(' ').all(is_loopback))
 }
 
-/// One finding for all these users, however many they are: "users who ...: app (DEL, SET), web (FLUSHALL) and 7 others".
+/// Adds one finding for all these users, however many they are: "users who ...: app (DEL, SET), web (FLUSHALL) and 7 others".
 fn tell<'a>(
     all: &mut Vec<Finding>,
     id: &'static str,
@@ -227,7 +228,7 @@ fn name(command: &'static str) -> String {
     command.split(' ').take(if is_two { 2 } else { 1 }).collect::<Vec<_>>().join(" ")
 }
 
-/// The first of them, and how many others there are.
+/// The first `NAMED` words, and how many others there are.
 fn some(mut words: impl ExactSizeIterator<Item = String>) -> String {
     let first = words.by_ref().take(NAMED).collect::<Vec<_>>().join(", ");
     match words.len() {

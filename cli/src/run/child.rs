@@ -1,7 +1,7 @@
-//! The command: a process that the kernel kills if this process ends first.
+//! The command, as a process that the kernel kills if this process ends first.
 //!
-//! The process begins as this program, which asks the kernel for that and then becomes the command. To ask between fork and exec would need
-//! unsafe code. The kernel ties the request to the thread that started the process, so the main thread has to start it.
+//! The new process first runs this program, which asks the kernel for this signal, and then executes the command. Asking between fork and exec
+//! would need unsafe code. The kernel sends the signal when the thread that started the process ends, so the main thread has to start it.
 
 use std::ffi::OsString;
 use std::io;
@@ -20,7 +20,7 @@ use crate::options::Run;
 use crate::run::{Event, Tell};
 use crate::text::say;
 
-/// The argument with which this program becomes the command.
+/// The first argument of this program in the process that executes the command.
 pub(crate) const WORD: &str = "__become";
 
 /// A process that the kernel kills if this one ends first.
@@ -36,7 +36,7 @@ impl Child {
         if let Some(slot) = held.slot().filter(|_| asked.limit.is_some()) {
             command.env("REDISLOCK_SLOT", slot.to_string());
         }
-        // Whoever runs the command does not need the password, which the command might show.
+        // The password is removed from the environment: the command does not need it, and might show it.
         command.env_remove("REDISLOCK_PASSWORD");
         if let Some(url) = target.environment_without_password() {
             command.env("REDIS_URL", url);
@@ -44,7 +44,7 @@ impl Child {
         Self::spawn(command, tell, Event::Ended)
     }
 
-    /// Starts a command made by `tied`. `ended` is told when it has ended.
+    /// Starts a command made by `tied`. When the command has ended, `tell` gets the event `ended`.
     pub(crate) fn spawn(mut command: Command, tell: &Tell, ended: Event) -> io::Result<Self> {
         let child = command.spawn()?;
         let (id, tell) = (pid(child.id()), tell.clone());
@@ -64,11 +64,11 @@ impl Child {
 
     pub(crate) fn signal(&self, number: i32) {
         if let Some(signal) = Signal::from_named_raw(number) {
-            let _ = kill_process(pid(self.0.id()), signal); // it has ended
+            let _ = kill_process(pid(self.0.id()), signal); // it may have ended
         }
     }
 
-    /// Whether what the terminal sends to this process is sent to the command, too. `timeout`, for example, has a group of its own.
+    /// Whether the command also gets the terminal's signals for this process. `timeout`, for example, has a process group of its own.
     pub(crate) fn is_of_terminal(&self) -> bool {
         getpgid(Some(pid(self.0.id()))).is_ok_and(|group| group == getpgrp())
     }
@@ -78,14 +78,14 @@ impl Child {
     }
 }
 
-/// This program, to which a command and its arguments are still to be added: it becomes that command.
+/// A command that starts this program, which then becomes the command that the caller adds as arguments.
 pub(crate) fn tied() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("redislock").arg(WORD).arg(std::process::id().to_string());
     command
 }
 
-/// The id of a process that has been started is valid.
+/// Converts the id of a process that has been started, which is always valid.
 fn pid(id: u32) -> Pid {
     i32::try_from(id).ok().and_then(Pid::from_raw).unwrap_or(Pid::INIT)
 }
@@ -95,7 +95,7 @@ pub(crate) fn main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     let parent = words.next();
     let Some(command) = words.next() else { return crate::failure::USAGE.into() };
     let tied = set_parent_process_death_signal(Some(Signal::KILL));
-    // The parent may have ended before.
+    // If the parent had ended before the request to the kernel, no signal would come.
     let is_there = getppid().map(|id| id.as_raw_nonzero().to_string().into()) == parent;
     if tied.is_err() || !is_there {
         return ExitCode::from(255);

@@ -1,7 +1,7 @@
-//! The guard: a process that outlives `redislock run` if that is killed. It then waits until the command has ended, and releases the lock.
+//! The guard: a process that outlives `redislock run` if `run` is killed. Then it waits until the command has ended, and releases the lock.
 //!
-//! The guard gets what it needs through a pipe: the server, the grant, and the command's process id. If the pipe ends without `Done`,
-//! `redislock run` was killed.
+//! The guard gets what it needs through a pipe: the server, the grant, and the command's process id. If the pipe ends without the message
+//! `Done`, `redislock run` was killed.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -16,13 +16,13 @@ use crate::connect::Target;
 use crate::failure::{Failure, OTHER};
 use crate::text::Name;
 
-/// The argument with which this program becomes a guard.
+/// The first argument of this program in the guard's process.
 pub(crate) const WORD: &str = "__guard";
 /// How often the guard checks whether the command has ended.
 const LOOK: Duration = Duration::from_millis(5);
 /// How often the guard tries to reach the server.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
-/// How long the guard tries. A lease of the server's default length is over then.
+/// How long the guard tries: by then, a lease of the server's default length is over.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize, Serialize)]
@@ -45,7 +45,7 @@ impl Guard {
                 .stdin(Stdio::piped())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
-                .process_group(0) // what the terminal sends is not for it
+                .process_group(0) // so the guard gets no signals from the terminal
                 .spawn()?;
             let pipe = process.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
             let mut guard = Self { pipe };
@@ -76,7 +76,7 @@ impl Guard {
         self.tell(&Message::Runs(process));
     }
 
-    /// Has the guard end. Nobody waits for it, in case it is stopped.
+    /// Tells the guard to end. This does not wait for the guard, which may be stopped (SIGSTOP).
     pub(crate) fn done(mut self) {
         self.tell(&Message::Done);
     }
@@ -104,7 +104,7 @@ pub(crate) fn main() -> ExitCode {
     let command = release(&keys, &owner, &fences);
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
-        // Any answer is the end, even that the lock is not held any more.
+        // Any answer ends the guard's work, even the one that the lock is not held any more.
         let answered = target.link().is_ok_and(|mut link| {
             let reply: redis::RedisResult<redis::Value> = link.ask(&command);
             reply.is_ok_and(|_| true) || link.ask::<String>(&redis::cmd("PING")).is_ok()
@@ -120,7 +120,7 @@ pub(crate) fn main() -> ExitCode {
 /// Whether this process is running. A zombie does not count.
 fn is_there(id: u32) -> bool {
     let Ok(status) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return false };
-    // The name, in parentheses, may contain anything.
+    // In `/proc/ID/stat`, the name stands in parentheses, and may itself contain any character.
     !status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 

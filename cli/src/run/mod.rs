@@ -1,7 +1,7 @@
 //! `redislock run`: runs a command under a lock.
 //!
-//! There are three processes: this one waits for the lock and renews it; the command, which the kernel kills if this process ends first;
-//! and the guard, which in that case releases the lock once the command has ended. So after a kill -9, the next waiter need not wait for
+//! There are three processes: this one waits for the lock and renews it; the kernel kills the second one, the command, if this process ends
+//! first; and then the guard waits until the command has ended, and releases the lock. So after a kill -9, the next waiter need not wait for
 //! the end of the lease.
 
 pub(crate) mod child;
@@ -38,11 +38,11 @@ pub(crate) enum Event {
     Ended,
 }
 
-/// How long a release may take. It usually takes no time; if the server is gone, the guard goes on with it.
+/// How long a release may take: usually milliseconds. If the server does not answer, the guard goes on trying.
 const GIVING_BACK: Duration = Duration::from_secs(2);
-/// How often `--verbose` looks who holds the lock.
+/// How often `--verbose` checks who holds the lock.
 const LOOK: Duration = Duration::from_secs(1);
-/// An owner that nobody is: commands for it need rights, and change nothing.
+/// An owner that never holds a lock: with it, commands check the user's rights without changing anything.
 const NOBODY: &str = "redislock:nobody";
 /// The longest label that the server accepts, in bytes.
 const LABEL: usize = 128;
@@ -133,9 +133,9 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
     noted.map(|()| code_of(status))
 }
 
-/// Says who holds the locks, and again whenever that has changed, as long as `waits`.
+/// Says who holds the locks, and again whenever the holder has changed, while `waits` is true.
 fn tell_who_holds(target: &Target, keys: &[Name], waits: &Mutex<bool>) {
-    // The server may know of the grant to this process before this process does.
+    // The server may show this process as the holder before the process itself has the answer; so it knows its own label.
     let own = format!("{}:{}", host(), std::process::id());
     let (mut link, mut last) = (None, Value::Null);
     loop {
@@ -169,8 +169,8 @@ fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The code if the command does not run, because somebody else has the lock or has run the command. With `--once-per` that is as it should
-/// be: nothing is said, and so cron sends no mail, unless a code is asked for.
+/// The exit code if the command does not run, because somebody else has the lock or has run the command. With `--once-per`, this is normal:
+/// without `--conflict-exit-code`, nothing is printed, so that cron sends no mail.
 fn skipped(asked: &Run, why: impl FnOnce() -> String) -> u8 {
     let code = asked.conflict_exit_code.unwrap_or(if asked.once_per.is_some() { 0 } else { NOT_ACQUIRED.0 });
     if asked.once_per.is_none() || code != 0 || asked.verbose {
@@ -179,8 +179,8 @@ fn skipped(asked: &Run, why: impl FnOnce() -> String) -> u8 {
     code
 }
 
-/// Fails at once if the server can't be reached, or the user lacks a right. The package would wait, or lose the lock when it can't renew it,
-/// but a user of the command would rather know.
+/// Fails at once if the server can't be reached, or the user lacks a right. The package itself would go on waiting, or would lose the lock at
+/// the first renewal.
 fn reach(target: &Target, keys: &[Name], asked: &Run) -> Result<(), Failure> {
     let mut link = target.link()?;
     for key in keys {
@@ -264,7 +264,7 @@ pub(crate) fn watch(
                 child.signal(signals::KILL);
                 kill_at = None;
             }
-            // The thread that waits for the command has the sender.
+            // Unreachable: the thread that waits for the command holds a sender until it has sent the end.
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Failure::new(OTHER, "waiting for the command: nobody does"));
             }
@@ -272,7 +272,7 @@ pub(crate) fn watch(
     }
 }
 
-/// Releases the lock. The error says that the lock had been lost before.
+/// Releases the lock. The error says that the lock was lost before.
 fn give_back(held: Held, guard: Guard) -> Result<(), String> {
     let (tell, answer) = channel();
     thread::spawn(move || tell.send(held.release()));

@@ -6,7 +6,7 @@ use crate::connect::Target;
 use crate::failure::Failure;
 use crate::text::{self, Name, printable};
 
-/// The note of the runs under this lock. It is no lock, so that no setting of locks limits the period.
+/// The key that notes the last successful run under this lock. It is a plain key, so that no setting of locks limits the period.
 fn note_of(key: &Name) -> Vec<u8> {
     [key.as_ref(), b":ran"].concat()
 }
@@ -15,19 +15,19 @@ fn ask<T: redis::FromRedisValue>(target: &Target, command: &redis::Cmd, tried: &
     target.link()?.ask(command).map_err(|error| Failure::of(&error, tried, &target.address()))
 }
 
-/// What asks for the right to note a run, and changes nothing: NX and XX exclude each other.
+/// A command that fails if the user may not write the note, and changes nothing: NX and XX exclude each other.
 pub(crate) fn right(key: &Name) -> redis::Cmd {
     redis::cmd("SET").arg(note_of(key)).arg("").arg("NX").arg("XX").take()
 }
 
-/// Who has run the command in the period, in words.
+/// Describes who has run the command in this period; `None` if nobody has.
 pub(crate) fn ran(target: &Target, key: &Name) -> Result<Option<String>, Failure> {
     let note = redis::cmd("GET").arg(note_of(key)).take();
     let who: Option<Vec<u8>> = ask(target, &note, "looking for the last run")?;
     Ok(who.map(|who| format!("{key} was run by {} in this period", printable(&text::text(&who)))))
 }
 
-/// Notes the run for the rest of the period.
+/// Writes the note, for the rest of the period.
 pub(crate) fn note(target: &Target, key: &Name, label: &str, rest: Duration) -> Result<(), Failure> {
     let Ok(rest @ 1..) = u64::try_from(rest.as_millis()) else { return Ok(()) };
     let note = redis::cmd("SET").arg(note_of(key)).arg(label).arg("PX").arg(rest).take();

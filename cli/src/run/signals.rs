@@ -14,7 +14,7 @@ pub(crate) const TERM: i32 = SIGTERM;
 pub(crate) const KILL: i32 = SIGKILL;
 
 pub(crate) fn listen(tell: &Tell, cancel: &Cancel) -> Result<(), Failure> {
-    // `nohup` ignores SIGHUP, and a script's `&` SIGINT and SIGQUIT. The command inherits that, unless there is a handler here.
+    // `nohup` ignores SIGHUP, and a script's `&` SIGINT and SIGQUIT. The command inherits this only if no handler is installed here.
     let ignored = ignored();
     let heard = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
     let heard = heard.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0);
@@ -23,7 +23,7 @@ pub(crate) fn listen(tell: &Tell, cancel: &Cancel) -> Result<(), Failure> {
     let (tell, cancel) = (tell.clone(), cancel.clone());
     thread::spawn(move || {
         for origin in &mut signals {
-            // The terminal sends Ctrl-C and Ctrl-\ to all processes in its foreground, so the command gets them as well.
+            // The terminal sends Ctrl-C and Ctrl-\ to its whole foreground group, so the command gets them without this process.
             let of_terminal = matches!(origin.signal, SIGINT | SIGQUIT) && origin.process.is_none();
             drop(tell.send(Event::Signal { number: origin.signal, of_terminal }));
             cancel.cancel();
@@ -32,7 +32,7 @@ pub(crate) fn listen(tell: &Tell, cancel: &Cancel) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The signals that this process ignores, one bit each.
+/// The set of signals that this process ignores, one bit each.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

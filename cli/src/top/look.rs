@@ -1,4 +1,4 @@
-//! Looks at the servers with a few commands, each of which does a bounded amount of work, however many locks and waiters there are.
+//! Looks at the servers with a few commands. Each of them does a bounded amount of work, however many locks and waiters there are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -14,13 +14,13 @@ use crate::lock::{info, json};
 use crate::locks::{self, scan};
 use crate::text::{Name, number, text};
 
-/// How many names one SCAN command looks at, and how long one look sends SCAN commands. If there are more names, a pass through all of them
+/// How many names one SCAN command looks at, and for how long one look sends SCAN commands. If there are more names, one pass over all of them
 /// takes several looks.
 const SCAN_COUNT: usize = 500;
 const SCANNING: Duration = Duration::from_millis(100);
-/// How many of the locks that are waited for most often, and how many of the longest waits, one look asks for.
+/// One look asks for so many locks with the most waiters, and for so many of the longest waits.
 const MOST: usize = 100;
-/// The most locks of a server that are shown, and the most names that are kept of a pass.
+/// The most locks of a server that are shown, and the most names that a pass keeps.
 const LOCKS: usize = 500;
 const NAMES: usize = 100_000;
 
@@ -31,7 +31,7 @@ pub(crate) struct Looks {
     pub(crate) down: Vec<Down>,
 }
 
-/// The cursor of SCAN, and the locks that this pass and the one before have found, by name.
+/// A pass over all names: the cursor of SCAN, and the locks that this pass and the one before have found, by name.
 #[derive(Default)]
 struct Pass {
     cursor: u64,
@@ -104,7 +104,7 @@ impl Looks {
             keys.extend(waits.keys().cloned());
             pass.go_on(node, &pattern)?;
             let found: BTreeSet<&String> = pass.now.iter().chain(&pass.before).collect();
-            // The server has applied the filter to what SCAN finds. A free lock that is waited for is no key, and not found.
+            // SCAN applies the filter, so keep only names that it found. A free lock with waiters has no key, so SCAN does not find it.
             keys.retain(|key| self.filter.is_empty() || found.contains(key));
             seen.found += found.union(&keys.iter().collect()).count();
             let held = found.into_iter().filter(|key| !keys.contains(*key));
@@ -146,7 +146,7 @@ fn named(name: &str) -> Name {
     OsString::from(name).into()
 }
 
-/// The glob pattern of a filter: a text without `*`, `?` and `[` may be anywhere in a name.
+/// The glob pattern of a filter. A filter without `*`, `?` and `[` may match anywhere in a name.
 fn pattern(filter: &str) -> Name {
     named(&if filter.contains(['*', '?', '[']) { filter.to_owned() } else { format!("*{filter}*") })
 }
@@ -157,7 +157,7 @@ fn longest_waits(node: &mut Node) -> Result<HashMap<String, (u64, String)>, Fail
     let mut waits: HashMap<String, (u64, String)> = HashMap::new();
     for waiter in json(reply).get(1).and_then(Value::as_array).into_iter().flatten() {
         let key = waiter.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
-        // The longest waits come first.
+        // The reply has the longest waits first, so the first wait for a lock is its longest.
         waits.entry(key).or_insert_with(|| (number(waiter, "waited_ms"), crate::lock::who(waiter)));
     }
     Ok(waits)

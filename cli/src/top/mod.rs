@@ -23,11 +23,11 @@ use crate::run::code_of_signal;
 use crate::top::look::{Looks, Seen};
 use crate::top::view::{Order, View};
 
-/// What the view wants to see, and what a look has shown.
+/// What the view asks the looking thread for: the filter, and the lock to show in detail.
 type Wanted = (String, Option<String>);
 type Shown = Result<(Seen, Option<Value>), Failure>;
 
-/// How long keys and signals may wait.
+/// How long the loop may sleep before it handles keys and signals.
 const TURN: Duration = Duration::from_millis(50);
 
 pub(crate) fn main(target: &Target, asked: &Top) -> Result<u8, Failure> {
@@ -42,7 +42,7 @@ pub(crate) fn main(target: &Target, asked: &Top) -> Result<u8, Failure> {
     let every = asked.every.max(Duration::from_millis(100));
     let (want, wanted) = channel();
     let (show, shown) = channel();
-    // A server that does not answer holds up neither keys nor signals.
+    // The looks run in their own thread, so that keys and signals are handled while a server does not answer.
     thread::spawn(move || look(looks, every, &wanted, &show));
     let signal = Arc::new(AtomicUsize::new(0));
     for number in [SIGHUP, SIGINT, SIGTERM] {
@@ -72,7 +72,7 @@ fn look(mut looks: Looks, every: Duration, wanted: &Receiver<Wanted>, show: &Sen
         let seen = looks
             .look()
             .and_then(|seen| Ok((seen, into.as_deref().map(|key| looks.detail(key)).transpose()?)));
-        // After a failover, for example, the view goes on when the server is back.
+        // An error does not end the view: it connects again, for example after a failover.
         if (seen.is_err() || !looks.down.is_empty())
             && let Ok(again) = looks.again()
         {

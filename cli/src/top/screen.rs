@@ -91,7 +91,7 @@ fn summary(view: &View) -> Vec<Line<'static>> {
 }
 
 fn locks(frame: &mut Frame<'_>, view: &View, area: Rect, block: Block<'_>) {
-    // The place in the row, the heading, the width, or the least one if the column grows. The first columns are the last to go.
+    // For each column: its position in the row, the heading, and the width, or a minimum. Narrow screens drop the last columns first.
     let columns = [
         (0, "LOCK", None, Constraint::Fill(3)),
         (4, "WAITERS", Some(Order::Waiters), Constraint::Length(9)),

@@ -1,4 +1,4 @@
-//! The state of the screen: the last looks, the order, and the selected lock. Nothing here draws or asks a server.
+//! The state of the screen: the last looks, the order, and the selected lock. This file neither draws nor asks a server.
 
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ impl View {
             Order::Wait => lock.wait_ms,
         };
         locks.sort_by(|one, other| rank(other).cmp(&rank(one)).then_with(|| one.key.cmp(&other.key)));
-        // The selected lock stays selected when it moves.
+        // The same lock stays selected when its row moves.
         let chosen = self.chosen().and_then(|key| locks.iter().position(|lock| lock.key == key));
         self.locks = locks;
         self.at = chosen.unwrap_or(self.at).min(self.locks.len().saturating_sub(1));
@@ -117,13 +117,13 @@ impl View {
         }
     }
 
-    /// How long the lock has been held that is held longest: of those shown, and of all that somebody waits for.
+    /// The longest time for which one lock has been held, among the locks shown and all locks with waiters.
     pub(crate) fn longest_held(&self) -> u64 {
         let shown = self.locks.iter().map(|lock| lock.held_ms).max().unwrap_or_default();
         shown.max(self.count("lock_longest_held_ms"))
     }
 
-    /// How often this happened per second, between the last two looks.
+    /// How much the counter `name` grew per second between the last two looks.
     pub(crate) fn rate(&self, name: &str) -> u64 {
         let (Some(last), Some(before)) = (&self.last, &self.before) else { return 0 };
         let of = |seen: &Seen| seen.counters.get(name).copied().unwrap_or_default();

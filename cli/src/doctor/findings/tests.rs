@@ -1,4 +1,4 @@
-//! Reports of servers, and the findings for them.
+//! Tests: reports of servers, and the findings that they lead to.
 
 use super::*;
 use crate::doctor::rights::User;

@@ -1,5 +1,5 @@
-//! Copies the files of the folder `/redislock` to another one, which is a volume: `copy /target`. The image has nothing else,
-//! no shell and no libc, so this is linked statically.
+//! Copies the files of the folder `/redislock` to another folder, a volume: `copy /target`. The image has nothing else, neither a shell nor a
+//! libc, so this program is linked statically.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Renames each file into place: a server may run the one that is there.
+/// Renames each file into place, since a server may be running the old one.
 fn copy_all(from: &Path, to: &Path) -> io::Result<Vec<String>> {
     let mut copied = Vec::new();
     for file in fs::read_dir(from)? {
