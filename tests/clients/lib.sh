@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the clients' `run` scripts share: the module and the servers under test, and the programs of the documentation.
-# Sourced, never run; leaves the caller in its own folder, with its place under target/ in $work.
+# Shared by the clients' `run` scripts: finds the module and the server, and extracts the programs of the documentation. Sourced, never run;
+# leaves the caller in its own folder, with $work as its folder under target/.
 
 [ -z "${REDISLOCK_SO:-}" ] || REDISLOCK_SO=$(realpath "$REDISLOCK_SO")
 cd "$(dirname "${BASH_SOURCE[1]}")" || exit
@@ -9,7 +9,7 @@ work=$root/target/clients/$(basename "$PWD")
 mkdir -p "$work"
 export REDISLOCK_SO=${REDISLOCK_SO:-$root/target/$(uname -m)-unknown-linux-gnu/release/libredislock.so}
 export REDISLOCK_SERVER=${REDISLOCK_SERVER:-redis-server}
-# What cargo builds here is run, and not debugged.
+# No debug information is needed, which makes builds faster.
 export CARGO_PROFILE_DEV_DEBUG=false
 
 skip() {
@@ -22,7 +22,7 @@ fail() {
     exit 1
 }
 
-# need COMMAND...
+# need COMMAND...: skips the tests if a command is missing.
 need() {
     local command
     for command; do
@@ -30,13 +30,13 @@ need() {
     done
 }
 
-# same_version PACKAGE VERSION: fails unless that is the module's version, too.
+# same_version PACKAGE VERSION: fails unless this is the module's version.
 same_version() {
     [ "$2" = "$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml")" ] || fail "clients/$1 has another version than Cargo.toml"
 }
 
-# programs LANGUAGE FOLDER: the documentation's fenced blocks in that language, each under the name that stands behind the
-# language: ```python lock.py. A block without a name would go untested, so it is an error.
+# programs LANGUAGE FOLDER: extracts the documentation's fenced blocks in this language to files with the name after the language: ```python
+# lock.py. A block without a name would go untested, so it is an error.
 programs() {
     local new name
     new=$(mktemp -d "$work/programs.XXXXXX")
@@ -53,19 +53,18 @@ programs() {
         END { exit failed }' "$root"/README.md "$root"/docs/*.md "$root"/docs/{clients,commands}/*.md || fail "see above"
     mkdir -p "$2"
     for name in "$2"/*; do
-        [ -e "$new/${name##*/}" ] || rm -rf "$name" # one that the documentation had once
+        [ -e "$new/${name##*/}" ] || rm -rf "$name" # no longer in the documentation
     done
     for name in "$new"/*; do
         [ -e "$name" ] || fail "the documentation has no program in $1"
-        # One that has not changed keeps its time, for those that build by it.
+        # An unchanged program keeps its file time, so that it is not built again.
         cmp -s "$name" "$2/${name##*/}" || mv "$name" "$2/"
     done
     rm -r "$new"
 }
 
-# program COMMAND...: runs a program of the documentation. It must say the fence under which it held a lock. Such a program waits for
-# seconds only. If it fails, and tasks of this machine waited for a processor or a disk meanwhile, for 3 s and half of that time at least, it
-# has a second try.
+# program COMMAND...: runs a program of the documentation, which must print the fence of a lock that it held. Such programs wait only for
+# seconds: if one fails on a busy machine, where tasks waited for a processor or a disk for 3 s and for half of its time, it runs again.
 program() {
     local said status=0 begin=$SECONDS waited
     waited=$(pressed)
@@ -82,14 +81,14 @@ program() {
     grep -Eq 'held .*[0-9]{16}' <<<"$said" || fail "it held no lock"
 }
 
-# For how many seconds tasks of this machine have waited for a processor or for a disk since it started; 0 where Linux doesn't tell.
+# pressed: prints for how many seconds tasks have waited for a processor or a disk since the start of the machine; 0 if Linux doesn't tell.
 pressed() {
     { cat /proc/pressure/{cpu,io} 2>/dev/null || true; } |
         awk '/^some/ { sub(/.*total=/, ""); total += $0 } END { print int(total / 1000000) }'
 }
 
-# serve COUNT: starts that many servers with the module on free ports of the loopback, and ends them with the script. REDIS_URLS
-# has them all; REDIS_URL and REDIS_PORT are the first.
+# serve COUNT: starts this many servers with the module on free ports of 127.0.0.1, and ends them with the script. Sets REDIS_URLS for all
+# of them, and REDIS_URL and REDIS_PORT for the first.
 servers=() data=
 serve() {
     need perl
@@ -108,7 +107,7 @@ serve() {
             REDIS_URLS+="${REDIS_URLS:+ }redis://127.0.0.1:$port"
             at=$((at + 1))
         else
-            # Somebody took the port in between? Else it will not get better.
+            # Try again if another program took the port meanwhile. Other errors would only repeat.
             tries=$((tries + 1))
             [ $tries -lt 5 ] || { cat "$data/$at/log"; fail "the server ended at once"; }
         fi
@@ -120,14 +119,14 @@ serve() {
 
 free_port() { perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")->sockport'; }
 
-# serve_cluster: beside the servers of `serve` one that is a whole cluster: it has all slots. CLUSTER_URL is its address.
+# serve_cluster: also starts a cluster of one server, which has all slots, and sets CLUSTER_URL.
 serve_cluster() {
     local port tries=0 folder=$data/cluster
     while :; do
         rm -rf "$folder"
         mkdir "$folder"
         port=$(free_port)
-        # The bus has the port 10000 above, unless told another one: that can be too high.
+        # By default, the bus uses the port plus 10000, which can be too high.
         "$REDISLOCK_SERVER" --port "$port" --bind 127.0.0.1 --dir "$folder" --save '' --logfile "$folder/log" \
             --cluster-enabled yes --cluster-announce-ip 127.0.0.1 --cluster-port "$(free_port)" \
             --loadmodule "$REDISLOCK_SO" >/dev/null &
@@ -144,10 +143,10 @@ serve_cluster() {
     export CLUSTER_URL=redis://127.0.0.1:$port
 }
 
-# tell PORT COMMAND: the server's answer as it stands.
+# tell PORT COMMAND: sends the command, and prints the raw answer.
 tell() { (exec 3<>"/dev/tcp/127.0.0.1/$1" && printf '%s\r\nQUIT\r\n' "$2" >&3 && cat <&3); }
 
-# up PORT PROCESS: waits until that server, and not another one that has the port, answers; fails if it ends.
+# up PORT PROCESS: waits until this process, and no other server, answers on the port; fails if it ends.
 up() {
     local end=$((SECONDS + 60))
     until (exec 3<>"/dev/tcp/127.0.0.1/$1" && printf 'INFO server\r\nQUIT\r\n' >&3 && grep -q "^process_id:$2" <&3) 2>/dev/null; do
@@ -156,7 +155,7 @@ up() {
     done
 }
 
-# What a crashed server says of it goes with its log, unless it is shown.
+# Ends the servers. Their logs are deleted, so it shows the report of a crash.
 end_servers() {
     kill -KILL "${servers[@]}" 2>/dev/null || true
     wait "${servers[@]}" 2>/dev/null || true

@@ -1,4 +1,4 @@
-// Programs move from redsync's lock to ours while they run: no two are at work at any moment.
+// Programs move from redsync's lock to ours while they run: no two may work at any moment.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// What becomes of locks when what they stand on ends: their client, the locks themselves, the lock around them.
+// What becomes of locks when their client, the locks themselves, or a lock around them ends.
 package main
 
 import (
@@ -35,7 +35,7 @@ func TestWithTheClientOrTheLocksAllEnds(t *testing.T) {
 	}
 	replicas := *cluster
 	replicas.RouteByLatency = true
-	ring := &redis.RingOptions{Addrs: map[string]string{"one": single.Addr}} // is used itself
+	ring := &redis.RingOptions{Addrs: map[string]string{"one": single.Addr}} // the package uses this client itself
 	makers := map[string]func() redis.UniversalClient{
 		"Client":                                 func() redis.UniversalClient { return redis.NewClient(single) },
 		"ClusterClient":                          func() redis.UniversalClient { return redis.NewClusterClient(cluster) },
@@ -83,7 +83,7 @@ func TestWithTheClientOrTheLocksAllEnds(t *testing.T) {
 					_, err = redislock.New(client).Acquire(ctx, free)
 					closed(err)
 				}
-				if name != "Ring" || !lost { // else it can't be sent
+				if name != "Ring" || !lost { // otherwise the release can't be sent
 					untilFree(t, other, free)
 					until(t, "its place is given up", func() bool { return waiters(other, taken) == int64(0) })
 				}
@@ -103,7 +103,7 @@ func TestWithTheClientOrTheLocksAllEnds(t *testing.T) {
 	}
 }
 
-// go-redis leaves a connection open that was being made meanwhile.
+// If a client is closed while it connects, go-redis leaves the new connection open.
 func TestAClientMayBeClosedAtAnyMoment(t *testing.T) {
 	for range 200 {
 		options, err := redis.ParseURL(os.Getenv("REDIS_URL"))

@@ -1,4 +1,4 @@
-// Writes to the server of the lock, with the program of the docs.
+// Tests the program of the docs for writes to the lock's own server.
 package main
 
 import (
@@ -34,7 +34,7 @@ func TestAStaleHolderWritesNothing(t *testing.T) {
 			if err := Write(ctx, client, lock, fence, set(key, "first")); err != nil {
 				t.Fatal(err)
 			}
-			// It ends between the look and the write; then it is free; then another one holds it.
+			// First the lock ends between the check and the write; then it is free; then somebody else holds it.
 			endAndSet := func(pipe redis.Pipeliner) error {
 				expect(t, client.Do(ctx, "LOCK.BREAK", lock), 1)
 				return set(key, "stale")(pipe)

@@ -1,4 +1,4 @@
-// What the tests share, and sessions of raw commands through go-redis.
+// Helpers of the tests, and sessions of raw commands with go-redis.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 
 var ctx = context.Background()
 
-// A client of the server that REDIS_URL names; it waits as long as it takes.
+// connect returns a client of the server in REDIS_URL, without a read timeout.
 func connect(t *testing.T, protocol int) *redis.Client {
 	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
 	if err != nil {
@@ -25,7 +25,7 @@ func connect(t *testing.T, protocol int) *redis.Client {
 	return client
 }
 
-// What has Do: a client with its pool, or one connection.
+// doer is a client with its pool, or one connection.
 type doer interface {
 	Do(ctx context.Context, args ...any) *redis.Cmd
 }
@@ -63,9 +63,9 @@ func untilFree(t *testing.T, client doer, key string) {
 func waiters(client doer, key string) any {
 	reply, _ := client.Do(ctx, "LOCK.INFO", key).Result()
 	switch info := reply.(type) {
-	case map[any]any: // RESP3
+	case map[any]any: // with RESP3
 		return info["waiters"]
-	case []any: // RESP2
+	case []any: // with RESP2
 		for at := 0; at < len(info); at += 2 {
 			if info[at] == "waiters" {
 				return info[at+1]
@@ -78,8 +78,8 @@ func waiters(client doer, key string) any {
 func TestASessionEndsWithItsConnection(t *testing.T) {
 	other := connect(t, 3)
 	options := *other.Options()
-	options.PushNotificationProcessor = nil // each client has its own
-	options.MaxRetries = -1                 // a connection that is made anew would go unnoticed
+	options.PushNotificationProcessor = nil // must not be shared between clients
+	options.MaxRetries = -1                 // the test must notice a new connection
 	client := redis.NewClient(&options)
 	defer client.Close()
 	session, key := client.Conn(), uuid.NewString()

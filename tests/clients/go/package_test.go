@@ -1,4 +1,4 @@
-// What the conformance scenarios don't try: contexts that end at any moment, goroutines that are left.
+// Tests what the conformance scenarios leave out: contexts that end at any moment, and leaked goroutines.
 package main
 
 import (
@@ -21,7 +21,7 @@ func open(t *testing.T, client redis.UniversalClient) *redislock.Locks {
 	return locks
 }
 
-// all runs it in that many goroutines at once.
+// all runs the work in this many goroutines at once.
 func all(t *testing.T, count int, work func(number int) error) {
 	t.Helper()
 	done := make(chan error, count)

@@ -1,4 +1,4 @@
-// What becomes of locks when what they stand on ends: their client, a lock around them, a listener that fails.
+// What becomes of locks when their client or a lock around them ends, or a listener fails.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";

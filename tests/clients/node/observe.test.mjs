@@ -1,4 +1,4 @@
-// Observers that throw or end what they are told of, and OpenTelemetry's SDK. (What they are told: conformance/driver/scenarios_observer.py)
+// Observers that throw or end their lock, and OpenTelemetry's SDK. (conformance/driver/scenarios_observer.py tests the events.)
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { context, trace } from "@opentelemetry/api";
@@ -19,7 +19,7 @@ function telemetry() {
   const tracerProvider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] });
   return {
     meterProvider, tracerProvider, spans,
-    /** The value of a metric's point with these attributes: its count, if it is a histogram. */
+    /** The value of a metric with these attributes; for a histogram, the count. */
     async metric(name, attributes) {
       memory.reset();
       await reader.forceFlush();
@@ -44,7 +44,7 @@ testWithServer("an observer that ends the wait which it is told of ends it, thou
     },
     async send(key, [command, ...words]) {
       const reply = await client.call(command, ...words);
-      if (reply === "QUEUED") await other.call("LOCK.RELEASE", "door", "other").then(() => message); // it overtakes the reply
+      if (reply === "QUEUED") await other.call("LOCK.RELEASE", "door", "other").then(() => message); // the release overtakes the reply
       return reply;
     },
   };
@@ -99,7 +99,7 @@ for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
     assert.deepEqual([await metric("redislock.waiting", door), await metric("redislock.held", door)], [0, 1]);
     assert.equal(await metric("redislock.wait.duration", { ...door, outcome: "acquired" }), 2);
     const [span, more] = spans.getFinishedSpans();
-    assert.equal(more, undefined); // none for the lock that was free
+    assert.equal(more, undefined); // the free lock has no span
     assert.deepEqual([span.name, span.kind, span.status.code], ["redislock.wait", 2, 0]);
     assert.deepEqual(span.attributes, { "redislock.mode": "exclusive", "redislock.name": "door", "redislock.outcome": "acquired" });
     assert.equal(span.parentSpanContext.spanId, parent.spanContext().spanId);

@@ -1,4 +1,4 @@
-// What is of Node in the package: clients and their settings, signals, errors. The scenarios of ../conformance have the rest.
+// Tests what only concerns Node: clients and their settings, signals, errors. The scenarios of ../conformance test the rest.
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient, createClientPool } from "redis";
@@ -24,7 +24,7 @@ testWithLocks("held, waited for, handed over, lost", async (locks, other) => {
 }, Object.keys(clients));
 
 for (const late of ["LOCK.ACQUIRE", "LOCK.EXTEND"]) {
-  // In a cluster, the two may take different ways while a slot moves.
+  // In a cluster, the commands may go to different nodes while a slot moves.
   testWithLocks(`a release that overtakes ${late} is no loss`, async (locks, other, client) => {
     const isFree = async () => (await info(other, "door")) === null;
     const duplicate = client.duplicate.bind(client);
@@ -39,7 +39,7 @@ for (const late of ["LOCK.ACQUIRE", "LOCK.EXTEND"]) {
           return answer;
         }
         const reply = await sent(...words);
-        if (command === "LOCK.RELEASE") await answered.then(() => sleep(0)); // so that it is seen before this one
+        if (command === "LOCK.RELEASE") await answered.then(() => sleep(0)); // so that the other reply is handled first
         return reply;
       };
       return line;
@@ -61,7 +61,7 @@ testWithLocks("a hundred tasks take two connections beside the client's", async 
     inside -= 1;
   };
   await Promise.all(Array.from({ length: 100 }, () => locks.using("door", {}, work)));
-  assert.equal(connections, 4); // one is `other`
+  assert.equal(connections, 4); // one of them is `other`
 });
 
 for (const lazyConnect of [false, true]) {
@@ -70,7 +70,7 @@ for (const lazyConnect of [false, true]) {
     assert.notEqual(client.status, "ready");
     try {
       await Promise.all(Array.from({ length: 10 }, () => locks.using("door", {}, () => {})));
-      assert.match(await other.info("commandstats"), /cmdstat_lock\.acquire:calls=10,/); // nine begin at the message
+      assert.match(await other.info("commandstats"), /cmdstat_lock\.acquire:calls=10,/); // nine locks begin without a claim
     } finally {
       await locks.close();
     }
@@ -151,7 +151,7 @@ testWithServer("connections that go silent are replaced, whatever is sent on the
     const door = await proxy(port), { client, end } = await clients[name](door.port), locks = new Locks(client);
     const held = await locks.acquire(name), begin = performance.now();
     door.forget();
-    // Each is sent, and whoever looks for any traffic on the socket finds some.
+    // The client sees these commands as traffic on the socket, although nothing comes back.
     const asks = setInterval(() => locks.acquire(`other:${name}`, { wait: 50 }).catch(() => {}), 500);
     try {
       await (await locks.acquire(`third:${name}`, { wait: 60_000 })).release();

@@ -1,4 +1,4 @@
-// The programs of docs/programs with two workers of which one is killed, and from an old lock to the new one.
+// Tests programs of docs/programs: two workers of which one is killed, and the change from an old lock to the new one.
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -42,7 +42,7 @@ else {
         for (const [at, [what, id, fence]] of lines.entries()) {
           if (what === "end") assert.deepEqual(lines[at - 1].slice(0, 3), ["begin", id, fence], "two jobs of a customer at a time");
         }
-        // On a busy machine, BullMQ may take a job for stalled, and do it twice.
+        // On a busy machine, BullMQ may take a job for stalled, and run it twice.
         assert.equal(new Set(lines.filter(([what]) => what === "end").map(([, id]) => id)).size, 11);
       }
       assert(first.id && (await log(1)).some(([what, id], at) => what === "begin" && id === hangs.id && at > 0), "it was done again");
@@ -66,7 +66,7 @@ else {
     const old = () => redlock.using(["lock:door"], lease, () => work());
     const bothOf = (long) => both(redlock, one, "door", () => work(long), { lease, wait: 60_000 });
     const alone = () => two.using("redislock:door", { lease }, () => work());
-    // node-redlock counts a lease from when it began to ask, so it can't wait for longer.
+    // node-redlock counts a lease from its first try, so no wait can be longer than the lease.
     const patient = (way, long) => way(long).catch((error) => (error.name === "ExecutionError" ? patient(way, long) : Promise.reject(error)));
     const beside = (...ways) => Promise.all(ways.flatMap((way) => Array.from({ length: 10 }, (_, number) => patient(way, number === 0))));
     await beside(old, bothOf);

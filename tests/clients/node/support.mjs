@@ -1,4 +1,4 @@
-// What the tests share: the server of ./run, connections to it, waiting.
+// Helpers of the tests: the server that ./run started, connections to it, and waiting.
 import assert from "node:assert/strict";
 import net from "node:net";
 import { test } from "node:test";
@@ -11,7 +11,7 @@ const port = Number(process.env.REDIS_PORT);
 
 export const connect = (port, options = {}) => new Redis({ host: "127.0.0.1", port, ...options });
 
-/** The condition's value, as soon as it is true. */
+/** Waits until the condition is true, and returns its value. */
 export async function waitFor(condition, what) {
   for (const end = performance.now() + 60_000; ; await sleep(2)) {
     const value = await condition();
@@ -20,14 +20,14 @@ export async function waitFor(condition, what) {
   }
 }
 
-/** LOCK.INFO as an object: ioredis gives a map as an object where it is told to, else as a flat array of pairs. */
+/** The reply of LOCK.INFO as an object: ioredis returns a map as an object only if it is told to, otherwise as a flat array. */
 export async function info(client, key) {
   const reply = await client.call("LOCK.INFO", key);
   if (!Array.isArray(reply)) return reply;
   return Object.fromEntries(reply.flatMap((name, at) => (at % 2 ? [] : [[name, reply[at + 1]]])));
 }
 
-/** Before the server. After `forget`, as in some networks, nothing comes through the connections that there are; new ones work. */
+/** A proxy before the server. After `forget`, existing connections get no more data, as in some networks; new ones work. */
 export async function proxy(port, at = 0) {
   const pairs = new Set();
   const door = net.createServer((client) => {
@@ -46,7 +46,7 @@ export async function proxy(port, at = 0) {
   };
 }
 
-/** A test that has the server to itself, empty, and what it connects. */
+/** Defines a test that has the empty server to itself. Connections that it makes are closed at its end. */
 export function testWithServer(name, body) {
   test(name, { timeout: 180_000 }, async (t) => {
     const clients = [];
@@ -79,7 +79,7 @@ export const clients = {
   "node-redis, RESP3": nodeRedis(3),
 };
 
-/** A test with locks on the first of these clients, or on each. */
+/** Defines a test with locks for each of these clients. */
 export function testWithLocks(title, body, names = [Object.keys(clients)[0], "node-redis, RESP3"]) {
   for (const name of names) {
     testWithServer(`${title} (${name})`, async (scene) => {

@@ -1,4 +1,4 @@
-// A small program of a user: `tsc --strict` has to take it, and it runs. With both clients.
+// A small user's program with both clients: `tsc --strict` has to accept it, and it has to run.
 import { Redis } from "ioredis";
 import { createClient, createCluster, createSentinel } from "redis";
 import { Locks, LockLostError, NotAcquiredError, type Connection, type Held, type Options } from "redislock-client";
@@ -19,7 +19,7 @@ for (const locks of [new Locks(ioredis), new Locks(nodeRedis)]) {
   const length: number = await locks.using(["{typed}1", "{typed}2"], {}, async ({ fences }) => fences.length);
   if (length !== 2) throw new Error("two locks have two fences");
   try {
-    await using held = await locks.acquire("typed", { wait: 0 }); // the block above has released it
+    await using held = await locks.acquire("typed", { wait: 0 }); // free, since the block above released it
     const told = new Promise((resolve) => held.signal.addEventListener("abort", resolve));
     await ioredis.call("LOCK.BREAK", held.keys[0]!);
     await told;
@@ -30,7 +30,7 @@ for (const locks of [new Locks(ioredis), new Locks(nodeRedis)]) {
   await locks.close();
 }
 
-// These are only checked.
+// These are only type-checked, and never called.
 export const cluster = () => new Locks(createCluster({ rootNodes: [{ url }] }));
 export const sentinel = () => new Locks(createSentinel({ name: "locks", sentinelRootNodes: [] }));
 export const own = (connection: Connection) => new Locks(connection);

@@ -2,11 +2,11 @@
 
 declare(strict_types=1);
 
-// What ends locks besides their release: the end of the program, a client that is closed, losses in nested blocks.
+// Tests what ends locks besides a release: the end of the program, a closed client, and losses in nested blocks.
 
 use Redislock\{Held, LockLost, Locks};
 
-/** Runs a program that holds three locks, for seconds. */
+/** Runs a program that holds three locks. Returns how many seconds it took. */
 function runProgram(string $more): float
 {
     $begin = microtime(true);

@@ -2,18 +2,18 @@
 
 declare(strict_types=1);
 
-// What a child after a fork does to the connections of its parent: persistent ones, those over TLS, those that are given as objects.
+// Tests that a child after a fork leaves its parent's connections alone: persistent ones, those over TLS, and given objects.
 
 use Redislock\Locks;
 
 $persistent = function (): Redis {
     $redis = new Redis();
     $redis->pconnect('127.0.0.1', (int) getenv('REDIS_PORT'));
-    $redis->select(0); // it says something, as AUTH would
+    $redis->select(0); // sends a command when it connects, as AUTH would be
     return $redis;
 };
 
-/** The port at which the server of the tests speaks TLS. Null if it was built without it. */
+/** The port on which the test's server speaks TLS; null if the server was built without TLS. */
 function tlsPort(string $folder): ?int
 {
     $redis = connect();
@@ -42,7 +42,7 @@ return [
             $locks = new Locks($persistent);
             $held = $locks->acquire('door', lease: 600);
             $idle = $persistent();
-            unset($idle); // into the pool
+            unset($idle); // returns the connection to the pool
             Workers::start(function () use ($locks, $persistent): void {
                 foreach ([...array_fill(0, 50, $locks), new Locks($persistent)] as $mine) {
                     $error = throws('pconnect', InvalidArgumentException::class, fn() => $mine->tryAcquire('door'));

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Laravel's locks with this store: what its own tests of locks on Redis ask for, written anew from what they promise.
+// Tests Laravel's locks with this store. They check what Laravel's own tests of Redis locks check, but share no code with them.
 
 use Illuminate\Bus\UniqueLock;
 use Illuminate\Cache\Repository;
@@ -16,7 +16,7 @@ foreach (['Cache', 'Redis', 'Bus', 'Container'] as $part) {
     require_once "Illuminate/$part/autoload.php";
 }
 
-/** The cache of an application whose keys have a prefix, as Laravel's have. */
+/** The cache of an application with a key prefix, which Laravel sets, too. */
 function cache(array $options = []): Repository
 {
     $server = ['host' => '127.0.0.1', 'port' => (int) getenv('REDIS_PORT'), 'database' => 0];
@@ -47,7 +47,7 @@ return [
         same('again', $cache->lock('door', 10)->get(), true);
         $cache->lock('door')->forceRelease();
         same('by force', info(connect(), 'app:cache:door'), []);
-        $lock->forceRelease(); // no error, though the lock is free
+        $lock->forceRelease(); // no error, although the lock is free
     },
 
     'Laravel: serializers and compressors do not touch a lock' => function (): void {
@@ -64,7 +64,7 @@ return [
         $cache = new Repository(LockStore::of($redis, ['connection' => 'cache', 'lock_connection' => 'default'], 'app'));
         $cache->put('page', 'text', 60);
         same('acquired', $cache->lock('door', 10)->get(), true);
-        $cache->getStore()->flush(); // as `artisan cache:clear`
+        $cache->getStore()->flush(); // what `artisan cache:clear` does
         same('the cache is empty', $cache->get('page'), null);
         same('the lock is held', info(connect(), 'app:door')['holders'], 1);
         $other = connect();
@@ -119,7 +119,7 @@ return [
         Workers::join();
         same('not twice', $dispatch(), false);
         $worker = cache()->lock('laravel_unique_job:' . Report::class . '42');
-        $worker->forceRelease(); // as the queue's worker does when the job has ended
+        $worker->forceRelease(); // the queue's worker does this when the job has ended
         same('then again', $dispatch(), true);
     },
 

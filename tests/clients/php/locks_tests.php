@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The package: work under a lock, losses, options, forks, the user's own connection.
+// Tests the package: work under a lock, losses, options, forks, and the user's own connection.
 
 use Redislock\{ConnectionLost, Held, LockError, LockLost, Locks, NotAcquired};
 
@@ -71,7 +71,7 @@ return [
         throws('the loss', LockLost::class, fn() => waitFor('keep() asks', fn() => $held->keep()));
         same('and nothing stays held', info($other, 'session'), []);
         $again = (new Locks($redis))->acquire('again', lease: 1.0, session: true, owner: 'alice');
-        $other->rawCommand('LOCK.ACQUIRE', 'again', 'OWNER', 'alice', 'PX', 1000, 'ONCE', 'SESSION'); // it hangs on that connection now
+        $other->rawCommand('LOCK.ACQUIRE', 'again', 'OWNER', 'alice', 'PX', 1000, 'ONCE', 'SESSION'); // moves the session to that connection
         $own = $redis->rawCommand('CLIENT', 'ID');
         waitFor('keep() has it hang on this one again', fn() => $again->keep() || info($other, 'again')['client-id'] === $own);
     },
@@ -113,7 +113,7 @@ return [
             $own = connect();
             $own->select(3);
             waitFor('it waits', fn() => waiters($own, 'app:mine') === 1);
-            // Version 5.3 of phpredis does not survive a connection that ends before it reads.
+            // phpredis 5.3 fails if a connection ends before it reads.
             waitFor('it reads', fn() => str_contains(file_get_contents("/proc/$parent/stat"), ') S '));
             $queue = pairs($own->rawCommand('LOCK.INFO', 'app:mine', 'FULL'))['queue'];
             same('killed', $own->rawCommand('CLIENT', 'KILL', 'ID', pairs($queue[0])['client-id']), 1);
@@ -133,7 +133,7 @@ return [
         Workers::start(function () use ($server): void {
             $client = stream_socket_accept($server);
             fread($client, 1);
-            stream_socket_shutdown($client, STREAM_SHUT_WR); // and only then is the rest read, so that all can be sent
+            stream_socket_shutdown($client, STREAM_SHUT_WR); // read the rest only now, so that the server can send everything
             while (!feof($client)) {
                 fread($client, 1 << 20);
             }
@@ -144,7 +144,7 @@ return [
             $redis->connect('127.0.0.1', array_shift($ports) ?? (int) getenv('REDIS_PORT'));
             return $redis;
         });
-        // More than sockets have room for. If it did not ask again at once, it would wait for that answer.
+        // A command larger than the socket buffers. If the package waited for its answer before asking again, it would hang.
         $held = $locks->acquire(str_repeat('long', 3 << 20), wait: 3600.0);
         Workers::join();
     },
@@ -181,7 +181,7 @@ return [
         [$redis, $other] = [connect(), connect()];
         $locks = new Locks($redis);
         $other->rawCommand('LOCK.ACQUIRE', 'slow', 'OWNER', 'other', 'PX', 60_000);
-        $other->rawCommand('CLIENT', 'PAUSE', 600_000, 'WRITE'); // so the server's own end of the wait comes too late
+        $other->rawCommand('CLIENT', 'PAUSE', 600_000, 'WRITE'); // so the server ends the wait too late, and the client has to
         $error = throws('in vain', NotAcquired::class, fn() => $locks->acquire('slow', wait: 0.1));
         ok('why', str_contains($error->getMessage(), 'could not ask'));
         same('the next reply is the right one', $redis->rawCommand('ECHO', 'hello'), 'hello');

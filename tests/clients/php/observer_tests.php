@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// An observer at the end of the program, and one that throws. (What it is told: conformance/driver/scenarios_observer.py)
+// Tests an observer at the end of the program, and one that throws. (conformance/driver/scenarios_observer.py tests what it is told.)
 
 use Redislock\{Locks, Mode, Observer, ObserverDefaults};
 

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Raw commands through phpredis: what the page about all clients says of it.
+// Tests raw commands with phpredis, as in the page for all clients.
 
 return [
     'errors: some are false, some are thrown' => function (): void {
@@ -46,7 +46,7 @@ return [
         $other->rawCommand('CLIENT', 'KILL', 'ID', $redis->rawCommand('CLIENT', 'ID'));
         waitFor('it ends', $free);
         refused(fn() => $redis->rawCommand('PING'));
-        refused(fn() => $redis->rawCommand('PING')); // not made anew
+        refused(fn() => $redis->rawCommand('PING')); // phpredis does not reconnect
 
         $redis = connect();
         $session($redis);

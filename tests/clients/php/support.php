@@ -2,10 +2,10 @@
 
 declare(strict_types=1);
 
-// What the tests share: connections to the server, checks, waiting for a condition, worker processes.
+// Helpers of the tests: connections to the server, checks, waiting for a condition, worker processes.
 
 set_error_handler(function (int $level, string $message, string $file, int $line): bool {
-    // Debian's Illuminate is older than its PHP.
+    // Deprecations are ignored, because Debian's Illuminate is older than its PHP.
     return (bool) ($level & (E_DEPRECATED | E_USER_DEPRECATED)) || throw new ErrorException($message, 0, $level, $file, $line);
 });
 
@@ -28,7 +28,7 @@ function ok(string $what, bool $is): void
     same($what, $is, true);
 }
 
-/** What the client or the package says when it refuses. */
+/** The message of the exception with which the client or the package refuses. */
 function refused(callable $function): string
 {
     try {
@@ -51,7 +51,7 @@ function throws(string $what, string $kind, callable $function): Throwable
     throw new Exception("$what: nothing was thrown");
 }
 
-/** The condition's value, as soon as it is true. */
+/** Waits until the condition is true, and returns its value. */
 function waitFor(string $what, callable $condition, float $seconds = 60): mixed
 {
     $end = microtime(true) + $seconds;
@@ -62,7 +62,7 @@ function waitFor(string $what, callable $condition, float $seconds = 60): mixed
     return $value;
 }
 
-/** A reply of names and values in a row. */
+/** Converts a flat reply of names and values to an array by name. */
 function pairs(array $row): array
 {
     return array_column(array_chunk($row, 2), 1, 0);
@@ -78,20 +78,20 @@ function waiters(Redis $redis, string $key): int
     return info($redis, $key)['waiters'] ?? 0;
 }
 
-/** Ends the connections on which locks were asked for last. */
+/** Ends the connections that last sent LOCK.ACQUIRE. */
 function cut(Redis $operator): void
 {
     preg_match_all('/^id=(\d+).* cmd=lock/m', $operator->rawCommand('CLIENT', 'LIST'), $found);
     array_map(fn(string $id) => $operator->rawCommand('CLIENT', 'KILL', 'ID', $id), $found[1]);
 }
 
-/** The processes that a test has started and not waited for. */
+/** The worker processes of a test that have not been waited for. */
 final class Workers
 {
     /** @var array<int, true> */
     private static array $running = [];
 
-    /** A process that does this work. It must make its own connections. */
+    /** Starts a process for this work, which must make its own connections. */
     public static function start(callable $work): int
     {
         $process = pcntl_fork();
@@ -108,7 +108,7 @@ final class Workers
         }
     }
 
-    /** Waits for the end of one that was killed. */
+    /** Waits for the end of a process that was killed. */
     public static function ended(int $process): void
     {
         pcntl_waitpid($process, $status);
@@ -116,7 +116,7 @@ final class Workers
         unset(self::$running[$process]);
     }
 
-    /** Waits for the end of all, which must have done their work. */
+    /** Waits for all processes, which must have succeeded. */
     public static function join(): void
     {
         while (self::$running !== []) {

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Symfony's lock component with this store: what its own tests of a store ask for, written anew from what the interfaces promise.
+// Tests Symfony's lock component with this store. They check what Symfony's own tests of stores check, but share no code with them.
 
 use Redislock\Symfony\LockStore;
 use Symfony\Component\Lock\Exception\{InvalidTtlException, LockConflictedException, LockExpiredException, LockReleasingException, UnserializableKeyException};
@@ -23,7 +23,7 @@ return [
         same('saved twice', $store->exists($key), true);
         $store->delete($key);
         same('deleted', $store->exists($key), false);
-        $store->delete($key); // deleted twice
+        $store->delete($key); // a second delete changes nothing
     },
 
     'Symfony: other resources, other keys' => function () use ($store, $conflict): void {
@@ -162,7 +162,7 @@ return [
     'Symfony: a child after a fork does not release what its parent holds' => function (): void {
         $lock = (new LockFactory(new LockStore(fn() => connect())))->createLock('door', 30);
         $lock->acquire();
-        Workers::start(fn() => same('not the child\'s', $lock->isAcquired(), false)); // and at its end, it goes
+        Workers::start(fn() => same('not the child\'s', $lock->isAcquired(), false)); // the end of the child frees its copy of the lock
         Workers::join();
         same('still held', $lock->isAcquired(), true);
     },

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Run by ./run: PROJECT [FILTER], where PROJECT has the package as Composer installed it.
+// ./run starts this with PROJECT [FILTER]: Composer has installed the package in PROJECT.
 
 require $argv[1] . '/vendor/autoload.php';
 require __DIR__ . '/support.php';

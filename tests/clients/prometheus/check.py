@@ -1,5 +1,5 @@
-"""What Prometheus makes of a server with a jam: the alert fires and ends, and every metric that the alerts and the dashboard name
-is delivered. Run by ./run; the argument is the folder of the files for Prometheus."""
+"""Tests contrib/prometheus with a server on which many wait: the alert fires and ends, and each metric in the alerts and the dashboard
+exists. ./run starts this with the folder of Prometheus's files."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def value_of(expression):
 
 
 def send(command):
-    """A connection of its own that has sent the command."""
+    """Opens a new connection, and sends the command."""
     connection = socket.create_connection(("127.0.0.1", int(os.environ["REDIS_PORT"])), timeout=20)
     connection.sendall(f"{command}\r\n".encode())
     return connection
@@ -65,7 +65,7 @@ def the_alert_fires_and_ends():
         sys.exit(f"error: the alert says: {said}")
     print(f"ok: {said}")
 
-    # Each waiter leaves while it is first in the queue, as does the holder: four grants, three of them handed over.
+    # Each waiter leaves when it is first in the queue, as does the holder: four grants, three of them by handover.
     for owner in ["holder", "waiter-0", "waiter-1", "waiter-2"]:
         send(f"LOCK.RELEASE jam {owner}").recv(1)
     wait_for("the end of RedislockStuck", lambda: "RedislockStuck" not in firing())
@@ -101,7 +101,7 @@ def each_panel_has_something_to_show():
         asked = expression
         for name, value in values.items():
             asked = asked.replace(name, value)
-        # A scrape that took too long leaves a gap. Programs deliver `redislock_`: tests/clients/python/test_observer.py has their names.
+        # A slow scrape leaves a gap. Metrics named `redislock_` come from programs: tests/clients/python/test_observer.py tests their names.
         wait_for(f"something for {expression}", lambda: value_of(asked) or "redislock_" in asked)
     print(f"ok: {len(expressions())} expressions of the dashboard")
 

@@ -1,4 +1,4 @@
-"""The fixtures: a server for each test, and its worker processes. A failed test shows the server's log."""
+"""Fixtures: a server for each test, and its worker processes. If a test fails, the server's log is shown."""
 
 import signal
 
@@ -27,7 +27,7 @@ def pytest_runtest_makereport(item, call):
 @pytest.fixture
 def server(tmp_path, request):
     server = request.node.stash[SERVER] = Server(tmp_path.with_name(f"{tmp_path.name}-server"))
-    # A lock that is never granted must not keep the test waiting for ever.
+    # Ends a test that would wait for ever, for example for a lock that is never granted.
     signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"not within {2 * LIMIT_S} s"))
     signal.alarm(2 * LIMIT_S)
     try:

@@ -1,4 +1,4 @@
-"""What the tests share: a server, connections to it, worker processes that end with the test, and waiting."""
+"""Helpers of the tests: a server, connections to it, worker processes that end with the test, and waiting."""
 
 import asyncio
 import multiprocessing
@@ -17,19 +17,19 @@ LIMIT_S = 60
 
 
 def connect(port, **options):
-    """A connection that waits for a lock as long as it takes: redis-py's own default gives up after 5 s."""
+    """A connection without a timeout, for long waits: by default, redis-py gives up after 5 s."""
     return Redis("127.0.0.1", port, **{"decode_responses": True, "socket_timeout": None, **options})
 
 
 def run_threads(count, work):
-    """Runs it in that many threads at once, and tells of the first that failed."""
+    """Runs the work in this many threads at once, and raises the first error."""
     with ThreadPoolExecutor(count) as threads:
         for done in [threads.submit(work, number) for number in range(count)]:
             done.result()
 
 
 def wait_for(condition, what, seconds=LIMIT_S):
-    """The condition's value, as soon as it is true."""
+    """Waits until the condition is true, and returns its value."""
     end = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < end, f"not within {seconds} s: {what}"
@@ -43,7 +43,7 @@ def pairs(reply):
 
 
 async def until(condition, what):
-    """Returns as soon as the condition is true."""
+    """Waits until the condition is true."""
     end = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < end, f"not within {LIMIT_S} s: {what}"
@@ -60,7 +60,7 @@ class Server(servers.Server):
 
 
 class Workers(list):
-    """Processes of this test. Their errors are on its standard error."""
+    """Starts processes for a test. Their errors appear on its standard error."""
 
     def start(self, function, *args):
         self.append(fork.Process(target=function, args=args))

@@ -1,4 +1,4 @@
-"""The cache of the documentation: many read it, and some rebuild it."""
+"""Tests the cache of the documentation, which many processes read, and some rebuild."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from support import info, run_threads
 
 
 class ForReaders:
-    """Locks for those who find the cache as it should be: it is torn for whoever takes more than a shared lock."""
+    """Replaces `Locks` to simulate a race: whoever asks for more than a shared lock gets it, and finds the cache torn."""
 
     def __init__(self, locks):
         self.locks = locks
@@ -23,7 +23,7 @@ class ForReaders:
 
 @pytest.mark.crowd
 def test_a_cache_that_a_hundred_read_is_never_torn_though_five_rebuild_it(locks, tmp_path):
-    """It is always too old for five, and never for a hundred."""
+    """A maximum age of which the cache is always too old, and one of which it never is."""
     builds = Counter()
 
     def build(fence):
@@ -44,7 +44,7 @@ def test_a_cache_that_a_hundred_read_is_never_torn_though_five_rebuild_it(locks,
 
 
 def read_cache(url, folder, reads, counted):
-    """A process of its own, with twenty threads."""
+    """A worker process with twenty threads."""
     client = redis.Redis.from_url(url)
     cache = Cache(Locks(client), folder, lambda fence: {"only": [client.incr(counted)]})
     run_threads(20, lambda _: [cache.read() for _ in range(reads)])
@@ -67,7 +67,7 @@ def test_a_cache_that_a_late_writer_wrote_is_rebuilt(locks, tmp_path):
 
     late, cache = Cache(locks, tmp_path, build), Cache(locks, tmp_path, build)
     assert cache.read() == {"eur": [fences[0]], "usd": [fences[0]]}
-    # It writes all, or one part of two, or half a file, under a fence of before.
+    # A late process writes under an old fence: all parts, one of two parts, or half a file.
     late._rebuild(fences[0] - 1)
     assert cache.read() == {"eur": [fences[-1]], "usd": [fences[-1]]} and len(fences) == 3
     usd = next(path for path in tmp_path.iterdir() if '"usd"' in path.read_text())
@@ -99,7 +99,7 @@ def test_a_cache_whose_writer_stopped_half_way_is_rebuilt(locks, tmp_path, befor
     whole = {"eur": [2], "usd": [2]}
     if before:
         Cache(locks, tmp_path, lambda _: before).read()
-    builds = [{"eur": [1], "usd": [object()]}, whole]  # the first can't be written
+    builds = [{"eur": [1], "usd": [object()]}, whole]  # the first value can't be written as JSON
     with pytest.raises(TypeError):
         Cache(locks, tmp_path, lambda _: builds.pop(0), max_age_s=-1).read()
     assert Cache(locks, tmp_path, lambda _: builds.pop(0)).read() == whole

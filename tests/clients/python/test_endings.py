@@ -1,5 +1,5 @@
-"""What ends locks besides their release: clients and locks that are closed, losses in nested blocks, Ctrl-C. All are told, once, and
-nothing is left behind."""
+"""Tests what ends locks besides a release: closed clients and locks, losses in nested blocks, Ctrl-C. Each holder is told once, and nothing
+stays behind."""
 
 import asyncio
 import linecache
@@ -58,7 +58,7 @@ def test_a_client_that_is_closed_ends_waits_and_tells_holders(server, client, lo
     assert [info(other, "door"), info(other, "block"), waiters(other, "window")] == [None, None, 0]
     with pytest.raises(redislock.LockLost):
         held.release()
-    assert client.ping()  # it opens again, and so do its locks
+    assert client.ping()  # the client opens again, and so do its locks
     with locks.lock("door"):
         pass
     locks.close()
@@ -90,7 +90,7 @@ def test_tasks_are_told_of_a_client_that_is_closed(server, other):
                 pass
             with pytest.raises(redislock.LockLost):
                 async with locks.lock("door"):
-                    await locks.close()  # ends its own block, and is done nevertheless
+                    await locks.close()  # works, although it ends the block that it is in
             with pytest.raises(redislock.LockError):
                 await locks.lock("door").acquire()
             await until(lambda: len(asyncio.all_tasks()) == 1, "no task is left")
@@ -151,14 +151,14 @@ def test_a_task_finds_out_that_its_lease_is_over_before_the_loop_does(server):
 
 
 def interrupted(at, work):
-    """Ctrl-C comes at that line of the package. False: it has fewer."""
+    """Raises Ctrl-C at this line of the package. Returns False if fewer lines ran."""
     lines = 0
 
     def trace(frame, event, _):
         nonlocal lines
         if "/redislock/" not in frame.f_code.co_filename:
             return None if event == "call" and "/redis/" not in frame.f_code.co_filename else trace
-        # At the end of a `with`, a tracer comes before its lock is released. A signal does not.
+        # Skip `with` lines: at their end, a tracer runs before the lock is released, but a signal does not.
         file = frame.f_code.co_filename
         if event == "line" and file.endswith("_core.py") and "with " not in linecache.getline(file, frame.f_lineno):
             lines += 1
@@ -178,7 +178,7 @@ def interrupted(at, work):
 
 @pytest.mark.parametrize("what", ["acquire", "release"])
 def test_ctrl_c_at_each_line(locks, other, what):
-    other.config_set("lock.default-lease", 600_000)  # so that what is free in time was given back
+    other.config_set("lock.default-lease", 600_000)  # so that a lock that is soon free was released, and did not lapse
     at = 1
     while True:
         lock = locks.lock("door", wait=0)
@@ -207,7 +207,7 @@ def test_ctrl_c_while_the_release_waits_for_its_answer(locks, other):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes of a shell ignore SIGINT
     thread.start()
     with pytest.raises(KeyboardInterrupt):
         lock.release()
@@ -223,7 +223,7 @@ def hold(url):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_process_of_multiprocessing_gives_back_what_it_renews(server, client, locks, other, method):
-    """It ends without what `atexit` runs."""
+    """A `multiprocessing` process ends without running `atexit` handlers."""
     with locks.lock("window"):
         process = multiprocessing.get_context(method).Process(target=hold, args=(server.url,))
         process.start()
@@ -233,7 +233,7 @@ def test_a_process_of_multiprocessing_gives_back_what_it_renews(server, client, 
 
 
 def test_two_threads_of_a_child_are_its_first_at_once(client, locks, other):
-    """Both find the locks of their parent."""
+    """Both children inherit the locks of their parent."""
     with locks.lock("door"):
         for _ in range(20):
             child = os.fork()
@@ -264,7 +264,7 @@ def test_what_a_signal_handler_raises_ends_the_wait(locks, other):
 
     def handler(_, frame):
         while frame is not None:
-            if frame.f_code.co_name == "__del__":  # Python drops what is raised there: a moment later
+            if frame.f_code.co_name == "__del__":  # Python drops exceptions in __del__: interrupt a moment later
                 signal.setitimer(signal.ITIMER_REAL, 0.05)
                 return
             frame = frame.f_back
@@ -272,7 +272,7 @@ def test_what_a_signal_handler_raises_ends_the_wait(locks, other):
 
     before = signal.signal(signal.SIGALRM, handler)
     try:
-        for _ in range(5):  # nearly each time the thread reads the subscription, in redis-py
+        for _ in range(5):  # the signal mostly comes while redis-py reads the subscription
             signal.setitimer(signal.ITIMER_REAL, 0.3)
             with pytest.raises(SoftTimeLimitExceeded), locks.lock("window", wait=60):
                 pass

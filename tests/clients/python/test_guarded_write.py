@@ -1,4 +1,4 @@
-"""Writes to the server of the lock, with the program of the documentation, and the client as the README makes it."""
+"""Tests the documentation's program for writes to the lock's own server, with the client of the README."""
 
 import os
 from uuid import uuid4
@@ -21,7 +21,7 @@ def client(server, request):
 
 @pytest.fixture
 def key():
-    """A name of its own: all tests share the cluster."""
+    """A new name, since all tests share the cluster."""
     return f"{{{uuid4()}}}"
 
 
@@ -32,7 +32,7 @@ def test_a_stale_holder_writes_nothing(client, key):
 
     fence = client.execute_command("LOCK.ACQUIRE", key)[1]
     write(client, key, fence, lambda pipe: pipe.set(f"{key}:data", "first"))
-    # It ends between the look and the write; then it is free; then another one holds it.
+    # First the lock ends between the check and the write; then it is free; then somebody else holds it.
     for work in (lose_and_set, lambda pipe: pipe.set(f"{key}:data", "stale"), lambda pipe: pipe.set(f"{key}:data", "stale")):
         with pytest.raises(LockLost):
             write(client, key, fence, work)

@@ -1,4 +1,4 @@
-"""The pages' programs for Celery and RQ: two workers, one of which is killed while it holds the lock."""
+"""Tests the pages' programs for Celery and RQ with two workers, one of which is killed while it holds the lock."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The lock that a process keeps until somebody else wants it."""
+"""Tests the lock that a process keeps until another process wants it."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ LEASE = 2000
 
 @pytest.fixture
 def run(server):
-    """Runs an asynchronous function with three holders, each with a client of its own."""
+    """Runs an asynchronous function with three holders, each with its own client."""
 
     def run(body):
         async def opened():

@@ -1,4 +1,4 @@
-"""What docs/migrating.md says of old and new locks beside each other, with redis-py's own lock as the old one."""
+"""Tests the steps of docs/migrating.md, in which old and new locks run in parallel: the old one is redis-py's lock."""
 
 import time
 
@@ -53,7 +53,7 @@ def test_the_loss_of_the_old_one_is_told(client, locks):
 
 
 def work(url, number):
-    """Does rounds, each with the lock of the step that its process is at, until it is told to end."""
+    """Runs rounds with the kind of lock that this process has reached in the migration, until it is told to end."""
     client = redis.Redis.from_url(url, decode_responses=True)
     ways = {
         "old": lambda: client.lock("lock:job", timeout=30),
@@ -98,7 +98,7 @@ def test_an_extension_counts_from_now_and_a_lost_lock_is_told(client, locks):
     old = client.lock("old", timeout=30)
     assert old.acquire()
     old.extend(30)
-    assert client.pttl("old") > 31_000  # added to what was left
+    assert client.pttl("old") > 31_000  # redis-py adds the time to what is left
     _, fence, *_ = client.execute_command("LOCK.ACQUIRE", "new", "OWNER", "me", "PX", 30_000)
     assert client.execute_command("LOCK.EXTEND", "new", "me", "PX", 30_000, "FENCE", fence) == 30_000
     client.execute_command("LOCK.EXTEND", "new", "me", "PX", 1)

@@ -1,4 +1,4 @@
-"""What OpenTelemetry makes of what an observer is told, with threads and with asyncio. (What it is told: conformance/driver/scenarios_observer.py)"""
+"""Tests what OpenTelemetry records, with threads and asyncio. (conformance/driver/scenarios_observer.py tests an observer's events.)"""
 
 import asyncio
 import pickle
@@ -27,7 +27,7 @@ from support import LIMIT_S, info, until, wait_for
 
 
 class Threads:
-    """Each wait is a thread, as each is a task below."""
+    """A user with threads: each wait is one. In the class below, each is a task."""
 
     def __init__(self, url, observer):
         self.client = redis.Redis.from_url(url)
@@ -120,7 +120,7 @@ def make(request, server):
 @pytest.mark.parametrize("words", [
     ("LOCK.EXTEND", "door"), *(("LOCK.MEXTEND", 1, key) for key in ("door", "it's: 'a' is free", "by this owner: 'b' c"))])
 def test_the_reason_of_a_loss_is_without_the_locks_name(other, words):
-    """Else each lock would make a time series of its own."""
+    """The reason must not contain the key, or each lock would make a time series."""
     with pytest.raises(redis.ResponseError) as refused:
         other.execute_command(*words, "me")
     assert gone(refused.value) == "it is free"
@@ -152,7 +152,7 @@ def test_opentelemetry_counts_waits_and_grants_and_times_them(make, other):
     user = make(observer)
 
     def points(name):
-        """Each value, or count, with its attributes but for those that are the same everywhere."""
+        """All values or counts, by their attributes, without those that are always the same."""
         found = {}
         for resource in reader.get_metrics_data().resource_metrics:
             for scope in resource.scope_metrics:
@@ -167,7 +167,7 @@ def test_opentelemetry_counts_waits_and_grants_and_times_them(make, other):
 
     units = set()
     tracer = tracing.get_tracer("the user's")
-    held = user.acquire("door:1", "step:1")  # its first key names it
+    held = user.acquire("door:1", "step:1")  # the first key gives the name
     ended, _ = user.begin("door:1", around=lambda: tracer.start_as_current_span("the user's"))
     user.wait_for(lambda: points("waiting") == {(): 1}, "it waits")
     assert points("held") == {(): 1} and spans.get_finished_spans() == ()

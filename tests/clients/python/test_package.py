@@ -1,4 +1,4 @@
-"""What the conformance scenarios can't try, since it is Python's: forks, clients of all kinds, listeners that fail."""
+"""Tests what only concerns Python: forks, all kinds of clients, listeners that fail."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ def test_a_child_holds_nothing_and_begins_anew(server, other):
             if not child:
                 code = 1
                 try:
-                    held.release()  # as the end of the block does
+                    held.release()  # the end of the block does the same
                     with pytest.raises(redislock.NotAcquired), locks.lock("door", wait=0.5):
                         pass
                     with locks.lock("other", wait=1):
@@ -41,7 +41,7 @@ def test_a_listener_that_fails_hinders_no_other(server, other):
     with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks:
         first, second, heard = locks.lock("first").acquire(), locks.lock("second").acquire(), []
         first.on_lost(lambda lost: 1 / 0)
-        first.on_lost(lambda lost: sys.exit())  # of the thread that found out
+        first.on_lost(lambda lost: sys.exit())  # ends only the thread that noticed the loss
         first.on_lost(heard.append)
         second.on_lost(heard.append)
         for key in ("first", "second"):
@@ -66,7 +66,7 @@ def test_a_lock_is_used_once(server, other):
         with locks.lock("door") as held:
             with pytest.raises(redislock.LockError):
                 held.acquire()
-            held.extend(30)  # it stays held
+            held.extend(30)  # the lock stays held
             assert info(other, "door")["fence"] == held.fence
         with pytest.raises(redislock.LockError):
             held.acquire()
@@ -135,7 +135,7 @@ def test_a_server_that_is_not_there_is_told_at_once():
 
 
 def test_locks_of_another_event_loop_are_refused(server):
-    """Nobody would hear their messages: the tasks that do ended with that loop."""
+    """Locks can't be used in a second event loop: the tasks that read messages ended with the first one."""
 
     async def take(locks):
         await (await locks.lock("door").acquire()).release()
@@ -151,7 +151,7 @@ def test_locks_of_another_event_loop_are_refused(server):
 
 
 def test_a_task_that_is_cancelled_twice_leaves_nothing_held(server, other):
-    """Its question is at the server, which has not answered yet: only the answer tells what to give up."""
+    """A wait is cancelled while the server has its acquire and does not answer: only the answer tells what to give up."""
 
     async def condition(true):
         while not true():
@@ -166,7 +166,7 @@ def test_a_task_that_is_cancelled_twice_leaves_nothing_held(server, other):
             for _ in range(2):
                 task.cancel()
                 await asyncio.sleep(0)
-            await condition(task.cancelled)  # it does not wait for the answer
+            await condition(task.cancelled)  # the task itself does not wait for it
             other.execute_command("CLIENT", "UNPAUSE")
             await condition(lambda: server_calls() == 2 and not info(other, "door"))
 
@@ -177,7 +177,7 @@ def test_a_task_that_is_cancelled_twice_leaves_nothing_held(server, other):
 
 
 def hold_and_fork(url, closes):
-    """It begins a session, and then a child that says its number."""
+    """Begins a session, and then starts a child, which reports its process id."""
     connection, other = redis.Redis.from_url(url, single_connection_client=True), redis.Redis.from_url(url)
     assert connection.execute_command("LOCK.ACQUIRE", "door", "SESSION", "PX", 600_000)
     if not os.fork():
@@ -194,7 +194,7 @@ def test_a_session_lives_on_in_a_child_unless_that_one_closes_the_connection(ser
     try:
         worker.kill()
         worker.join()
-        other.ping()  # by now the server would know of the end
+        other.ping()  # by now, the server would have noticed a closed connection
         if closes:
             wait_for(lambda: info(other, "door") is None, "the lock is free")
         else:

@@ -1,4 +1,4 @@
-"""The recipes of the documentation, each by several processes."""
+"""Tests the recipes of the documentation, each with several processes."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ def connect(url):
 
 @pytest.fixture
 def long_leases(other):
-    """Whoever is killed leaves by its session, not by its lease."""
+    """The lease is long, so a killed process loses its lock only by its session."""
     other.config_set("lock.default-lease", 600_000)
 
 
@@ -47,7 +47,7 @@ def test_a_leader_is_killed_and_the_next_one_is_found_with_a_later_term(server, 
         address, term = leader.leader(client)
         terms.append(term)
         assert other.lrange("terms", 0, -1) == [str(each) for each in terms]
-        # The others wait in the queue before it is killed: there is always someone to follow.
+        # The others must be in the queue before the leader is killed, so that one of them follows.
         wait_for(lambda: info(other, "leader")["waiters"] == len(addresses) - 1, "the others wait")
         os.kill(addresses.pop(address).pid, signal.SIGKILL)
     wait_for(lambda: leader.leader(client) is None, "nobody leads")
@@ -94,7 +94,7 @@ def work_on_a_shard(url, wanted):
 
 def test_a_worker_that_comes_back_has_its_number_and_others_the_lowest(server, workers, other, long_leases):
     def start(number, wanted=None):
-        """Waits until it has that number."""
+        """Starts a worker, and waits until it has this number."""
         worker = workers.start(work_on_a_shard, server.url, wanted)
         wait_for(lambda: other.hget("shards:held", number) == str(worker.pid), f"number {number}")
         return worker
@@ -113,7 +113,7 @@ def test_a_worker_that_comes_back_has_its_number_and_others_the_lowest(server, w
     end(second)
     second = start(2, wanted=2)
     first = start(1)
-    fourth = start(4, wanted=2)  # not free
+    fourth = start(4, wanted=2)  # number 2 is not free
     assert labels() == {f"process {each.pid}": number for number, each in enumerate([first, second, third, fourth], 1)}
     waiter = workers.start(work_on_a_shard, server.url, None)
     wait_for(lambda: info(other, "shards")["waiters"] == 1, "one waits")
@@ -160,7 +160,7 @@ def take_over(url):
 def test_nobody_gets_in_between_two_processes_that_share_the_work(server, workers, other):
     for number in range(4):
         workers.start(hand_over, server.url, number)
-    # Each has its turn when the second part of the one before is done; until there is someone to do it, nobody.
+    # A new holder begins when the one before it has done its second part.
     for done in range(4):
         wait_for(lambda: other.llen("jobs") == 1, "one has handed over")
         wait_for(lambda: info(other, "invoice")["waiters"] == 3 - done, "the others wait")

@@ -1,4 +1,4 @@
-"""The class with redis-py's interface, as redis-py and as django-redis use it."""
+"""Tests the class with redis-py's interface, with redis-py and with django-redis."""
 
 import threading
 
@@ -31,7 +31,7 @@ def test_it_is_held_for_the_block_and_others_wait_or_fail(client, other):
 def test_a_timeout_is_the_end_unless_it_is_extended(client, other):
     lock = client.lock("door", timeout=1)
     assert lock.acquire()
-    # Redis 8 may end a key one millisecond early, so there the TTL is the lease and up to one more: docs/words.md.
+    # Redis 8 may expire a key 1 ms early, so the module adds up to 1 ms to the TTL: see docs/words.md.
     assert lock.extend(100) and 100_000 < other.pttl("door") <= 101_001
     assert lock.extend(50, replace_ttl=True) and 49_000 < other.pttl("door") <= 50_001
     assert lock.reacquire() and other.pttl("door") <= 1001
@@ -83,4 +83,4 @@ def test_django_redis_takes_it(server, other):
         assert other.type(key) == "lockstate"
         assert not cache.lock("door").acquire(blocking=False)
     assert other.keys() == []
-    get_redis_connection().close()  # and its locks
+    get_redis_connection().close()  # closes its locks, too

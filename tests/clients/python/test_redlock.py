@@ -1,4 +1,4 @@
-"""The lock over several servers of docs/redlock.md: 5 servers, 3 clients at once, servers that die."""
+"""Tests the lock over several servers of docs/redlock.md: 5 servers, 3 clients, and servers that are killed."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from support import Server, wait_for
 
 @pytest.fixture
 def servers(tmp_path, server):
-    """The server of all tests, for its limit of time, and four more."""
+    """Five servers: the one of the fixture, whose time limit applies, and four more."""
     servers = [server]
     try:
         for name in "bcde":
@@ -28,15 +28,15 @@ def lock(ports, wait_s=100):
 
 
 def work(ports, folder):
-    """5 jobs, 3 of them after servers were killed. Each has the file to itself, or fails."""
+    """5 jobs, 3 of them after servers were killed. A job fails if it does not have the file to itself."""
     mine = lock(ports)
     for job in range(5):
         if job == 2:
             wait_for((folder / "killed").exists, "servers are killed", 100)
         with mine:
             os.close(os.open(folder / "at work", os.O_CREAT | os.O_EXCL))
-            time.sleep(0.005)  # the others' chance
-            with mine:  # a re-entry
+            time.sleep(0.005)  # give the others time to break in
+            with mine:  # enters the lock again
                 mine.extend()
             os.unlink(folder / "at work")
             with open(folder / "done", "a") as done:
@@ -58,7 +58,7 @@ def test_it_outlives_two_of_five_servers_and_tells_when_three_are_gone(servers, 
     grants = [json.loads(line) for line in done.read_text().splitlines()]
     assert len(grants) == 15
     assert set(grants[-1]) == {"2", "3", "4"}
-    # Two holders share a server, and there the later one has the greater fence.
+    # Any two holders share a server, where the later one has the greater fence.
     for earlier, later in zip(grants, grants[1:]):
         shared = earlier.keys() & later.keys()
         assert shared and all(earlier[at] < later[at] for at in shared)

@@ -1,4 +1,4 @@
-"""A server that does not answer: while the first lock connects, and later. All waits end in time, and so does what is closed."""
+"""Tests a server that does not answer, at the first lock or later. All waits and all calls of close end in time."""
 
 import asyncio
 import os
@@ -17,14 +17,14 @@ import redislock.asyncio
 from support import info, run_threads, until, wait_for
 
 MANY = 30
-ANSWER = 1.0  # s: so long the client waits for an answer
+ANSWER = 1.0  # s: how long the client waits for an answer
 LIMITS = {"socket_timeout": ANSWER, "socket_connect_timeout": ANSWER, "max_connections": 300}
-LATEST = 4 * ANSWER  # a busy machine is slow, but not by as much as a few that wait one after the other
+LATEST = 4 * ANSWER  # generous for a busy machine, but less than several waits one after the other
 
 
 @pytest.fixture
 def mute():
-    """The URL of a port that takes connections, and never answers."""
+    """The URL of a port that accepts connections, and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=1000) as listener:
         yield f"redis://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -50,7 +50,7 @@ def no_thread_is_left(server):
 
 
 def all_fail_in_time(locks, **options):
-    """Many locks at once, each with a key of its own."""
+    """Acquires many locks at once, each with its own key."""
     began = time.monotonic()
 
     def take(number):
@@ -102,7 +102,7 @@ def test_a_client_is_closed_while_the_locks_connect(server, other):
             assert time.monotonic() - began < 20, "the client's timeout is 30 s"
         wait_for(lambda: ours() <= before and not other.pubsub_channels(), "nothing is left behind")
         assert not any(info(other, f"door{number}") for number in range(3))
-        with locks.lock("door"):  # it opens again
+        with locks.lock("door"):  # the client opens again
             pass
 
 
@@ -125,7 +125,7 @@ def test_a_client_is_closed_while_the_locks_of_tasks_connect(server, other):
 
 
 def test_holders_and_waits_are_told_of_the_close_though_renewals_get_no_answer(server, other):
-    """They are sent one after the other. What tells of the close does not wait for them."""
+    """The renewals are sent one after the other. The close is reported without waiting for them."""
     other.execute_command("LOCK.ACQUIRE", "window", "OWNER", "other", "PX", 600_000)
     told = []
 
@@ -142,7 +142,7 @@ def test_holders_and_waits_are_told_of_the_close_though_renewals_get_no_answer(s
         wait_for(lambda: (info(other, "window") or {}).get("waiters"), "it waits")
         with frozen(server):
             for each in held:
-                locks._io.core._doubtful(each)  # as after a new subscription
+                locks._io.core._doubtful(each)  # a new subscription does this
             wait_for(lambda: sum(each._due == float("inf") for each in held) == 5, "the renewals are on their way")
             client.close()
             assert "door" in told

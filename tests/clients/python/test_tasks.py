@@ -1,4 +1,4 @@
-"""Locks one after the other: the tasks of the documentation, many at once, that cross each other's ways."""
+"""Tests the documentation's tasks, which take locks one after the other, so that many of them can deadlock."""
 
 import random
 import threading
@@ -33,7 +33,7 @@ def test_two_hundred_tasks_cross_and_all_are_done(tasks, other):
                     mine.append(key)
                     inside[key] += 1
                     assert inside[key] == 1, f"two hold {key}"
-                    time.sleep(0.001)  # the others' chance
+                    time.sleep(0.001)  # give the others time to take locks
             finally:
                 for key in mine:
                     inside[key] -= 1
@@ -44,7 +44,7 @@ def test_two_hundred_tasks_cross_and_all_are_done(tasks, other):
 
     run_threads(50, task)
     assert sorted(done) == sorted(list(range(50)) * 4)
-    # A circle that is not told lasts as long as a wait.
+    # A deadlock that is not detected would last until a wait times out.
     assert other.info("lock")["lock_deadlocks"] > 0 and other.info("lock")["lock_timeouts"] == 0
     assert other.keys() == []
 
@@ -89,7 +89,7 @@ def test_another_error_is_passed_on_and_nothing_stays_held(tasks, other):
 
 def test_a_wait_that_ends_is_an_error(locks, other):
     other.execute_command("LOCK.ACQUIRE", "b", "OWNER", "someone", "PX", 600_000)
-    with locks.lock("c"):  # connects, which may take longer than the wait
+    with locks.lock("c"):  # connects first, which may take longer than the wait
         pass
     tasks = Tasks(locks, wait=0.05)
 

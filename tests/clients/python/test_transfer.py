@@ -1,4 +1,4 @@
-"""Several locks at once: the transfers of the documentation, many at once, whose sum must not change."""
+"""Tests the documentation's transfers, which take several locks at once: the sum must not change."""
 
 import os
 import random
@@ -47,13 +47,13 @@ def test_two_hundred_tasks_transfer_and_no_money_is_made_or_lost(accounts, other
     assert total(accounts) == 5000
     assert len(fences) == 1000
     assert {name: accounts.fence(name) for name in NAMES} == greatest
-    # With one lock after the other, two that meet would wait until the time of one is up.
+    # If the locks were taken one after the other, two transfers could deadlock until a wait times out.
     assert other.info("lock")["lock_timeouts"] == 0
     assert other.keys() == []
 
 
 def test_the_sum_does_not_hold_without_the_locks(accounts, monkeypatch):
-    """The control: the race is real. Each of them reads before any of them writes."""
+    """A control without locks, to show that the race is real: both read before either of them writes."""
     together = threading.Barrier(2)
     load = accounts._load
 
@@ -75,9 +75,9 @@ def test_a_lock_that_was_lost_is_told_and_the_other_one_released(locks, other):
     with pytest.raises(LockLost, match="account:bea"), locks.lock("account:ann", "account:bea", lease=600) as held:
         other.execute_command("LOCK.BREAK", "account:bea")
         wait_for(lambda: held.lost, "the holder hears")
-    # The block ends at once. What is left of the others is released behind it, since the server may be away.
+    # The block ends at once. The other lock is released in the background, since the server may be away.
     wait_for(lambda: other.keys() == [], "the other one is released")
-    # What went wrong in the block counts more.
+    # An error in the block takes precedence over the loss.
     with pytest.raises(ZeroDivisionError), locks.lock("account:ann", "account:bea", lease=600):
         other.execute_command("LOCK.BREAK", "account:bea")
         1 / 0
@@ -99,7 +99,7 @@ def test_an_account_to_itself_is_refused(accounts):
 
 
 def test_all_keys_of_a_command_are_in_one_slot_of_a_cluster():
-    """redis-py asks the server which arguments are keys."""
+    """In a cluster, redis-py asks the server which arguments are keys."""
     with redis.RedisCluster.from_url(os.environ["CLUSTER_URL"]) as cluster:
         keys = ["{bank}:ann", "{bank}:bea"]
         owner, fences, holds, lease = cluster.execute_command("LOCK.MACQUIRE", 2, *keys, "OWNER", "me", "PX", 60_000)

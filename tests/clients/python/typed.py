@@ -1,4 +1,4 @@
-"""What a user writes with the package. mypy checks it; nobody runs it."""
+"""A user's code with the package. mypy checks it; it never runs."""
 
 from datetime import timedelta
 

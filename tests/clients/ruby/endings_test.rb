@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What ends locks besides their release: a client or locks that are closed, losses, the end of the program. All are told, once, and nothing
-# is left behind.
+# Tests what ends locks besides a release: a closed client, closed locks, losses, the end of the program. Each holder is told once, and nothing
+# stays behind.
 
 require_relative "support"
 
@@ -15,7 +15,7 @@ class EndingsTest < Test
   def ours = Thread.list.select { |thread| thread.name == "redislock" }
   def subscriptions = @other.call("PUBSUB", "CHANNELS", "redislock:*")
 
-  # Of this client something is held and something waited for. The block ends that.
+  # Runs the block, which has to end a held lock and a wait of this client.
   def ends(client, message)
     locks = open_locks(client)
     told, inside = Queue.new, Queue.new
@@ -25,7 +25,7 @@ class EndingsTest < Test
     waiting = start { locks.acquire("window") }
     block = start { locks.with_lock("block") { |inner| inside.push(true) && wait_for("it is told") { inner.lost? } } }
     wait_for("all are there") { waiters("window") == 1 && !inside.empty? }
-    assert(ours.all? { |thread| thread.thread_variable_get(:fork_safe) }) # or Puma warns of them
+    assert(ours.all? { |thread| thread.thread_variable_get(:fork_safe) }) # otherwise, Puma would warn of these threads
     yield locks
     wait_for("it is told") { !told.empty? }
     assert_equal "door: #{message}", told.pop.message
@@ -46,7 +46,7 @@ class EndingsTest < Test
             [pool, ->(client) { client.shutdown(&:close) }], [wrapped, ->(client) { client.pool_shutdown(&:close) }]]
     ways.each do |client, close|
       locks = ends(client, "the client was closed") { close.call(client) }
-      locks.with_lock("door") { nil } # as the client, it begins anew
+      locks.with_lock("door") { nil } # the client opens again, and so do its locks
       locks.close
       assert_raises(Redislock::Closed) { locks.acquire("door") }
     end

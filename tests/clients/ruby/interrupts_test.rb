@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Threads that are killed, or raised at, anywhere: nothing stays held, nobody stays in a queue.
+# Tests threads that are killed or interrupted at any point: no lock stays held, and no place stays in a queue.
 
 require "timeout"
 require_relative "support"
@@ -38,7 +38,7 @@ class InterruptsTest < Test
     Process.kill(:KILL, process) && Process.wait(process) if process
   end
 
-  # At each line that a lock runs through: at the first one, at the second one, and so on.
+  # Interrupts a lock at each of its lines in turn: first at the first line, then at the second, and so on.
   def test_interrupted_at_each_line
     [0, 1].each do |others|
       1.step do |at|
@@ -51,7 +51,7 @@ class InterruptsTest < Test
     end
   end
 
-  # Has another thread interrupt the block at that line. False: it has fewer lines.
+  # Lets another thread interrupt the block at this line. Returns false if fewer lines ran.
   def interrupted(at)
     lines = 0
     working = nil
@@ -71,7 +71,7 @@ class InterruptsTest < Test
     lines >= at
   end
 
-  # A thread that is about to hear may be held up until its time is over.
+  # A thread that is about to read may be delayed until its time is over. It still has to read a message that is there.
   def test_who_has_no_time_left_hears_only_what_is_there
     connection = Redislock::Connection.like(@redis).connect
     connection.subscribe("ch", false)

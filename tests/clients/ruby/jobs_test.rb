@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The page's program for jobs of customers, with two workers of Sidekiq, one of which is killed.
+# Tests the page's program for customers' jobs with two Sidekiq workers, one of which is killed.
 
 require_relative "support"
 require "fileutils"
@@ -8,7 +8,7 @@ require "tmpdir"
 
 class JobsTest < Test
   PROGRAM = File.expand_path("../../../docs/programs/reports.rb", __dir__)
-  # Its reports say that they have begun, and go on until the test ends them.
+  # Reports note when they begin, and run until the test ends them.
   WORK = <<~RUBY
     require #{PROGRAM.dump}
     OUTSIDE = Redis.new(url: ENV.fetch("REDIS_URL"), read_timeout: 70)
@@ -34,7 +34,7 @@ class JobsTest < Test
     super
   end
 
-  # With one thread: who waits for a lock takes no other job.
+  # With one thread each, a worker that waits for a lock takes no other job.
   def work
     @workers << spawn("sidekiq", "--require", @program, "--concurrency", "1", chdir: @folder, %i[out err] => File.join(@folder, "log"))
     @workers.last
@@ -57,7 +57,7 @@ class JobsTest < Test
     assert_equal 0, @other.llen("begun")
     Process.kill(:KILL, victim)
     Process.wait(@workers.delete(victim))
-    assert_equal ["begun", "7 #{other}"], begun # though leases last for minutes
+    assert_equal ["begun", "7 #{other}"], begun # at once, although leases last for minutes
     @other.rpush("end:7", "now")
     wait_for("only this one is left") { info(@other, "reports:7")["holders"] == 1 }
     mine.release

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The package: blocks, losses, owners, forks, and what is refused.
+# Tests the package: blocks, losses, owners, forks, and what is refused.
 
 require_relative "support"
 
@@ -39,7 +39,7 @@ class LocksTest < Test
     end
   end
 
-  # The process stood still, and the release comes before the clock's look.
+  # If the process was suspended, a release may come before the clock runs.
   def test_a_release_that_finds_the_lease_over_gives_the_lock_back
     held = @locks.acquire("door")
     held.instance_variable_get(:@entry).until = 0
@@ -47,11 +47,11 @@ class LocksTest < Test
     wait_for("it is given back") { info(@other, "door").empty? }
   end
 
-  # Its answer comes before the clock's look.
+  # The answer to a late renewal may come before the clock runs.
   def test_a_renewal_that_comes_too_late_names_the_maximum_age
     held = @locks.acquire("door", lease: 600, max_hold: 300)
     entry = held.instance_variable_get(:@entry)
-    @other.call("LOCK.RELEASE", "door", held.owner) # of which nobody is told
+    @other.call("LOCK.RELEASE", "door", held.owner) # the holder gets no message of this
     @other.call("CLIENT", "PAUSE", 600_000, "WRITE")
     renewing = start { held.extend }
     wait_for("it is asked") { entry.flight }
@@ -68,14 +68,14 @@ class LocksTest < Test
       held.on_lost { |lost| told << lost }
       @other.call("LOCK.BREAK", "door")
       assert_kind_of Redislock::LockLost, told.pop
-      held.on_lost { |lost| told << lost } # it is lost already
+      held.on_lost { |lost| told << lost } # the block is called, although the lock is lost already
       assert_kind_of Redislock::LockLost, told.pop
       assert held.lost?
       assert_raises(Redislock::LockLost) { held.check! }
       assert_raises(Redislock::LockLost) { held.extend(60) }
     end
     assert_raises(Redislock::LockLost) { @locks.with_lock("door", &lose) }
-    # Nor while another exception is handled.
+    # The same while another exception is handled.
     begin
       raise "something else"
     rescue RuntimeError
@@ -93,7 +93,7 @@ class LocksTest < Test
     @locks.try_acquire("door").release
   end
 
-  # Each holder was looked at, whether anybody waited.
+  # An earlier version visited all holders for each message, to see whether any waited.
   def test_a_message_costs_the_same_however_many_locks_are_held
     blocks = [1, 200].map do |count|
       held = Array.new(count) { |at| @locks.acquire("door#{at}") }
@@ -113,8 +113,8 @@ class LocksTest < Test
     held = @locks.acquire("door", lease: 2)
     reader, writer = IO.pipe
     child = fork do
-      held.release # does nothing: the lock is the parent's
-      @locks.close # has nothing to close
+      held.release # does nothing: the parent holds the lock
+      @locks.close # there is nothing to close
       own = @locks.acquire("window", lease: 2)
       writer.puts("#{@locks.try_acquire("door").inspect} #{own.lost?}")
       sleep
@@ -134,7 +134,7 @@ class LocksTest < Test
     held.release
     assert_empty info(@other, "door")
   ensure
-    Process.kill(:KILL, child) # where the test failed before it came to that
+    Process.kill(:KILL, child) # in case the test fails before the child ends
     Process.wait(child)
   end
 
@@ -148,7 +148,7 @@ class LocksTest < Test
   end
 
   def test_a_server_that_is_not_there
-    bound = Socket.new(:INET, :STREAM).tap { |socket| socket.bind(Addrinfo.tcp("127.0.0.1", 0)) } # it doesn't listen
+    bound = Socket.new(:INET, :STREAM).tap { |socket| socket.bind(Addrinfo.tcp("127.0.0.1", 0)) } # a port on which nobody listens
     locks = open_locks(Redis.new(host: "127.0.0.1", port: bound.local_address.ip_port))
     2.times { assert_raises(Redis::CannotConnectError) { locks.acquire("door") } }
   ensure

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# In which thread an observer is told, and what OpenTelemetry is told, where its gems are installed. (What an observer is told:
-# conformance/driver/scenarios_observer.py)
+# Tests in which thread an observer is called, and what OpenTelemetry records, if its gems are installed.
+# (conformance/driver/scenarios_observer.py tests what an observer is told.)
 
 require_relative "support"
 begin
   require "redislock/opentelemetry"
   require "opentelemetry/sdk"
   require "opentelemetry-metrics-sdk"
-rescue LoadError # Debian lacks its gems
+rescue LoadError # Debian does not package these gems
   puts "skipped: Variant: OpenTelemetry of Ruby is not installed"
 end
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Raw commands through redis-rb: what the page about all clients says of it.
+# Tests raw commands with redis-rb, as in the page for all clients.
 
 require_relative "support"
 
@@ -15,7 +15,7 @@ class RawTest < Test
     assert_equal "Redis::WrongTypeError", error.class.name unless Redis::VERSION < "5"
   end
 
-  # What the page about all clients warns of.
+  # The page for all clients warns of this.
   def test_a_wait_on_the_shared_connection_keeps_the_holder_from_its_release
     @redis.call("LOCK.ACQUIRE", "door", "OWNER", "alice", "PX", 60_000)
     waiting = start { @redis.call("LOCK.ACQUIRE", "door", "OWNER", "bob", "BLOCK", 2000) }
@@ -50,7 +50,7 @@ class RawTest < Test
     kill(redis)
     wait_for("it ends") { info(@other, "door").empty? }
     assert_raises(Redis::ConnectionError) { redis.ping }
-    assert_equal "PONG", redis.ping # made anew
+    assert_equal "PONG", redis.ping # redis-rb connects again
 
     session.call
     redis.close

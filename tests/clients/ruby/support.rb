@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the tests share: connections, locks, threads, and waiting for a condition.
+# Helpers of the tests: connections, locks, threads, and waiting for a condition.
 
 require "minitest/autorun"
 require "connection_pool"
@@ -10,7 +10,7 @@ require "redislock"
 begin
   require "redis-clustering"
 rescue LoadError
-  # redis-rb 4 has it in itself
+  # redis-rb 4 contains it
 end
 
 class Test < Minitest::Test
@@ -21,7 +21,7 @@ class Test < Minitest::Test
     @redis = connect
     @other = connect
     @redis.flushall
-    @redis.config(:set, "lock.default-lease", 600_000) # so that what is free in time was given back
+    @redis.config(:set, "lock.default-lease", 600_000) # so that a lock that is soon free was released, and did not lapse
     @locks = open_locks(@redis)
   end
 
@@ -42,14 +42,14 @@ class Test < Minitest::Test
     @opened.last
   end
 
-  # A thread whose exception `value` and `join` raise.
+  # Starts a thread. Its exception is raised by `value` and `join`.
   def start(&work)
     @threads << Thread.new(&work)
     @threads.last.report_on_exception = false
     @threads.last
   end
 
-  # The condition's value, as soon as it is true.
+  # Waits until the condition is true, and returns its value.
   def wait_for(what, seconds = 60)
     till = clock + seconds
     until (value = yield)
@@ -72,7 +72,7 @@ class Test < Minitest::Test
     info(@other, key).fetch("waiters", 0)
   end
 
-  # The lock is somebody else's.
+  # Lets another owner hold the lock.
   def occupy(key)
     @other.call("LOCK.ACQUIRE", key, "OWNER", "other", "PX", 600_000)
   end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Run by ./run.
+# ./run starts this file.
 
 require_relative "raw_test"
 require_relative "locks_test"

@@ -1,4 +1,4 @@
-"""Runs scenarios with the program of one language, variant by variant. Exit code 1: one failed.
+"""Runs scenarios with the program of one language, in each of its variants. Exit code 1: a scenario failed.
 
     python3 driver START VARIANTS CANNOT quick|all [FILTER]
 """

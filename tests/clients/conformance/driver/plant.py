@@ -2,8 +2,8 @@
 
     python3 driver/plant.py START VARIANTS FAULTS WORK [FILTER]
 
-FAULTS is a JSON file: `root`, the folder of the installed package (a pattern under WORK), and `faults`, each with its name
-(`fault`), its `scenario`, and its `edits`: `[file, old, new]`, where `old` stands once in the file. The scenario `traces` is all of them.
+FAULTS is a JSON file with `root`, the folder of the installed package (a pattern under WORK), and `faults`, each with its name (`fault`),
+its `scenario`, and its `edits`: `[file, old, new]`, where `old` occurs once in the file. The scenario `traces` stands for all traces.
 """
 
 import json
@@ -39,7 +39,7 @@ def main(start, variants, faults, work, wanted=""):
             for variant in Path(variants).read_text().split():
                 name = fault["scenario"]
                 command = [Path(start).resolve().with_name("replay" if name == "traces" else "start"), variant]
-                subprocess.run(command, cwd=command[0].parent, input=b"", check=True)  # so it is built, and runs
+                subprocess.run(command, cwd=command[0].parent, input=b"", check=True)  # checks that it builds and runs
                 result, took, said = replay(command) if name == "traces" else play(scenarios[name], command)
                 found = result == "FAILED"
                 why = next((line for line in said.splitlines() if "Error: " in line), "")

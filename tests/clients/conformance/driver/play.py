@@ -15,12 +15,12 @@ import scenarios_waits  # noqa: F401
 from program import Late, stalls
 from stage import Stage
 
-TRIES = 3  # how often a scenario is played that was too late while others had the machine: one that is slow by itself is late each time
-BUSY = 0.1  # s in which others had the machine while a scenario ran
+TRIES = 3  # how often a scenario is played if it is too late on a busy machine; a slow package is too late each time
+BUSY = 0.1  # s for which the machine was busy with others during the scenario
 
 
 def play(scenario, command):
-    """(result, seconds, what there is to read)"""
+    """Plays a scenario. Returns (result, seconds, text to show)."""
     begin = time.monotonic()
     for left in reversed(range(TRIES)):
         result, said, late = _once(scenario, command)
@@ -31,7 +31,7 @@ def play(scenario, command):
 
 
 def _once(scenario, command):
-    """(result, what there is to read, by how much it was late if the machine was busy)"""
+    """Plays it once. Returns (result, text to show, by how many seconds it was late if the machine was busy)."""
     stalls.longest, stalled = 0.0, stalls.total()
     stage, result, said, late = Stage(command, Path(tempfile.mkdtemp(prefix="conformance-"))), "ok", "", None
     try:
@@ -48,6 +48,6 @@ def _once(scenario, command):
 
 
 def _part(text):
-    """Its end; of a server that crashed, why and where, which comes before much else."""
+    """The end of a log. If a server crashed, this is its report, with the reason and the stack, which may come long before the end."""
     crash = text.find("BUG REPORT START")
     return text[-5000:] if crash < 0 else text[max(0, crash - 1000):crash + 8000]

@@ -1,4 +1,4 @@
-"""The small program of a language: what it is told, and what it says. README.md has the words."""
+"""The conformance program of a language: the commands for it, and its events, as in README.md."""
 
 import itertools
 import json
@@ -12,11 +12,11 @@ import time
 from servers import until
 
 numbers = itertools.count(1)
-said = threading.Condition()  # a program has said something
+said = threading.Condition()  # notified when a program has written an event
 
 
 class Stalls:
-    """How long so far, in s, the machine was busy with others: bounds on time leave that out."""
+    """Measures for how many seconds in all the machine was busy with others: time limits leave this out."""
 
     def __init__(self):
         self.own = self.longest = 0.0
@@ -30,7 +30,7 @@ class Stalls:
             self.own, self.longest = self.own + stall, max(self.longest, stall)
 
     def total(self):
-        """Our own thread sees halts of the machine, but not that a program or a server waits for a processor: Linux may count that."""
+        """The pauses of our own thread show halts of the machine, but not waits of other programs for a processor: Linux may count these."""
         try:
             with open("/proc/pressure/cpu") as pressure:
                 return self.own + int(pressure.readline().rpartition("total=")[2]) / 1e6
@@ -42,14 +42,14 @@ stalls = Stalls()
 
 
 class Late(AssertionError):
-    """Something took longer than it may, by no more than a busy machine may hold it up."""
+    """Raised if something was too late, by no more than a busy machine may delay it."""
 
 
-HOLDUP = 1000  # ms: others may keep the machine busy, but don't hold anybody up for seconds
+HOLDUP = 1000  # ms: the longest delay for which a busy machine can be the reason
 
 
 class Watch:
-    """A time in ms, from now on, and how much of it the machine was busy with others."""
+    """Measures a time in ms, and for how much of it the machine was busy with others."""
 
     def __init__(self):
         self.begin, self.stalls = time.monotonic(), stalls.total()
@@ -67,13 +67,13 @@ class Task:
         self.program, self.name, self.events = program, name, events
 
     def next(self, *names, seconds=60):
-        """The task's next event, which must be one of these."""
+        """Returns the task's next event, which must be one of these."""
         event = self.program.await_event(self.events, f"{self.name}: {' or '.join(names)}", seconds)
         assert event["event"] in names, f"instead of {' or '.join(names)}: {event}"
         return event
 
     def silent(self):
-        """It has not said anything."""
+        """Checks that the task has had no event."""
         assert not self.events, f"unexpected: {self.events}"
         return True
 
@@ -124,7 +124,7 @@ class Program:
             return events.pop(0)
 
     def told(self, *wanted):
-        """Its observer is told this next, in any order."""
+        """Checks that the observer's next events are these, in any order."""
         events = [self.await_event(self.observed, f"the observer is told: {', '.join(wanted)}", 20) for _ in wanted]
         assert sorted(event["what"] for event in events) == sorted(wanted), f"instead of {wanted}: {events}"
         return events
@@ -140,7 +140,7 @@ class Program:
         return self
 
     def acquire(self, *keys, events=None, **options):
-        """A new task, whose events come to that list, if it is not to have one of its own."""
+        """Makes a new task. Its events go to this list, or to one of its own."""
         task = Task(self, f"t{next(numbers)}", [] if events is None else events)
         self.tasks[task.name] = task
         self.tell(do="acquire", task=task.name, keys=list(keys), **options)
@@ -154,7 +154,7 @@ class Program:
         assert self.process.wait(60) == 0, f"its exit code is {self.process.returncode}"
 
     def freeze(self):
-        """Ends when each thread has stopped: on a busy machine, some go on for a while."""
+        """Stops the program. Waits until each thread has stopped, since on a busy machine some run on for a while."""
         os.killpg(self.process.pid, signal.SIGSTOP)
         threads = pathlib.Path(f"/proc/{self.process.pid}/task")
         until(lambda: all("State:\tT" in (thread / "status").read_text() for thread in threads.iterdir()), "it stops")
@@ -163,7 +163,7 @@ class Program:
         os.killpg(self.process.pid, signal.SIGCONT)
 
     def kill(self):
-        """With the processes that it has started."""
+        """Kills the program, with the processes that it has started."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()

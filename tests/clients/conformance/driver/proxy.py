@@ -6,7 +6,7 @@ import time
 
 
 class Pair:
-    """A client's connection and ours to the server. It is a subscription once the client has said so."""
+    """A client's connection, and the proxy's connection to the server for it. Its kind is "subscription" once the client has subscribed."""
 
     def __init__(self, client, server):
         self.client, self.server, self.kind, self.forgotten = client, server, "commands", False
@@ -33,36 +33,36 @@ class Proxy:
         return f"redis://127.0.0.1:{self.port}"
 
     def cut(self, *kinds):
-        """Closes connections of these kinds, or all."""
+        """Closes the connections of these kinds, or all connections."""
         for pair in list(self.pairs):
             if not kinds or pair.kind in kinds:
                 pair.cut()
 
     def refuse(self, refuses=True):
-        """From now on, connections end as soon as they are made."""
+        """From now on, new connections are closed at once."""
         self.refuses = refuses
         if refuses:
             self.cut()
 
     def forget(self, *kinds):
-        """As a network can: nothing more comes through the connections that there are, and nobody is told. New ones work."""
+        """Drops all data of the existing connections silently, as a network can. New connections work."""
         for pair in self.pairs:
             pair.forgotten |= not kinds or pair.kind in kinds
 
     def delay(self, word, seconds):
-        """From now on, a command with that word reaches the server so much later, and what its connection sends after it."""
+        """From now on, delays a command with this word, and what its connection sends after it."""
         self.slow[word.encode()] = seconds
 
     def rewrite(self, old, new):
-        """From now on, commands have the new words in place of the old ones, which are as long."""
+        """From now on, replaces these words in commands by others of the same length."""
         self.rewritten[old.encode()] = new.encode()
 
     def swallow(self, *kinds):
-        """From now on, nothing that the server sends comes through the connections of these kinds, or of any."""
+        """From now on, drops what the server sends over connections of these kinds, or over all."""
         self.swallowed = kinds or ("commands", "subscription")
 
     def pass_on(self):
-        """Replies come through again."""
+        """Lets replies through again."""
         self.swallowed = ()
 
     def end(self):

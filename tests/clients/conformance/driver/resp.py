@@ -19,7 +19,7 @@ class Connection:
     def __call__(self, *words):
         try:
             return self._ask(words)
-        except ConnectionError:  # a server that changes its role closes its connections
+        except ConnectionError:  # a server closes its connections when its role changes
             self.close()
             self._connect()
             return self._ask(words)
@@ -53,7 +53,7 @@ class Connection:
         return replies
 
     def fields(self, *words):
-        """A reply of names and values, or None."""
+        """Converts a reply of names and values to a dict, or None."""
         reply = self(*words)
         return reply and dict(zip(reply[::2], reply[1::2]))
 

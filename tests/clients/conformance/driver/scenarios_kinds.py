@@ -1,4 +1,4 @@
-"""Kinds of locks, options, and what is refused."""
+"""Scenarios: the kinds of locks, options, and refused input."""
 
 import re
 import socket
@@ -25,12 +25,12 @@ def options_reach_the_server(stage):
 
 
 def process(fields):
-    """What says who holds or waits: the label, or else what the package says of itself."""
+    """The text that describes a holder or waiter: the label, or else the client's name."""
     return fields["label"] or fields["client-name"]
 
 
 def named(program):
-    """What that has to be: host and process. In PHP, each task is a process, which the program has started."""
+    """The expected text: host and process. In PHP, this is a child process of the program, since each task is a process."""
     host = re.sub("[^A-Za-z0-9._-]", "_", socket.gethostname())[:64]
     children = Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children").read_text().split()
     return [f"{host}:{pid}" for pid in [program.process.pid, *children]]
@@ -78,7 +78,7 @@ def several_locks_all_or_none(stage):
 
 @scenario()
 def one_of_several_locks_is_lost(stage):
-    """The other one is given back, and does not just lapse: its lease is longer than what this waits for."""
+    """If one of two locks is lost, the other is released, and does not only lapse: its lease is longer than the scenario waits."""
     server, program = stage.both()
     task = program.acquire("a", "b", lease=15_000).acquired()
     server("LOCK.BREAK", "b")
@@ -144,13 +144,13 @@ def session_of_a_grant_that_was_over_before_it_was_told(stage, lease):
     hold(server, "k")
     task = stage.program(server).acquire("k", session=True, lease=lease)
     queued(server, "k", 1)
-    # One step: the server stands still between the grant and the answer.
+    # In one transaction, so that the server can be paused between the grant and the answer.
     server("MULTI")
     free(server, "k")
     server("DEBUG", "SLEEP", 2 * lease / 1000)
     assert server("EXEC")[-1] == "OK"
     task.acquired()
-    if held := server.lock("k"):  # one that asks again for what it was granted has it anew, if it has the answer in time
+    if held := server.lock("k"):  # a package that asks again may have got a new grant, with the answer in time
         assert held["fence"] == task.fences[0]
         task.release("released", "lost")
     else:

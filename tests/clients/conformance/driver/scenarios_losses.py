@@ -1,4 +1,4 @@
-"""Leases: renewed, lost, and how soon the holder is told."""
+"""Scenarios: leases are renewed or lost, and the holder is told in time."""
 
 import math
 import re
@@ -10,11 +10,11 @@ from scenarios_waits import LONG, free, hold, queued
 from servers import until
 from stage import leases, scenario
 
-TOLD = 100  # ms: the package's own clock tells of the end, so nothing has to come from the server
+TOLD = 100  # ms: the package's own clock notices the end, so nothing has to come from the server
 
 
 def passes(seconds, *tasks):
-    """So much time, in which nothing is heard of these tasks."""
+    """Waits for this long. Fails if the tasks have an event meanwhile."""
     begin = time.monotonic()
     until(lambda: any(task.events for task in tasks) or time.monotonic() - begin > seconds, f"{seconds} s")
     assert all(task.silent() for task in tasks)
@@ -88,7 +88,7 @@ def renewal_that_fails_is_sent_again_after_a_tenth_of_the_lease(stage):
     task = program.acquire("k", lease=6000).acquired()
 
     def sent():
-        """Renewals, or questions, if it has heard of the new primary; whatever becomes of them."""
+        """Counts renewals, and acquires, which a package sends instead if it has noticed the new primary."""
         stats = server.connection.info("commandstats")
         lines = [stats.get(f"cmdstat_lock.{command}", "") for command in ("extend", "acquire")]
         return sum(int(number) for number in re.findall(r"\b(?:rejected_)?calls=(\d+)", "".join(lines))) - 1
@@ -97,7 +97,7 @@ def renewal_that_fails_is_sent_again_after_a_tenth_of_the_lease(stage):
     until(sent, "the renewal", seconds=10)
     watch, before = Watch(), sent()
     until(lambda: sent() >= before + 3, "three more", seconds=10)
-    watch.within(1100, 3000, "three more")  # in PHP, each may be sent twice
+    watch.within(1100, 3000, "three more")  # PHP may send each twice
     server("REPLICAOF", "NO", "ONE")
     until(lambda: server("PTTL", "k") > 5000, "it is renewed", seconds=10)
     assert task.silent()
@@ -163,7 +163,7 @@ def wait_longer_than_the_lease(stage, lease):
 
 @scenario()
 def refused_for_a_while(stage):
-    """By a primary without its replicas, and by one that runs a long script. Nobody gives up a wait for that, or forgets a release."""
+    """A primary without its replicas, and one that runs a long script, refuse commands. No wait or release may be given up for this."""
     server, proxy, program = stage.behind_proxy()
     server("CONFIG", "SET", "busy-reply-threshold", 1)
 
@@ -203,8 +203,8 @@ def refused_for_a_while(stage):
 
 @scenario()
 def shortened_by_hand_and_nothing_answers(stage):
-    """The server may have set the lease, so nobody believes to hold the lock for longer. A package that tells of losses by itself tells of
-    this one then, although the answer to the extend is still awaited: after the loss it is of no use."""
+    """The server may have set the shorter lease, so the holder may not rely on a longer one. A package that reports losses by itself
+    reports this one although the extension has no answer yet: the answer would be of no use."""
     server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", renew=False, lease=60_000).acquired()
     proxy.swallow()
@@ -218,7 +218,7 @@ def shortened_by_hand_and_nothing_answers(stage):
 
 @scenario()
 def shortened_by_another_of_its_owner(stage):
-    """Both have one grant, and so one lease: even if nothing answers."""
+    """Both tasks share a grant, and so a lease, even if no answer comes."""
     server, proxy, program = stage.behind_proxy()
     first, second = [program.acquire("k", owner="alice", renew=False, lease=60_000).acquired() for _ in range(2)]
     proxy.swallow()
@@ -230,7 +230,7 @@ def shortened_by_another_of_its_owner(stage):
 
 @scenario()
 def session_cut_longer_than_the_lease(stage):
-    """The server ends the session as soon as it sees the end of the connection, or when the lease is over."""
+    """The server ends a session when its connection closes or, if it can't see this, when the lease is over."""
     server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", session=True, lease=1200).acquired()
     watch = Watch()
@@ -241,7 +241,7 @@ def session_cut_longer_than_the_lease(stage):
 
 @scenario()
 def loss_that_the_release_finds(stage):
-    """Nobody heard of it before: then the answer to the release tells it, and only once."""
+    """If the loss was not noticed before, the answer to the release reports it, and only once."""
     server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", lease=60_000).acquired()
     proxy.swallow("subscription")

@@ -1,4 +1,4 @@
-"""Lost connections, lost messages, servers that end or change."""
+"""Scenarios: lost connections, lost messages, servers that end or change."""
 
 from program import Watch
 from resp import ReplyError
@@ -8,7 +8,7 @@ from stage import leases, scenario
 
 
 def told_at_once(server, task, key="k"):
-    """The holder still hears of its loss, without waiting for a renewal."""
+    """The holder is still told of a loss by a message, without waiting for a renewal."""
     watch = Watch()
     server("LOCK.BREAK", key)
     task.next("lost")
@@ -16,7 +16,7 @@ def told_at_once(server, task, key="k"):
 
 
 def heard_again(server, proxy):
-    """The subscription is there again."""
+    """Waits until the subscription has been made anew."""
     until(lambda: any(pair.kind == "subscription" for pair in proxy.pairs) and server.connection.info("clients").get("pubsub_clients") != "0"
           and server("PUBSUB", "CHANNELS"), "the subscription")
 
@@ -39,7 +39,7 @@ def cut_commands_while_waiting(stage):
 
 @scenario()
 def cut_subscription(stage):
-    """What nobody heard meanwhile is found out when the subscription is back, not at the next renewal or look."""
+    """A loss during a cut is noticed when the subscription is back, not only at the next renewal."""
     server, proxy, program = stage.behind_proxy()
     kept, broken = [program.acquire(key, lease=60_000).acquired() for key in ("kept", "broken")]
     task = waits(server, program, "k")
@@ -47,7 +47,7 @@ def cut_subscription(stage):
     proxy.swallow("subscription")
     server("LOCK.BREAK", "broken")
     free(server, "k")
-    proxy.refuses = True  # the answer to a new subscription is not to be swallowed
+    proxy.refuses = True  # so that the new subscription gets its answer
     proxy.cut("subscription")
     proxy.pass_on()
     proxy.refuses = False
@@ -62,11 +62,11 @@ def cut_subscription(stage):
 
 @scenario(quick=False)
 def wait_without_an_answer(stage):
-    """Nobody knows then whether others hold the lock, so the package does not say that they do. Each wait ends within its time and once
-    the timeout of the client, 5 s, however many there are."""
+    """With a silent server, nobody knows whether others hold the lock, so the package must not say that they do. Each wait ends within its
+    time and one client timeout of 5 s, however many waits there are."""
     proxy = stage.proxy(stage.server())
     program = stage.program(proxy)
-    program.acquire("other").acquired().release()  # so that it has its connections
+    program.acquire("other").acquired().release()  # so that its connections exist
     proxy.swallow()
     watch = Watch()
     for task in [program.acquire("k", wait=500) for _ in range(40)]:
@@ -88,7 +88,7 @@ def cut_longer_than_the_lease(stage):
 
 @scenario(quick=False)
 def forgotten_connections_are_made_anew(stage):
-    """Long before the lease is over, the holder renews over a new one, and the waiter asks again. So is the subscription."""
+    """If the network forgets connections, the holder renews in time over a new one, the waiter asks again, and so does the subscription."""
     server, proxy, program = stage.behind_proxy()
     held = program.acquire("held", lease=30_000).acquired()
     hold(server, "k")
@@ -107,7 +107,7 @@ def forgotten_connections_are_made_anew(stage):
 
 @scenario()
 def closed_while_it_connects(stage):
-    """The first lock makes the connections. What is granted then has nobody who would renew it."""
+    """The first lock makes the connections. A grant that comes after the wait was given up must not stay, since nobody would renew it."""
     server, proxy, program = stage.behind_proxy()
     proxy.delay("SUBSCRIBE", 0.5)
     task = program.acquire("k")
@@ -194,7 +194,7 @@ def failed_over_by_sentinel(stage, lease):
 @scenario(quick=False)
 @leases(30_000, 60_000)
 def primary_killed_and_failed_over_by_sentinel(stage, lease):
-    fails_over(stage, lease, lambda first, _: first.kill(), 1)  # PHP's holder asks later
+    fails_over(stage, lease, lambda first, _: first.kill(), 1)  # in PHP, a holder asks later
 
 
 @scenario()

@@ -1,4 +1,4 @@
-"""What an observer is told: each wait and each lock, from its begin to its end."""
+"""Scenarios: what an observer is told about each wait and each lock, from its beginning to its end."""
 
 from scenarios_waits import queued, waits
 from stage import leases, scenario
@@ -39,18 +39,18 @@ def observer_is_told_of_a_deadlock(stage):
     server("LOCK.ACQUIRE", "b", "OWNER", "bob")
     server("LOCK.ACQUIRE", "a", "OWNER", "bob", "NOTIFY", "channel", "ONCE", "BLOCK", 0)
     program.acquire("b", owner="alice", detect=True).next("deadlock")
-    program.told(*["waiting b exclusive"] * ("php" in str(stage.command[0])), "refused b exclusive deadlock")  # PHP asks once before it waits
+    program.told(*["waiting b exclusive"] * ("php" in str(stage.command[0])), "refused b exclusive deadlock")  # PHP first asks without a wait
 
 
 @scenario()
 def observer_is_told_of_a_loss_once(stage):
     server, program = stage.both(observe=True)
-    key = "it's: 'a'"  # the reason is without it: else each lock would have a time series of its own
+    key = "it's: 'a'"  # the reason must not contain the key, or each lock would be a time series
     for found_by_release in (False, True):
         task = program.acquire(key).acquired()
         program.told(f"acquired {key} exclusive")
         if found_by_release:
-            server("LOCK.RELEASE", key, task.owner)  # of which nobody is told
+            server("LOCK.RELEASE", key, task.owner)  # the holder gets no message of this
             task.release("lost")
         else:
             server("LOCK.BREAK", key)
@@ -71,7 +71,7 @@ def observer_is_told_of_what_closing_ends(stage, lease):
         program.told(f"acquired {key} exclusive")
     gone = program.acquire("gone", lease=lease).acquired()
     program.told("acquired gone exclusive")
-    server("LOCK.RELEASE", "gone", gone.owner)  # of which nobody is told
+    server("LOCK.RELEASE", "gone", gone.owner)  # the holder gets no message of this
     program.close()
     program.told("lost gone exclusive", "released k exclusive", "released twice exclusive", "released twice exclusive")
     assert not program.observed, program.observed

@@ -1,4 +1,4 @@
-"""A cluster: one subscription for each shard in which the process waits or holds, and what becomes of it when the shard changes."""
+"""Scenarios on a cluster: one subscription for each shard in which the process waits or holds, also when shards change."""
 
 import itertools
 import signal
@@ -12,7 +12,7 @@ from stage import scenario
 
 
 def keys_of(nodes):
-    """A key in each node."""
+    """Finds a key for each node."""
     return [next(key for key in map("{{k{}}}".format, itertools.count()) if serves(node, key)) for node in nodes]
 
 
@@ -25,19 +25,19 @@ def listens(node):
 
 
 def hears(node, program, key):
-    """Who holds a lock there is told at once that it was lost."""
+    """A holder on this node is told of a loss at once."""
     told_at_once(node, program.acquire(key).acquired(), key)
 
 
 def hold_of_both(node, replica, key):
-    """Held, and known to the replica, so that it is held after a failover."""
+    """Holds a lock that the replica knows, so that it stays held after a failover."""
     hold(node, key)
     replica("READONLY")
     until(lambda: replica.lock(key), "the replica has the lock")
 
 
 def handed_over(node, task, key):
-    """Not by asking again: that would take seconds."""
+    """The waiter gets the lock by a message: asking again would take seconds."""
     watch = Watch()
     free(node, key)
     task.acquired(seconds=10)
@@ -46,7 +46,7 @@ def handed_over(node, task, key):
 
 
 def ways_to(stage, nodes):
-    """A proxy before each node, by which clients come."""
+    """Puts a proxy before each node. Clients are sent to the proxies."""
     ways = [stage.proxy(node) for node in nodes]
     for node, way in zip(nodes, ways):
         node("CONFIG", "SET", "cluster-announce-port", way.port)
@@ -60,7 +60,7 @@ def clients(node, doing=""):
     return {line.split()[0] for line in node("CLIENT", "LIST").splitlines() if doing in line}
 
 
-# As docs/operations/secure.md has them for packages in a cluster; and what the driver needs.
+# The rights that docs/operations/secure.md gives packages in a cluster, and those that the driver needs.
 RIGHTS = """resetchannels &redislock:* -@all +lock.acquire +lock.release +lock.extend +lock.leave +lock.info +subscribe +unsubscribe +ssubscribe
     +sunsubscribe +@connection -@dangerous +cluster|slots +cluster|shards +cluster|nodes +cluster|info +command +acl"""
 
@@ -101,7 +101,7 @@ def primary_that_is_killed_under_a_waiter(stage):
 
 @scenario(quick=False)
 def primary_that_is_silent_under_a_waiter(stage):
-    """It still accepts connections, and never answers."""
+    """A node still accepts connections, but never answers."""
     nodes = stage.cluster()
     replica, *_ = servers.replicas_of(nodes, stage.start, stage.folder)
     key, other, _ = keys_of(nodes)
@@ -123,7 +123,7 @@ def slot_moves_back_and_forth_under_waiter_and_holder(stage):
     source, target, _ = nodes
     key, other, _ = keys_of(nodes)
     program = stage.program(nodes, kind="cluster")
-    near = program.acquire(other).acquired()  # so that it listens there already
+    near = program.acquire(other).acquired()  # so that the package listens at this node already
     held = program.acquire(key, lease=LONG).acquired()
     waiting = program.acquire(key, wait=LONG)
     queued(source, key, 1)
@@ -154,7 +154,7 @@ def slot_of_the_channel_moves(stage):
         servers.move_slot(before, source, target, ends=known)
         slot, name = source("CLUSTER", "KEYSLOT", before), target("CLUSTER", "MYID")
         watch = Watch()
-        source("CLUSTER", "SETSLOT", slot, "NODE", name)  # the other nodes may still send clients to the source
+        source("CLUSTER", "SETSLOT", slot, "NODE", name)  # the other nodes may still redirect clients to the source
         until(lambda: channels(source) not in ([], [before]), "it listens to another channel")
         watch.within(0, 2000, "the new subscription")
         target("CLUSTER", "SETSLOT", slot, "NODE", name)
@@ -163,17 +163,17 @@ def slot_of_the_channel_moves(stage):
     handed_over(source, waiting, key)
     hears(source, program, key)
     program.acquire("{%s}2" % other.strip("{}")).acquired().release()
-    session.release()  # its connection has not been closed since
+    session.release()  # works if the session's connection was never closed
 
 
 @scenario()
 def first_node_is_removed(stage):
-    """As redis-cli does it: the node stays up, has no slots, and knows nobody."""
+    """Removes a node as redis-cli does: it stays up, has no slots, and knows no other node."""
     nodes = stage.cluster()
     source, target, _ = nodes
     key, other, _ = keys_of(nodes)
     first = servers.join(nodes, stage.start, stage.folder / "first")
-    first("CONFIG", "SET", "cluster-allow-replica-migration", "no")  # else it follows the next node that its last slot goes to
+    first("CONFIG", "SET", "cluster-allow-replica-migration", "no")  # otherwise it would become a replica of the node that gets its last slot
     servers.move_slot(key, source, first)
     program = stage.program([first, *nodes], kind="cluster")
     hold(first, key)
@@ -224,7 +224,7 @@ def subscription_that_nobody_needs_is_closed(stage):
 
 @scenario(quick=False)
 def links_to_one_node_die_unnoticed(stage):
-    """They are made anew, and the links to others go on."""
+    """If connections to one node are cut, they are made anew, and those to other nodes stay."""
     nodes = stage.cluster()
     keys, ways = keys_of(nodes)[:2], ways_to(stage, nodes)
     program = stage.program(ways, kind="cluster")

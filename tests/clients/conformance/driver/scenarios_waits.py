@@ -1,4 +1,4 @@
-"""Waits: order, time, giving up, many at once."""
+"""Scenarios: the order of waits, time limits, giving up, and many waits at once."""
 
 import time
 
@@ -10,8 +10,8 @@ LONG = 600_000
 
 
 def crowd(programs, tasks, keys, rounds, lock, seconds=60):
-    """So many tasks of each program acquire the locks in turn, each task another one first. Who is told that it holds a lock does, and
-    fences rise. `lock` gives what the server says of a key."""
+    """This many tasks of each program acquire the locks in turn, each task beginning with another lock. A task that is told that it holds a
+    lock really does, and fences rise. `lock` returns the server's state of a key."""
     events, running, fences = [], {}, dict.fromkeys(keys, 0)
 
     def go_on(program, key, *later):
@@ -37,7 +37,7 @@ def crowd(programs, tasks, keys, rounds, lock, seconds=60):
 
 
 def hold(server, *keys, owner="driver"):
-    """The driver holds locks by itself; `free` gives one back."""
+    """Makes the driver itself hold these locks; `free` releases one."""
     for key in keys:
         assert server("LOCK.ACQUIRE", key, "OWNER", owner, "PX", LONG)
 
@@ -51,7 +51,7 @@ def queued(server, key, count):
 
 
 def waits(server, program, key, **options):
-    """A task that waits for a lock which the driver holds."""
+    """Makes a task wait for a lock that the driver holds."""
     hold(server, key)
     task = program.acquire(key, **options)
     queued(server, key, 1)
@@ -72,7 +72,7 @@ def free_lock_costs_two_commands(stage):
 @scenario()
 def wait_0_asks_once(stage):
     server, program = stage.both()
-    program.acquire("k").acquired().release()  # what it does at first takes longer
+    program.acquire("k").acquired().release()  # connects first, which takes longer
     hold(server, "k")
     watch = Watch()
     program.acquire("k", wait=0).next("not_acquired")
@@ -144,7 +144,7 @@ def thousand_tasks_on_one_lock(stage):
     server, program = stage.both()
     begin = time.monotonic()
     crowd([program], 1000, "k", 1, server.lock)
-    again = 1000 * int((time.monotonic() - begin) / 4)  # who waits asks again every 4 s
+    again = 1000 * int((time.monotonic() - begin) / 4)  # waiting tasks ask again every 4 s
     assert server.calls("lock.acquire") < 3000 + again
     assert int(server.connection.info("stats")["total_connections_received"]) < 130
 

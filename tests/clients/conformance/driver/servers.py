@@ -1,4 +1,4 @@
-"""Real servers on ports that the system chose: single ones, sentinels, a cluster."""
+"""Starts real servers on free ports: single ones, sentinels, a cluster."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from resp import Connection
 
 
 def until(condition, what, seconds=60):
-    """The condition's value, as soon as it is true."""
+    """Waits until the condition is true, and returns its value."""
     end = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > end:
@@ -19,8 +19,8 @@ def until(condition, what, seconds=60):
 
 
 def hold_port():
-    """A socket whose port the system gives to nobody else, also while the server that has it is down. It never listens, so a server may:
-    of sockets with SO_REUSEADDR, Linux lets several have one port while no more than one of them listens."""
+    """Reserves a port, also while its server is down, with a socket that never listens: Linux lets sockets with SO_REUSEADDR share a port
+    as long as at most one of them listens."""
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", 0))
@@ -72,14 +72,14 @@ class Server:
         return self.connection(*words)
 
     def lock(self, key):
-        """What LOCK.INFO says, or None if the lock is free."""
+        """The reply of LOCK.INFO, or None if the lock is free."""
         return self.connection.fields("LOCK.INFO", key)
 
     def waiters(self, key):
         return (self.lock(key) or {}).get("waiters", 0)
 
     def calls(self, command):
-        """How often clients have sent that command. After Redis 7.0, servers count one that waits when its wait is over."""
+        """How often clients have sent this command. After Redis 7.0, servers count a waiting command when its wait is over."""
         line = self.connection.info("commandstats").get(f"cmdstat_{command.lower()}", "calls=0,")
         calls = int(line.split("=")[1].split(",")[0])
         about = self.connection.info("server")
@@ -97,7 +97,7 @@ class Server:
 
 
 def sentinels(folder, name, first, start):
-    """A replica of the first server, and a sentinel that watches both. Gives the replica and the sentinel."""
+    """Starts a replica of the first server, and a sentinel that watches both. Returns replica and sentinel."""
     replica = start(folder / "replica", "--replicaof", "127.0.0.1", first.port)
     until(lambda: replica.connection.info("replication")["master_link_status"] == "up", "the replica follows")
     watched = [f"sentinel monitor {name} 127.0.0.1 {first.port} 1", f"sentinel down-after-milliseconds {name} 1000",
@@ -108,7 +108,7 @@ def sentinels(folder, name, first, start):
 
 
 def cluster(folder, start, count):
-    """So many nodes, among which all slots are shared out evenly."""
+    """Starts a cluster of this many nodes, which share the slots evenly."""
     nodes = [start(folder / str(at), "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1") for at in range(count)]
     for at, node in enumerate(nodes):
         node("CLUSTER", "ADDSLOTSRANGE", at * 16384 // count, (at + 1) * 16384 // count - 1)
@@ -122,7 +122,7 @@ def cluster(folder, start, count):
 
 
 def join(nodes, start, folder):
-    """One more node of that cluster, without slots, that all know."""
+    """Adds a node without slots to the cluster, and waits until all nodes know it."""
     node = start(folder, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")
     node("CLUSTER", "MEET", "127.0.0.1", nodes[0].port, nodes[0].bus)
     name = node("CLUSTER", "MYID")
@@ -133,7 +133,7 @@ def join(nodes, start, folder):
 
 
 def replicas_of(nodes, start, folder):
-    """A replica for each of them."""
+    """Adds a replica for each node."""
     replicas = [join(nodes, start, folder / f"replica-{at}") for at in range(len(nodes))]
     for node, replica in zip(nodes, replicas):
         name = node("CLUSTER", "MYID")
@@ -145,7 +145,7 @@ def replicas_of(nodes, start, folder):
 
 
 def move_slot(key, source, target, ends=True):
-    """Moves the key's slot, with all its keys."""
+    """Moves the key's slot to another node, with all its keys."""
     slot = source("CLUSTER", "KEYSLOT", key)
     names = source("CLUSTER", "MYID"), target("CLUSTER", "MYID")
     target("CLUSTER", "SETSLOT", slot, "IMPORTING", names[0])

@@ -1,4 +1,4 @@
-"""What a scenario stands on, and the list of scenarios."""
+"""The servers and programs of a scenario, and the list of scenarios."""
 
 import functools
 import os
@@ -23,7 +23,7 @@ scenarios = {}
 
 
 def scenario(quick=True, alone=False):
-    """Names a scenario by its function. `quick`: a second or so. `alone`: nothing else runs beside it."""
+    """Adds a scenario under the name of its function. `quick`: takes about a second. `alone`: no other scenario runs in parallel."""
 
     def add(function):
         scenarios[function.__name__] = Scenario(function.__name__, function, quick, alone)
@@ -33,9 +33,9 @@ def scenario(quick=True, alone=False):
 
 
 def leases(*lengths):
-    """Gives a scenario a lease, in ms. A busy machine can hold up the package until it is too late to renew a short one: so if the
-    scenario fails, and others had the machine for a quarter of the lease meanwhile, it is played again, with the next length. So
-    it is if a sentinel was held up, such as by the disk: then it does nothing for 30 s (TILT), and may never promote the replica."""
+    """Runs a scenario with a lease, in ms. A busy machine can delay a package until it is too late to renew a short one. So if the scenario
+    fails, and the machine was busy for a quarter of the lease, it runs again with the next length. It also runs again if a sentinel was
+    delayed, for example by the disk: then it does nothing for 30 s (TILT), and may never promote the replica."""
 
     def add(play):
         @functools.wraps(play)
@@ -44,7 +44,7 @@ def leases(*lengths):
                 stalled = stalls.total()
                 try:
                     return play(stage, lease)
-                except (AssertionError, TypeError) as failure:  # the second if the lock is gone
+                except (AssertionError, TypeError) as failure:  # a TypeError comes if the lock is gone
                     stalled = round((stalls.total() - stalled) * 1000)
                     tilted = any(server.sentinel and "+tilt" in server.log() for server in stage.servers)
                     if lease == lengths[-1] or (stalled < lease / 4 and not tilted):
@@ -58,7 +58,7 @@ def leases(*lengths):
 
 
 class Stage:
-    """Servers, proxies and programs of one scenario. They end with it."""
+    """The servers, proxies and programs of one scenario. All of them end with it."""
 
     def __init__(self, command, folder):
         self.command, self.folder = command, folder
@@ -82,19 +82,19 @@ class Stage:
         return self.proxies[-1]
 
     def program(self, server, kind="single", **more):
-        """A program that has opened that server, or a proxy, or the nodes in that list."""
+        """Starts a program that opens this server, this proxy, or the nodes of this list."""
         program = Program(self.command, self.folder, dict(os.environ))
         self.programs.append(program)
         urls = [each.url for each in (server if isinstance(server, list) else [server])]
         return program.open(kind, urls, **({"service": SERVICE} if kind == "sentinel" else {}), **more)
 
     def both(self, **more):
-        """A server, and a program that has opened it."""
+        """Starts a server, and a program that opens it."""
         server = self.server()
         return server, self.program(server, **more)
 
     def behind_proxy(self):
-        """A server, a proxy before it, and a program that has opened the proxy."""
+        """Starts a server, a proxy before it, and a program that opens the proxy."""
         server = self.server()
         proxy = self.proxy(server)
         return server, proxy, self.program(proxy)

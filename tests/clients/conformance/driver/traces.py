@@ -65,11 +65,11 @@ from pathlib import Path
 
 TRACES = [Path(__file__).parent.parent / "traces" / name for name in ("written.jsonl", "found.jsonl")]
 DONE = {"send", "acquired", "believes", "lost", "refused", "extended", "not extended", "released", "not released"}
-NEAR = 2  # ms
-PATIENCE = 20  # s, for one step
+NEAR = 2  # ms by which times may differ
+PATIENCE = 20  # s that one step may take
 PARTING, TRY_AGAIN = 45, 102  # ms
-LATE = {"refused", "released", "not released", "not extended"}  # what is told at once, or when the server has answered
-UNCLEAR = {"unanswered", "not acquired", "cancelled", "closed"}  # which of them, if more than one has happened
+LATE = {"refused", "released", "not released", "not extended"}  # results that come at once, or only with the server's answer
+UNCLEAR = {"unanswered", "not acquired", "cancelled", "closed"}  # if several of these apply, packages may report any of them
 SERIAL = {"go", "java", "ruby"}  # the packages whose extensions of one lock wait for each other
 VALUES = {"OWNER": 1, "NOTIFY": 1, "START": 1, "PX": 1, "BLOCK": 1, "MAXHOLD": 1, "LIMIT": 1, "SLOT": 1, "LABEL": 1, "FENCE": 1, "SYNC": 2}
 
@@ -83,7 +83,7 @@ class Differs(Exception):
 
 
 class Free(Exception):
-    """The trace goes on in one of several ways, and the program has taken another one."""
+    """Raised if the trace goes on in one of several allowed ways, and the program in another one."""
 
 
 class Program:
@@ -95,7 +95,7 @@ class Program:
         threading.Thread(target=self.watch, daemon=True).start()
 
     def watch(self):
-        """A core with a fault may never come to an end."""
+        """Kills a core that does not answer in time: with a planted fault, it may loop for ever."""
         while self.process.poll() is None:
             time.sleep(1)
             if time.monotonic() > self.begun + PATIENCE:
@@ -107,7 +107,7 @@ class Program:
         self.process.wait()
 
     def step(self, line):
-        """What it does then, and when its clock has work next."""
+        """Returns what the core did, and when its next timer is due."""
         self.begun = time.monotonic()
         done = []
         try:
@@ -127,7 +127,7 @@ class Program:
 
 
 def parts(text):
-    """A command, however its options are ordered: its verb, keys and owner, and the options."""
+    """Splits a command into its verb, keys, owner and options, so that the order of options does not matter."""
     verb, *words = text.split(" ")
     keys, words = (words[1:1 + int(words[0])], words[1 + int(words[0]):]) if verb.startswith("LOCK.M") else (words[:1], words[1:])
     options = {} if verb.endswith("ACQUIRE") else {"OWNER": words.pop(0)}
@@ -140,7 +140,7 @@ def parts(text):
 
 
 def same(one, other):
-    """Whether these commands are the same one. What is left of a wait may differ by a millisecond."""
+    """Whether two commands are the same. The rest of a wait may differ by some milliseconds."""
     if one[:3] != other[:3] or one[3].keys() != other[3].keys():
         return False
     return all(name == "BLOCK" and abs(int(value[0]) - int(other[3][name][0])) <= NEAR or value == other[3][name]
@@ -151,25 +151,25 @@ class Replay:
     def __init__(self, program, lines):
         self.program, self.lines = program, lines
         self.story, self.next, self.now = [], None, 0
-        self.owners = {}  # the trace's names of owners, and the program's
-        self.sent = {}  # the trace's commands, and the program's
+        self.owners = {}  # maps the trace's names of owners to the program's
+        self.sent = {}  # maps the trace's commands to the program's
         self.wanted = [line for line in lines if line[1] in DONE and not self.is_over(line)]
-        self.late = []  # answers to commands that have not been sent yet
+        self.late = []  # answers to commands that the core has not sent yet
         self.frozen = 0
         self.early = self._early()
         self.answered = set()
         self.released = []
-        self.loose = False  # it has sent something earlier than the trace, so it may know less, and do other things from then on
+        self.loose = False  # the core has sent a command earlier than the trace: from then on, it may know less, and act differently
 
     def _early(self):
-        """Since when each command could have been sent: a core may send a second one for an acquire before the first one is answered."""
+        """The earliest time of each command: a core may send a second command for an acquire before the first one is answered."""
         early, sent, answered = {}, {}, (0, 0, False)
         for line in self.lines:
             if line[1] == "send":
                 sent[line[2]] = line
                 at, before, said = answered
                 again = line[0] - at <= TRY_AGAIN and said and "BLOCK" in parts(line[3])[3]
-                waits = "BLOCK" in parts(line[3])[3]  # it asks when what went before is done
+                waits = "BLOCK" in parts(line[3])[3]  # a waiting acquire is sent only after the command before it
                 if before in sent and (at == line[0] and not waits or again) and parts(sent[before][3])[2] == parts(line[3])[2]:
                     early[line[2]] = at if again else early.get(before, sent[before][0])
             elif line[1] == "answer":
@@ -198,7 +198,7 @@ class Replay:
             theirs = parts(said[1])
             names = {its: mine for mine, its in self.owners.items()}
             said[1] = (*theirs[:2], names.get(theirs[2], theirs[2]), theirs[3])
-            if "RELEASE" in theirs[0]:  # of two releases, the later one is told of a loss
+            if "RELEASE" in theirs[0]:  # the later one of two releases gets NOTHELD
                 lost = any(line[1] == "lost" and line[0] <= at + NEAR for line in self.lines)
                 if said[1] in self.released and not lost and not self.is_said_again(said[1]):
                     raise Differs(f"{done}: again")
@@ -221,7 +221,7 @@ class Replay:
             raise Differs(f"{done}: an extension is under way")
         if what == "send" and self.is_busy(said[1]):
             self.loose = True
-            return  # it gets no answer
+            return  # the extra command gets no answer
         if what == "send" and (said[1][0] == "LOCK.LEAVE" or "RELEASE" in said[1][0] and "FENCE" not in said[1][3]) and self.is_doubtful(said[1]):
             raise Free("there may be a grant without a known fence")
         if what == "lost" and [at, what, said[0], "closed"] in self.wanted and not self.is_within(at, said[0], at + 2 * NEAR):
@@ -237,46 +237,46 @@ class Replay:
         if what == "send" and said[1][0].endswith("EXTEND") and "PX" not in said[1][3] and any("MAXHOLD" in str(line[3:]) for line in self.lines):
             raise Free("near its maximum age, it can't know the server's lease")
         if what == "released" and not any(line[1] in ("lost", "not released") and line[2] == said[0] for line in self.lines):
-            return  # the trace ends before
+            return  # the trace ends before this
         if what == "extended" and any(line[1:3] == ["not extended", said[0]] for line in self.lines):
             return
         if what == "released" and any(line[1:] == ["not released", said[0], "lost"] and line[0] > at for line in self.lines) and not self.is_within(at, said[0], at + 2 * NEAR):
             raise Free("its lease is over, and the release has no answer")
         if what == "acquired" and any(line[1:3] == ["refused", said[0]] and line[3] in ("unanswered", "not acquired") for line in self.lines):
             raise Free("the wait was over, and the answer under way")
-        # A release that finds the lock lost may tell of it twice.
+        # If a release gets NOTHELD, the core may tell of it twice.
         ends = [line for line in self.lines if line[1] == "not released" and line[2] == said[0] and abs(line[0] - at) <= NEAR]
         if what != "lost" or not ends:
             raise Differs(f"{done}: not in the trace")
 
     @staticmethod
     def is_over(line):
-        """What is believed for no time is not worth a word."""
+        """Whether the line reports a lease that ends at once, which a core need not report."""
         return line[1] == "believes" and line[3] is not None and line[3] <= line[0] + NEAR
 
     def is_within(self, at, task, until):
-        """Whether the trace allows to believe this."""
+        """Whether the holder may rely on the lease until then: not for longer than in the trace."""
         ends = self.ends(at, task)
         return ends is not ... and (ends is None or until is not None and until <= ends + NEAR)
 
     def ends(self, at, task):
-        """When the lease ends then, as far as the trace's holder knows; `...` if it holds nothing."""
+        """When the lease ends, as the trace's holder knows it at this time; `...` if it holds nothing."""
         return next((line[3] for line in reversed(self.lines) if line[1:3] == ["believes", task] and line[0] <= at + NEAR), ...)
 
     def is_busy(self, command, verb="LOCK"):
-        """Whether a command of this acquire has no answer yet."""
+        """Whether an earlier command of this acquire has no answer yet."""
         sent = [line for line in self.lines if line[1] == "send" and line[2] in self.sent and verb in line[3]]
         mine = [line for line in sent if parts(line[3])[1:3] == command[1:3]]
         return any(line[2] not in self.answered for line in mine)
 
     def is_doubtful(self, command):
-        """Whether a grant was doubted that this gives up, and the doubt has no answer."""
+        """Whether this releases a grant that was doubted, and the doubt has no answer."""
         unheard = [line[2] for line in self.lines if line[1] == "answer" and isinstance(line[3], dict)]
         doubts = [parts(line[3]) for line in self.lines if line[1] == "send" and line[2] in unheard and line[2] in self.answered]
         return any(verb.endswith("ACQUIRE") and "BLOCK" not in options and owner == command[2] for verb, _, owner, options in doubts)
 
     def is_late(self, at, _, __, text, *___):
-        """Whether this asks for what is lost in that moment, or releases at the close what is over."""
+        """Whether this acquires again what is lost at that moment, or releases, at the close, a lock whose lease is over."""
         verb, _, _, options = parts(text)
         lost = [line for line in self.lines if line[:2] == [at, "lost"]]
         if "RELEASE" not in verb:
@@ -284,17 +284,17 @@ class Replay:
         return any(outcome == "closed" and not self.is_within(at, task, at + 2 * NEAR) for *_, task, outcome in lost)
 
     def is_known(self, wanted):
-        """Whether this gives up what is not there, as the server has said."""
+        """Whether this gives up something that does not exist any more, as an answer has said."""
         if wanted[1] == "send" and wanted[3].startswith("LOCK.LEAVE"):
             its = {line[2] for line in self.lines if line[1] == "send" and parts(line[3])[2] == parts(wanted[3])[2]}
             said = [line[3] for line in self.lines if line[1] == "answer" and line[2] in its and line[0] <= wanted[0]]
-            # Where a name is for several, the place may be that of another one.
+            # If several acquires share the owner's name, the place may belong to another one.
             return None in said and ("QUEUED" not in said or parts(wanted[3])[2] in self.fresh.values())
         if wanted[1] == "send" and "RELEASE" in wanted[3] and self.is_lost(wanted):
             command = parts(wanted[3])
             if command in self.released or self.is_said_again(command):
                 return True
-        fence = wanted[1] == "send" and wanted[3].startswith("LOCK.RELEASE") and parts(wanted[3])[3].get("FENCE")  # of several, others may be there
+        fence = wanted[1] == "send" and wanted[3].startswith("LOCK.RELEASE") and parts(wanted[3])[3].get("FENCE")  # of several, some may be held
         return fence and any(line[1] == "heard" and line[2].startswith(f"lost {fence[0]} ") and line[0] <= wanted[0] for line in self.lines)
 
     def is_lost(self, wanted):
@@ -303,7 +303,7 @@ class Replay:
         return any(line[1] in ("lost", "not released") and line[2] in numbers and line[0] <= wanted[0] for line in self.lines)
 
     def is_said_again(self, command):
-        """Whether this gives up what a command without an answer gives up, or one that has been lost by then."""
+        """Whether this repeats a command that gives something up and had no answer, or gives up what was lost meanwhile."""
         lines = [line for line in self.lines if line[1] == "send" and same(parts(line[3]), command)]
         unheard = [line[2] for line in self.lines if line[1] == "answer" and isinstance(line[3], dict)]
         return command[0] != "LOCK.ACQUIRE" and any(line[2] in unheard and line[2] in self.answered for line in lines)
@@ -311,7 +311,7 @@ class Replay:
     def in_time(self, wanted, at, what):
         if what == "send":
             return self.early.get(wanted[2], wanted[0]) - NEAR <= at <= wanted[0] + NEAR
-        # A wait that is over, or a lock that is released, is told of at once, or when the server has answered.
+        # Results may come at once, or with the server's answer.
         if what == "refused":
             return at >= wanted[0] - PARTING
         if what in LATE:
@@ -373,7 +373,7 @@ class Replay:
 
 
 def play(command, numbers=None, story=False, enough=None):
-    """Replays these traces, until so many differ. Returns the numbers and reasons of those, and how many were replayed in part."""
+    """Replays these traces, until so many differ. Returns the numbers and reasons of these, and how many were replayed only in part."""
     traces = all_traces()
     program, failed, free = Program(command), [], 0
     for number in numbers or range(1, len(traces) + 1):

@@ -1,4 +1,4 @@
-// Messages and outcomes, from JSON to the package and back: for the program, and for the replay, whose copy stands in the package itself.
+// Converts commands and outcomes between JSON and the package: for the program, and for the replay, which has a copy of this file.
 package main
 
 import (

@@ -4,7 +4,7 @@ import {
   DeadlockError, LockLostError, Locks, NoModuleError, NotAcquiredError, NotConfirmedError, TooOldError,
 } from "redislock-client";
 
-// Only one of them is loaded: that takes most of the time in which the program starts.
+// Load only the client that is used, because loading takes most of the program's start.
 const [, , library] = process.argv;
 const { Cluster, Redis } = library === "ioredis" ? await import("ioredis") : {};
 const { createClient, createCluster, createSentinel } = library === "node-redis" ? await import("redis") : {};
@@ -103,4 +103,4 @@ for await (const line of createInterface({ input: process.stdin })) {
   if (command.do in commands) await commands[command.do](command);
   else tasks.get(command.task)[command.do](command);
 }
-await commands.close(); // then nothing keeps the process
+await commands.close(); // after this, nothing keeps the process alive

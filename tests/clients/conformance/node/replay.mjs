@@ -1,10 +1,10 @@
-// Replays traces with the core of the package: no server, and a clock that `../driver/traces.py` sets. That file tells the lines.
+// Replays traces with the core of the package, without a server. `../driver/traces.py` sets the clock, and describes the lines.
 import { createInterface } from "node:readline";
 import {
   ClosedError, DeadlockError, LockLostError, Locks, NoModuleError, NotAcquiredError, NotConfirmedError, TooOldError,
 } from "redislock-client";
 
-let time = 0, late = 0; // ms. What falls due in this millisecond is due, however sums are rounded
+let time = 0, late = 0; // ms. A little later than a whole millisecond, so that rounding makes no timer late
 let timers = new Map();
 let names = 0, done = [];
 performance.now = () => time + late;
@@ -37,7 +37,7 @@ class Bench {
   #closes = false;
   closed = false;
 
-  // What the package needs of a connection.
+  // The interface of a connection that the package needs.
   async open(channel, events) {
     this.#events = events;
     if (!this.#ready) await new Promise((resolve) => (this.#opened = resolve));
@@ -49,7 +49,7 @@ class Bench {
         if (reply?.error ?? reply?.["no answer"]) reject(new Error(reply.error ?? "no answer"));
         else resolve(reply);
       };
-      const session = words.includes("SESSION") ? ["session"] : []; // there is one connection for all
+      const session = words.includes("SESSION") ? ["session"] : []; // here, all commands share one connection
       tell("send", this.#sent.push(answer), words.join(" "), ...session);
     });
   }
@@ -58,7 +58,7 @@ class Bench {
     return () => {};
   }
 
-  // What a trace tells.
+  // The events that a trace tells.
   subscribed() {
     this.#ready = true;
     if (this.#opened) this.#opened();

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// One of the processes of the conformance scenarios' program: `start` has the others.
+// A process of the conformance program; `start` starts one for each task.
 
 use Redislock\{Deadlock, Held, LockLost, Locks, Mode, NoModule, NotAcquired, NotConfirmed, Observer, Outcome, TooOld};
 
@@ -69,7 +69,7 @@ final class Tells implements Observer
     }
 }
 
-/** Milliseconds become seconds. */
+/** Converts the options of a command: milliseconds become seconds. */
 function options(array $command): array
 {
     $found = array_intersect_key($command, array_flip(['shared', 'limit', 'slot', 'label', 'detect', 'session', 'owner', 'renew']));
@@ -81,7 +81,7 @@ function options(array $command): array
     return isset($command['sync']) ? [...$found, 'sync' => [$command['sync'][0], $command['sync'][1] / 1000]] : $found;
 }
 
-/** What connects to the server that the driver named: for sentinels, to the primary of now. */
+/** Returns a function that connects to the server that the driver named; with sentinels, to the current primary. */
 function connecting(array $command): Closure
 {
     $addresses = array_map(fn(string $url) => explode(':', substr($url, strlen('redis://'))), $command['urls']);
@@ -103,7 +103,7 @@ function connect(string $host, int $port): Redis
     return $redis;
 }
 
-/** Tasks that this process has. */
+/** The tasks of this process. */
 final class Tasks
 {
     private Locks $locks;
@@ -125,11 +125,11 @@ final class Tasks
             $ready = [STDIN];
             $none = null;
             if (stream_select($ready, $none, $none, $this->held === [] ? 1 : 0, 10_000)) {
-                while (($line = fgets(STDIN)) !== false) { // all of them: select does not see what was read ahead
+                while (($line = fgets(STDIN)) !== false) { // read all lines: stream_select does not see lines in PHP's buffer
                     $this->obey(json_decode($line, true));
                 }
                 if (feof(STDIN)) {
-                    exit(0); // what is held is released when its object goes
+                    exit(0); // freeing the objects releases the locks
                 }
             }
         }
@@ -145,7 +145,7 @@ final class Tasks
                     break;
                 case 'acquire':
                     $held = $this->held[$task] = $this->locks->acquire($command['keys'], ...options($command));
-                    pcntl_signal(SIGTERM, SIG_IGN); // until then, it ends the wait
+                    pcntl_signal(SIGTERM, SIG_IGN); // until the lock was held, SIGTERM ended the wait
                     say('acquired', $task, ['owner' => $held->owner(), 'fences' => $held->fences(), 'slot' => $held->slot()]);
                     break;
                 case 'extend':

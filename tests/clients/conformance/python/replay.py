@@ -1,4 +1,4 @@
-"""Replays traces with the core of the package: no server, no thread, and a clock that `../driver/traces.py` sets. That file tells the lines."""
+"""Replays traces with the core of the package, without a server or a thread. `../driver/traces.py` sets the clock, and describes the lines."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ OUTCOMES = [(NotAcquired, "not acquired"), (LockLost, "lost"), (Cancelled, "canc
             (Closed, "closed"), (Deadlock, "deadlock"), (NotConfirmed, "not confirmed"), (NoModule, "no module"), (TooOld, "too old")]
 BEGIN = 1000.0  # s
 now = 0  # ms
-late = 0.0  # s: what falls due in this millisecond is due, however sums are rounded
+late = 0.0  # s: added to the time, so that rounding makes no timer late
 
 
 def monotonic():
@@ -46,7 +46,7 @@ class Loop(asyncio.SelectorEventLoop):
         return min((timer.when() for timer in self._scheduled if not timer.cancelled()), default=math.inf)
 
     def settle(self):
-        """Does all that can be done now."""
+        """Runs tasks and timers until nothing more can be done now."""
         for _ in range(1000):
             self.call_soon(self.stop)
             self.run_forever()
@@ -187,7 +187,7 @@ def main(variant):
             benches.append(Bench(variant == "tasks"))
         else:
             benches[-1].step(said)
-    os._exit(0)  # what is left in the midst of its work would complain
+    os._exit(0)  # tasks that are still running would log errors
 
 
 main(sys.argv[1])

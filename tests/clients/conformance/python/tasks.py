@@ -33,7 +33,7 @@ class Task:
             tell(self.name, error)
 
     async def release(self):
-        """It has begun before the next command is read."""
+        """Called before the next command is read, so that the release has begun by then."""
         self.over.set()
         while self.lock._state == "held":
             await asyncio.sleep(0)

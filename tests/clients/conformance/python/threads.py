@@ -37,7 +37,7 @@ class Task:
     lost_at_release = False
 
     def release(self):
-        """It has begun before the next command is read."""
+        """Called before the next command is read, so that the release has begun by then."""
         self.lost_at_release = self.lock.lost is None
         self.over.set()
         while self.lock._state == "held":

@@ -1,4 +1,4 @@
-"""What both programs share: options and errors, from JSON to the package and back."""
+"""Code for both programs: converts options and errors between JSON and the package."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ def say(event, **fields):
 
 
 def connect(command, redis, sentinel):
-    """For threads or for tasks: there are two of these modules."""
+    """For threads or for tasks: the caller passes the module to use."""
     more = {"max_connections": command["pool"]} if "pool" in command else {}
     host, port = command["urls"][0].removeprefix("redis://").split(":")
     if command["kind"] == "cluster":
@@ -26,7 +26,7 @@ def connect(command, redis, sentinel):
 
 
 def options(command):
-    """Milliseconds become seconds."""
+    """Converts the options of a command: milliseconds become seconds."""
     found = {name: command[name] for name in ("shared", "limit", "slot", "label", "detect", "session", "owner", "renew") if name in command}
     found |= {name: command[name] / 1000 for name in ("wait", "lease", "max_hold") if name in command}
     if "sync" in command:

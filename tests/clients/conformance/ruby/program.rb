@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The program of the conformance scenarios. The client is the argument: redis-rb or redis-client.
+# The program of the conformance scenarios. Its argument is the client: redis-rb or redis-client.
 
 require "json"
 require "redislock"
@@ -8,7 +8,7 @@ require ARGV[0] == "redis-rb" ? "redis" : "redis-client"
 begin
   require ARGV[0] == "redis-rb" ? "redis-clustering" : "redis-cluster-client"
 rescue LoadError
-  # redis-rb 4 has it in itself
+  # redis-rb 4 contains it
 end
 
 Thread.report_on_exception = true
@@ -18,7 +18,7 @@ def say(event, **fields)
   WRITING.synchronize { $stdout.write("#{JSON.generate({ event: event, **fields })}\n") && $stdout.flush }
 end
 
-# How a thread's wait, or its work, is cancelled.
+# Raised in a thread to cancel its wait or its work.
 class Stop < RuntimeError; end
 
 class Tells
@@ -42,7 +42,7 @@ def tell(task, error)
   say(event, task: task, message: "#{error.class}: #{error.message}", reason: error.message, **more)
 end
 
-# Milliseconds become seconds.
+# Converts the options of a command: milliseconds become seconds.
 def options(command)
   found = command.slice(*%w[shared limit slot label detect session owner renew]).transform_keys(&:to_sym)
   %w[wait lease max_hold].each { |name| found[name.to_sym] = command[name] / 1000.0 if command[name] }
@@ -88,7 +88,7 @@ class Task
     tell(@name, error)
   end
 
-  # It has begun before the next command is read.
+  # Called before the next command is read, so that the release has begun by then.
   def release
     @over << :release
     Thread.pass until @over.empty?

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Replays traces with the core of the package: no server, no second thread, and a clock that `../driver/traces.py` sets. That file tells the
-# lines, too.
+# Replays traces with the core of the package, without a server or a second thread. `../driver/traces.py` sets the clock, and describes the
+# lines.
 
 require "json"
 require "redislock"
 
 module Redislock
-  # One of the package's threads. They take turns, and each goes on until it waits.
+  # A thread of the package. Only one thread runs at a time, until it waits.
   class Turn
     @all, @time, @late = [], 0, 0
 
@@ -19,7 +19,7 @@ module Redislock
       def forget = @all.clear
       def due = @all.map(&:due).min
 
-      # What falls due in this millisecond is due, however sums are rounded.
+      # A little later than a whole millisecond, so that rounding makes no timer late.
       def time=(time)
         @late = time == @time ? @late + 1e-6 : 0
         @time = time
@@ -27,7 +27,7 @@ module Redislock
 
       def now = 1000 + (@time / 1000.0) + @late
 
-      # All that can be done now.
+      # Runs threads and timers until nothing more can be done now.
       def settle
         10_000.times do
           turn = @all.find { |each| each.due <= now } or return
@@ -74,7 +74,7 @@ module Redislock
     end
   end
 
-  # These take the place of Ruby's own in the package.
+  # These replace Ruby's own classes inside the package.
   module Thread
     def self.handle_interrupt(masks)
       turn = Turn.current
@@ -115,7 +115,7 @@ module Redislock
     end
   end
 
-  # The connections: commands wait for the trace's answers.
+  # Replaces the connections: commands wait for the trace's answers.
   class Wires
     def self.now = Turn.now
     def self.thread(&work) = Turn.start(&work)
@@ -138,7 +138,7 @@ module Redislock
     end
   end
 
-  # The subscription, which is there when the trace says so.
+  # Replaces the subscription, which is confirmed when the trace says so.
   class Subscription
     def initialize(bench, name, *, &tell)
       @bench, @name, @tell = bench, name, tell
@@ -158,7 +158,7 @@ end
 
 class Stop < RuntimeError; end
 
-# A process with its locks, and what a trace tells it.
+# A process with its locks, and the events that a trace tells it.
 class Bench
   OUTCOMES = {
     Redislock::NotAcquired => "not acquired", Redislock::LockLost => "lost", Redislock::Closed => "closed", Stop => "cancelled",
@@ -174,7 +174,7 @@ class Bench
     @locks.instance_variable_set(:@core, Redislock::Core.new(self))
   end
 
-  # Returns what was done.
+  # Returns the lines for what the core did.
   def step(time, what, *given)
     Turn.time = time
     Turn.start { public_send(what, *given) }
@@ -186,7 +186,7 @@ class Bench
     done << ["next", due&.finite? ? (((due - 1000) * 1000) - 0.001).ceil : nil]
   end
 
-  # What the core has of a server.
+  # Replaces the package's server object.
 
   def node(_key) = nil
   def shards? = false
@@ -196,7 +196,7 @@ class Bench
     Turn.start { subscribed } if @ready
   end
 
-  # The reply, or the error.
+  # Returns the trace's reply, or its error.
   def send(words, session)
     @sent << (sent = Sent.new(Turn.current))
     tell("send", @sent.size, words.join(" "), *("session" if session))
@@ -205,7 +205,7 @@ class Bench
     reply.is_a?(Hash) ? [nil, IOError.new(reply["error"] || "no answer")] : [reply, nil]
   end
 
-  # What a trace tells.
+  # The events that a trace tells.
 
   def subscribed
     @ready = true
@@ -232,7 +232,7 @@ class Bench
       tell("lost", number, @closed ? "closed" : outcome(error))
       acquire.held.release
     rescue Redislock::Error
-      nil # it was lost
+      nil # the loss was reported before
     end
   rescue StandardError => error
     tell("refused", number, outcome(error))
@@ -265,7 +265,7 @@ class Bench
     tell(not_done, number, outcome(error))
   end
 
-  # Tells what has changed of that.
+  # Reports the leases that have changed.
   def believe
     @acquires.each.with_index(1) do |acquire, number|
       entry = acquire.held&.instance_variable_get(:@entry)
@@ -287,4 +287,4 @@ $stdin.each_line do |line|
     $stdout.flush
   end
 end
-exit!(true) # what is left in the midst of its work is thrown away
+exit!(true) # ends threads in the middle of their work

@@ -22,7 +22,7 @@ import org.redisson.config.Config;
 import redis.clients.jedis.UnifiedJedis;
 import redislock.Locks;
 
-/** What the conformance scenarios can't try, since it is Java's: interrupts at any moment, and Redisson. Jedis looks on. */
+/** Tests what only concerns Java: interrupts at any moment, and Redisson. A Jedis client watches the server. */
 @Timeout(60)
 class LocksTest {
     static final String URL = System.getenv("REDIS_URL");
@@ -80,14 +80,14 @@ class LocksTest {
             for (var done : threads.invokeAll(Collections.nCopies(100, increment))) done.get();
             assertEquals(100, number.get());
 
-            // A script takes a lock, but can't wait for it.
+            // A script can acquire a lock, but not wait for it.
             var script = redisson.getScript(StringCodec.INSTANCE);
             String take = "return redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', ARGV[1]";
             List<Object> taken = script.eval(RScript.Mode.READ_WRITE, take + ")", RScript.ReturnType.LIST, List.of(key), "script");
             assertEquals("script", taken.get(0));
             assertThrows(RedisException.class, () -> script.eval(RScript.Mode.READ_WRITE,
                 take + ", 'BLOCK', '1000', 'NOTIFY', 'channel', 'ONCE')", RScript.ReturnType.LIST, List.of(key), "waiter"));
-            assertThrows(RedisException.class, () -> redisson.getLock(key).tryLock()); // WRONGTYPE
+            assertThrows(RedisException.class, () -> redisson.getLock(key).tryLock()); // the error is WRONGTYPE
         } finally {
             threads.shutdownNow();
             redisson.shutdown();

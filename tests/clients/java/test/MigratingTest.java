@@ -19,7 +19,7 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 import redislock.Locks;
 
-/** Two versions of a program beside each other, on the way from Redisson's lock to Redislock's. */
+/** Two versions of a program run at the same time, while they move from Redisson's lock to Redislock's. */
 @Timeout(60)
 class MigratingTest {
     private final String name = UUID.randomUUID().toString();
@@ -46,7 +46,7 @@ class MigratingTest {
 
     private void keepsOut(Both one, Both other) throws Exception {
         alone(one, Duration.ofSeconds(10), fence -> {
-            var threads = Executors.newSingleThreadExecutor(); // an RLock lets its own thread in again
+            var threads = Executors.newSingleThreadExecutor(); // in another thread, because an RLock is reentrant
             try {
                 return threads.submit(() -> assertThrows(RuntimeException.class, () -> alone(other, Duration.ZERO, under -> under))).get();
             } catch (Exception e) {
@@ -81,7 +81,7 @@ class MigratingTest {
                 var work = IntStream.range(0, 60).mapToObj(at -> (Callable<Integer>) () ->
                     alone(steps.get(at % 2), Duration.ofSeconds(50), fence -> {
                         most.accumulateAndGet(inside.incrementAndGet(), Math::max);
-                        redis.sync().ping(); // work that takes a while
+                        redis.sync().ping(); // stands for work that takes some time
                         return inside.decrementAndGet();
                     })).toList();
                 for (var done : threads.invokeAll(work)) done.get();

@@ -1,4 +1,4 @@
-//! What OpenTelemetry's SDK makes of what observers are told, and one that panics.
+//! Tests what OpenTelemetry's SDK records, and an observer that panics.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -19,10 +19,10 @@ fn client() -> Client {
     Client::open(std::env::var("REDIS_URL").unwrap()).unwrap()
 }
 
-/// What the SDK has been told by all tests: each has names of its own.
+/// The recorded metrics and spans of all tests: each test uses its own names.
 struct Seen {
     meters: SdkMeterProvider,
-    /// Exports one at a time.
+    /// Only one test may export at a time.
     turn: Mutex<()>,
     metrics: InMemoryMetricExporter,
     tracers: SdkTracerProvider,
@@ -47,7 +47,7 @@ fn observer() -> OpenTelemetry {
 }
 
 impl Seen {
-    /// The sum, or the count, of what has these attributes.
+    /// The sum, or the count, of the data points with these attributes.
     fn of(&self, instrument: &str, name: &str, mode: &str, more: Option<(&'static str, &str)>) -> i64 {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.metrics.reset();
@@ -140,7 +140,7 @@ impl Observer for Tells {
     }
 
     fn acquired(&self, _lock: &Observed, _waited: Duration, _fence: u64) {
-        panic!("of the user"); // changes nothing
+        panic!("of the user"); // a user's panic changes nothing
     }
 }
 

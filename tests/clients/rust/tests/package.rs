@@ -1,5 +1,4 @@
-//! What the conformance scenarios can't try, since it is Rust's: guards and panics, callbacks, clones; tasks that are dropped, runtimes
-//! that end, work that ends early.
+//! Tests what only concerns Rust: guards and panics, callbacks, clones; dropped tasks, ended runtimes, and work that ends early.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,12 +15,12 @@ fn client() -> Client {
     Client::open(std::env::var("REDIS_URL").unwrap()).unwrap()
 }
 
-/// A lock that no other test has.
+/// A new key, which no other test uses.
 fn key() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// The reply to a command of these words, on a connection of its own.
+/// Sends a command with these words on a new connection, and returns the reply.
 fn send<T: FromRedisValue>(line: &str) -> T {
     let mut words = line.split(' ');
     let mut command = redis::cmd(words.next().unwrap());
@@ -61,7 +60,7 @@ fn a_guard_gives_the_lock_back_even_in_a_panic() {
     let (locks, key) = (Locks::new(client()), key());
     let held = acquire(&locks, &key);
     let panicked = thread::spawn(move || {
-        let held = held; // all of it
+        let held = held; // moves the whole guard into the thread
         panic!("with fence {}", held.fence());
     });
     assert!(panicked.join().is_err());
@@ -74,12 +73,12 @@ fn a_loss_is_told_once_by_all_that_tell_of_it_and_hinders_no_lock_inside() {
     let (locks, outer, inner) = (Locks::new(client()), key(), key());
     let (held, inside) = (acquire(&locks, &outer), acquire(&locks, &inner));
     let (told, telling) = std::sync::mpsc::channel();
-    held.on_lost(|error| panic!("of the user: {error}")); // ends no thread of the package
+    held.on_lost(|error| panic!("of the user: {error}")); // a user's panic ends no thread of the package
     held.on_lost(move |error| told.send(error).unwrap());
     held.check().unwrap();
     lose(&outer);
     assert!(matches!(telling.recv_timeout(MINUTE), Ok(Error::Lost(_))));
-    assert!(telling.recv_timeout(MINUTE).is_err()); // told once: the sender is gone
+    assert!(telling.recv_timeout(MINUTE).is_err()); // told only once: the sender was dropped
     assert!(matches!(held.check(), Err(Error::Lost(_))));
     assert!(matches!(held.extend(MINUTE), Err(Error::Lost(_))));
     inside.check().unwrap();
@@ -104,7 +103,7 @@ fn closed_locks_hold_nothing_and_wait_for_nothing() {
     assert!(matches!(locks.acquire(&key).block(), Err(Error::Closed)));
 }
 
-/// The last one to go ends the threads, and so the connections.
+/// Dropping the last handle ends the threads, and so the connections.
 #[test]
 fn locks_that_nobody_has_any_more_leave_no_connection() {
     let (user, taken) = (key(), key());
@@ -157,7 +156,7 @@ async fn a_lost_lock_drops_the_work_inside_which_gives_its_own_lock_back() {
     assert!(!exists(&inner));
 }
 
-/// A task that waits for that lock.
+/// Starts a task that waits for the lock.
 fn waiting(runtime: &Runtime, locks: &TaskLocks, key: &str) -> tokio::task::JoinHandle<Result<(), Error>> {
     let wait = runtime.spawn({
         let (locks, key) = (locks.clone(), key.to_owned());
@@ -183,7 +182,7 @@ fn a_wait_ends_when_its_key_is_no_lock_any_more_and_when_the_locks_are_closed() 
         locks.close().await;
         assert!(matches!(wait.await.unwrap(), Err(Error::Closed)));
         assert!(matches!(locks.acquire(&key).await, Err(Error::Closed)));
-        held.release().await.unwrap(); // that was done by `close`
+        held.release().await.unwrap(); // `close` has released it before
     });
 }
 

@@ -1,5 +1,5 @@
-// Replays traces with the core of the package: no server, a clock that `../../driver/traces.py` sets, and a bubble of goroutines that tells
-// when all of them wait. That file tells the lines, too.
+// Replays traces with the core of the package, without a server. ../../driver/traces.py sets the clock, and describes the lines.
+// testing/synctest tells when all goroutines wait.
 package redislock
 
 import (
@@ -20,7 +20,7 @@ import (
 	time "redislock.test/redislock/clock"
 )
 
-// said is an error of the server.
+// said is an error message of the server.
 type said string
 
 func (s said) Error() string { return string(s) }
@@ -28,7 +28,7 @@ func (said) RedisError()     {}
 
 func now() int64 { return time.Since(time.Begin).Milliseconds() }
 
-// server is what the core has of one: commands wait for the trace's answers, and a subscription for the trace's word.
+// server stands in for the client: commands wait for the trace's answers, and the subscription is confirmed when the trace says so.
 type server struct {
 	redis.UniversalClient
 	mutex   sync.Mutex
@@ -36,7 +36,7 @@ type server struct {
 	lines   [][]any
 	ready   bool
 	channel string
-	end     net.Conn // of the subscription
+	end     net.Conn // the subscription's connection
 }
 
 func (s *server) tell(what string, more ...any) {
@@ -84,7 +84,7 @@ func plain(reply any) any {
 	return reply
 }
 
-// sessions is the connection for these.
+// sessions is the client for commands of sessions.
 type sessions struct{ *server }
 
 func (s sessions) Process(_ context.Context, cmd redis.Cmder) error { return s.process(cmd, "session") }
@@ -129,7 +129,7 @@ type acquire struct {
 	held     *Held
 	cancel   context.CancelFunc
 	released bool
-	believes int64 // ms; -1: for ever
+	believes int64 // ms until which it was last reported as held; -1: for ever
 }
 
 type bench struct {
@@ -172,7 +172,7 @@ func (b *bench) acquire(wanted any) {
 	}
 }
 
-// call is to end, or to stand still, before the clock does.
+// call does one thing that the trace tells. It returns, or blocks, before the clock moves on.
 func (b *bench) call(what string, given []any) {
 	var number int64
 	var a *acquire
@@ -220,7 +220,7 @@ func (b *bench) call(what string, given []any) {
 	}
 }
 
-// believed tells what has changed of that.
+// believed reports the leases that have changed.
 func (b *bench) believed() {
 	b.locks.mutex.Lock()
 	defer b.locks.mutex.Unlock()
@@ -281,7 +281,7 @@ func TestReplay(t *testing.T) {
 		for {
 			var line []any
 			if err := lines.Decode(&line); err != nil {
-				os.Exit(0) // what is thrown away in the midst of its work never ends
+				os.Exit(0) // ends goroutines that would never return
 			}
 			if line[0] == "new" {
 				b = newBench()

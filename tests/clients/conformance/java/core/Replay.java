@@ -30,19 +30,19 @@ import java.util.function.Function;
 import java.util.function.Predicate;
 
 /**
- * Replays traces with the core of the package: no server, and a clock that ../../driver/traces.py sets. That file tells the lines, too. The
- * package is a copy: {@link Turn} is its clock, and has its threads; the other classes here take the place of some of the JDK's, and of the connections.
+ * Replays traces with the core of the package, without a server. ../../driver/traces.py sets the clock, and describes the lines. The package
+ * is a copy: {@link Turn} is its clock and has its threads; the other classes here replace some of the JDK's, and the connections.
  */
 final class Replay {
     private static final Gson GSON = new GsonBuilder().serializeNulls().create();
     private static final List<Object> lines = new ArrayList<>();
 
-    /** One that the trace's process has asked for. */
+    /** An acquire of the trace. */
     private static final class Acquire {
         final Request request;
         final Turn turn = Turn.current();
         Held held;
-        long until; // ms that it was told; 0: it does not hold
+        long until; // ms until which it was last reported as held; 0: not held
 
         Acquire(Request request) {
             this.request = request;
@@ -78,7 +78,7 @@ final class Replay {
     private static void release(Acquire acquire) {
         try {
             acquire.held.close();
-        } catch (RuntimeException lost) { // it is told already
+        } catch (RuntimeException lost) { // it was reported before
         }
     }
 
@@ -130,7 +130,7 @@ final class Replay {
             long until = ends ? Math.round(acquire.held.until / 1e6) : holds ? -1 : 0;
             int number = acquires.indexOf(acquire) + 1;
             if (holds && until != acquire.until) tell("believes", number, ends ? until : null);
-            if (what.equals("close") && acquire.until != 0) tell("lost", number, "closed"); // its holder sees that by Held.isHeld
+            if (what.equals("close") && acquire.until != 0) tell("lost", number, "closed"); // Held.isHeld tells the holder
             acquire.until = until;
         }
         long next = Turn.next();
@@ -156,10 +156,10 @@ final class Replay {
     }
 }
 
-/** A thread of the package. They take turns: each goes on until it waits. */
+/** A thread of the package. Only one thread runs at a time, until it waits. */
 final class Turn {
     private static final List<Turn> all = new ArrayList<>();
-    private static final Semaphore rests = new Semaphore(0); // the one whose turn it is
+    private static final Semaphore rests = new Semaphore(0); // released when the running thread waits
     private static Turn current;
     private static long now;
 
@@ -205,7 +205,7 @@ final class Turn {
         return TimeUnit.NANOSECONDS.toMillis(now);
     }
 
-    /** When the clock has work next. */
+    /** When the next timer is due. */
     static long next() {
         long next = Core.LONG;
         for (Turn each : all) next = Math.min(next, each.due);
@@ -213,7 +213,7 @@ final class Turn {
         return next;
     }
 
-    /** All that can be done now. */
+    /** Runs threads and timers until nothing more can be done now. */
     static void settle() {
         for (int turns = 0; next() <= now; turns++) {
             if (turns > 10_000) throw new IllegalStateException("it never comes to rest");
@@ -245,7 +245,7 @@ final class Turn {
 
     static void rest(long until) {
         Turn mine = current;
-        if (mine.due > now) { // else it was woken before
+        if (mine.due > now) { // otherwise, it was woken before
             mine.due = until;
             rests.release();
             mine.turn.acquireUninterruptibly();
@@ -253,7 +253,7 @@ final class Turn {
         mine.due = Core.LONG;
     }
 
-    /** As {@link CompletableFuture#get(long, TimeUnit)}. */
+    /** Replaces {@link CompletableFuture#get(long, TimeUnit)}. */
     static void get(CompletableFuture<?> done, long most) throws InterruptedException, ExecutionException, TimeoutException {
         Turn mine = current;
         long end = now + most;
@@ -267,7 +267,7 @@ final class Turn {
     }
 }
 
-/** The JDK's, but for the clock. */
+/** Replaces the JDK's class, and uses the replay's clock. */
 final class LockSupport {
     static void parkNanos(Object blocker, long most) {
         if (!Thread.currentThread().isInterrupted()) Turn.rest(Turn.now() + most);
@@ -278,7 +278,7 @@ final class LockSupport {
     }
 }
 
-/** The JDK's, but for the clock. */
+/** Replaces the JDK's class, and uses the replay's clock. */
 final class ScheduledThreadPoolExecutor extends java.util.concurrent.ScheduledThreadPoolExecutor {
     static final List<Work> all = new ArrayList<>();
 
@@ -347,7 +347,7 @@ final class ScheduledThreadPoolExecutor extends java.util.concurrent.ScheduledTh
     }
 }
 
-/** Commands wait for the trace's answers, and the subscription is there when the trace says so. */
+/** Replaces the connections: commands wait for the trace's answers, and the subscription is confirmed when the trace says so. */
 final class Connections {
     final Consumer<String> hear;
     private final Consumer<String> doubt;
@@ -371,7 +371,7 @@ final class Connections {
             var encoded = Unpooled.buffer();
             words.args.encode(encoded);
             var text = new StringBuilder(words.name.toString());
-            String[] parts = encoded.toString(StandardCharsets.UTF_8).split("\r\n"); // lengths, each with its word
+            String[] parts = encoded.toString(StandardCharsets.UTF_8).split("\r\n"); // each word follows its length
             for (int at = 1; at < parts.length; at += 2) text.append(' ').append(parts[at]);
             if (session) Replay.tell("send", sent.size(), text.toString(), "session");
             else Replay.tell("send", sent.size(), text.toString());

@@ -75,7 +75,7 @@ final class Program {
         }
     }
 
-    /** A thread that holds a lock until it is told otherwise, by whatever comes first. */
+    /** A thread that acquires and holds a lock, until a command or a loss ends this. */
     private final class Task implements Runnable {
         final Words line;
         final CompletableFuture<String> over = new CompletableFuture<>();

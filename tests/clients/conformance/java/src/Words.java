@@ -3,7 +3,7 @@ import java.util.List;
 import redislock.LockException;
 import redislock.Options;
 
-/** A line that says what to do, and the names of what comes of it: for the program, and for the replay, whose copy is in the package. */
+/** A command, and the names of outcomes: for the program, and for the replay, where a copy of this file is in the package itself. */
 final class Words {
     String task, kind, service, label, owner;
     List<String> urls, keys;

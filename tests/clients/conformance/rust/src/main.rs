@@ -19,14 +19,14 @@ fn main() {
     }
 }
 
-/// One that has opened its servers.
+/// The operations of a program with open servers, for tasks or threads.
 trait Program {
     fn open(servers: Servers, observer: Option<Tells>) -> Self;
     fn acquire(&self, command: Value) -> Task;
     fn close(self);
 }
 
-/// One that waits for a lock, or holds it.
+/// A task that waits for a lock, or holds it.
 struct Task {
     tell: Box<dyn Fn(Order)>,
     /// Ends the wait.
@@ -77,7 +77,7 @@ fn say(event: &str, task: &str, mut more: Value) {
     if !task.is_empty() {
         more["task"] = task.into();
     }
-    println!("{more}"); // a whole line, and flushed
+    println!("{more}"); // writes a whole line, and flushes it
 }
 
 fn tell(task: &str, error: &Error) {
@@ -149,7 +149,7 @@ fn texts(command: &Value, field: &str) -> Vec<String> {
     command[field].as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_string()).collect()
 }
 
-/// What the types of the package can't express is refused by them: a `Duration` or a limit below 0.
+/// Sets the options of a command. If the package's types can't express a value, such as a negative `Duration`, it is refused here.
 fn options<'a, L>(mut acquire: Acquire<'a, L>, command: &Value) -> Result<Acquire<'a, L>, Error> {
     let whole =
         |value: &Value| value.as_u64().ok_or_else(|| Error::Invalid(format!("no such number: {value}")));

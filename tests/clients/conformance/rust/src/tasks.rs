@@ -1,4 +1,4 @@
-//! Tasks of tokio.
+//! The program for tasks of tokio.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::{Order, Task, Tells, acquired, extended, options, say, tell, text, texts};
 
-/// It outlives the locks: tasks tell of their end.
+/// The runtime outlives the locks, because tasks report their end.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 pub struct Program(Locks);

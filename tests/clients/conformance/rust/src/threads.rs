@@ -1,4 +1,4 @@
-//! Threads.
+//! The program for threads.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;

@@ -1,4 +1,4 @@
-// Package clock stands in for the package time in a copy of redislock: it stands still until the replay sets it.
+// Package clock replaces the package time in a copy of redislock: the time stands still until the replay sets it.
 package clock
 
 import (
@@ -72,14 +72,14 @@ func (t *Timer) Reset(d Duration) bool {
 	return was
 }
 
-// Forget begins anew, without timers.
+// Forget removes all timers, for a new trace.
 func Forget() {
 	mutex.Lock()
 	defer mutex.Unlock()
 	now, timers = Begin, nil
 }
 
-// Next tells in how many ms from Begin the first timer is due, rounded up; 0: there is none.
+// Next returns in how many ms from Begin the first timer is due, rounded up; 0 if there is none.
 func Next() int64 {
 	mutex.Lock()
 	defer mutex.Unlock()
@@ -102,11 +102,11 @@ func Set(ms int64) {
 	}
 }
 
-// Fire has timers tell what is due. It returns whether one was.
+// Fire fires all timers that are due. It returns whether there were any.
 func Fire() bool {
 	mutex.Lock()
 	defer mutex.Unlock()
-	// What is due some nanoseconds from now is due, too.
+	// Rounding may make a timer some nanoseconds late, so fire these, too.
 	end := now.Add(time.Microsecond)
 	was := len(timers)
 	timers = slices.DeleteFunc(timers, func(t *Timer) bool {
