@@ -140,7 +140,7 @@ func (o *observation) refused(ctx context.Context, r *request, err error) error 
 	return err
 }
 
-// ending, called with the mutex, notes that a lock is given back or lost. The function that it returns tells it, without the mutex.
+// ending is called, with the mutex, when a lock ends. The function that it returns tells the observers, and needs no mutex.
 func (o *observation) ending(h *Held) func(err error) error {
 	if o == nil {
 		return func(err error) error { return err }

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Tests Laravel's locks with this store. They check what Laravel's own tests of Redis locks check, but share no code with them.
+// Tests Laravel's locks with this store: the same promises as in Laravel's own tests of Redis locks, but newly written.
 
 use Illuminate\Bus\UniqueLock;
 use Illuminate\Cache\Repository;

@@ -113,7 +113,7 @@ return [
             $own = connect();
             $own->select(3);
             waitFor('it waits', fn() => waiters($own, 'app:mine') === 1);
-            // phpredis 5.3 fails if a connection ends before it reads.
+            // phpredis 5.3 fails if the connection ends before phpredis waits for the answer.
             waitFor('it reads', fn() => str_contains(file_get_contents("/proc/$parent/stat"), ') S '));
             $queue = pairs($own->rawCommand('LOCK.INFO', 'app:mine', 'FULL'))['queue'];
             same('killed', $own->rawCommand('CLIENT', 'KILL', 'ID', pairs($queue[0])['client-id']), 1);

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Tests Symfony's lock component with this store. They check what Symfony's own tests of stores check, but share no code with them.
+// Tests Symfony's lock component with this store: the same promises as in Symfony's own tests of stores, but newly written.
 
 use Redislock\Symfony\LockStore;
 use Symfony\Component\Lock\Exception\{InvalidTtlException, LockConflictedException, LockExpiredException, LockReleasingException, UnserializableKeyException};

@@ -172,7 +172,7 @@ impl Core {
         self.out.told.push(Box::new(move || promise.set(value)));
     }
 
-    /// Adds an event for the observer, if there is one.
+    /// Adds an event, if there is an observer.
     fn observe(&mut self, id: Id, event: impl FnOnce(&Entry) -> Event) {
         if let Some(entry) = self.entries.get(&id)
             && let Some(observed) = &entry.request.observed

@@ -60,7 +60,7 @@ final class Connections {
     private volatile Shards shards; // null outside a cluster
     private volatile boolean gone; // the user's client was closed
     private volatile Duration patience = Duration.ofNanos(Core.LONG);
-    private volatile CompletableFuture<Void> ready = new CompletableFuture<>(); // when subscribed, or failed for now
+    private volatile CompletableFuture<Void> ready = new CompletableFuture<>(); // done once subscribed, or after a failure
     private CountDownLatch broken = new CountDownLatch(1);
     private final CompletableFuture<Void> unsubscribed = new CompletableFuture<>(); // completed by the listener when it ends
     private final RedisConnectionStateListener watch = new RedisConnectionStateListener() {
