@@ -57,7 +57,7 @@ class JobsTest < Test
     assert_equal 0, @other.llen("begun")
     Process.kill(:KILL, victim)
     Process.wait(@workers.delete(victim))
-    assert_equal ["begun", "7 #{other}"], begun # at once, although leases last for minutes
+    assert_equal ["begun", "7 #{other}"], begun # the other worker began at once, although leases last for minutes
     @other.rpush("end:7", "now")
     wait_for("only this one is left") { info(@other, "reports:7")["holders"] == 1 }
     mine.release

@@ -75,7 +75,7 @@ class LocksTest < Test
       assert_raises(Redislock::LockLost) { held.extend(60) }
     end
     assert_raises(Redislock::LockLost) { @locks.with_lock("door", &lose) }
-    # The same while another exception is handled.
+    # The loss is raised, too, if the block runs while another exception is handled.
     begin
       raise "something else"
     rescue RuntimeError

@@ -13,7 +13,7 @@ module Redislock
     attr_accessor :left # the grant of another entry of this owner, which left it to this waiting one
     attr_accessor :given, :aged # given: by the last extension; aged: this was less than asked for, or than before
     attr_accessor :until, :due # when the wait or the lease is over; when a command has to be sent
-    attr_accessor :flight # the lease that the command without an answer sets. Each entry has one such command at a time
+    attr_accessor :flight # the lease that the pending command sets; an entry has at most one such command
     attr_accessor :most # the latest end that its answer can set, since a shorter lease may follow
     attr_accessor :doubted # whether the server has to be asked if it still knows this grant and channel
     attr_accessor :asked, :told # when the lock was last asked for; a start message that came before the answer

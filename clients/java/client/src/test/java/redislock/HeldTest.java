@@ -154,7 +154,7 @@ class HeldTest extends Support {
         Unlucky(Proxy proxy) {
             super(null, RedisURI.create(proxy.url()));
             this.proxy = proxy;
-            setOptions(ClientOptions.builder().autoReconnect(false).build()); // otherwise, Lettuce would hide it if we do not reconnect
+            setOptions(ClientOptions.builder().autoReconnect(false).build()); // otherwise, Lettuce would reconnect, and hide that the package does not
         }
 
         @Override
@@ -185,7 +185,7 @@ class HeldTest extends Support {
     @Test
     void connectionsThatBreakAtAnyMomentAreMadeAnew() throws Exception {
         try (var proxy = new Proxy(); var way = RedisClient.create(proxy.url())) {
-            way.setOptions(ClientOptions.builder().autoReconnect(false).build()); // otherwise, Lettuce would hide it if we do not reconnect
+            way.setOptions(ClientOptions.builder().autoReconnect(false).build()); // otherwise, Lettuce would reconnect, and hide that the package does not
             try (var shaky = new Locks(way)) {
                 var over = new AtomicBoolean();
                 var others = new ArrayList<Other<?>>();
