@@ -97,6 +97,7 @@ def wait_n_ends_after_n(stage):
 @scenario()
 def waited_for_lock_costs_no_claim(stage):
     server, program = stage.both()
+    server("CONFIG", "SET", "lock.claim", 60_000)  # a package claims after a third of it, which a busy machine must not take
     task = waits(server, program, "k")
     before = server.calls("lock.acquire")
     watch = Watch()
