@@ -181,7 +181,6 @@ impl Core {
         }
     }
 
-
     pub(crate) fn answered(&mut self, id: Id, reply: RedisResult<Value>, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some((sent, began)) = entry.sent.take() else { return };

@@ -154,7 +154,7 @@ class HeldTest extends Support {
         Unlucky(Proxy proxy) {
             super(null, RedisURI.create(proxy.url()));
             this.proxy = proxy;
-            setOptions(ClientOptions.builder().autoReconnect(false).build()); // otherwise, Lettuce would reconnect, and hide that the package does not
+            setOptions(ClientOptions.builder().autoReconnect(false).build()); // else Lettuce would hide that the package does not reconnect
         }
 
         @Override
@@ -185,7 +185,7 @@ class HeldTest extends Support {
     @Test
     void connectionsThatBreakAtAnyMomentAreMadeAnew() throws Exception {
         try (var proxy = new Proxy(); var way = RedisClient.create(proxy.url())) {
-            way.setOptions(ClientOptions.builder().autoReconnect(false).build()); // otherwise, Lettuce would reconnect, and hide that the package does not
+            way.setOptions(ClientOptions.builder().autoReconnect(false).build()); // else Lettuce would hide that the package does not reconnect
             try (var shaky = new Locks(way)) {
                 var over = new AtomicBoolean();
                 var others = new ArrayList<Other<?>>();
