@@ -5,11 +5,11 @@
 //! To add a scene, write its commands into the file and run the test with `INSTA_UPDATE=always`: this writes the right halves.
 //!
 //! - A digit at the start is the connection, by default 0. `k`, `l` and `m` are keys; `k,l` stands for two of them, as in `LOCK.MACQUIRE`.
-//! `k a` is the owner `a` at the lock `k`. A lease without `px` is 60 s.
+//!   `k a` is the owner `a` at the lock `k`. A lease without `px` is 60 s.
 //! - Fences are numbered as they first appear: `#1`, `#2`.
 //! - A command with `!` in front is in the same step as the next command. `due`, `answer` and `free` do only a part of the due work.
 //! - Replicas receive nothing, unless `acks all` comes first; `acks mark` acknowledges what had been sent at `mark`, `acks now 1` stands
-//! for two replicas, of which one has everything and one nothing.
+//!   for two replicas, of which one has everything and one nothing.
 
 mod commands;
 
