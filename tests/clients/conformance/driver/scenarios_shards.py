@@ -205,6 +205,8 @@ def slot_that_no_node_has_for_a_while(stage):
     program.acquire(key, wait=0, session=True).next("error", "not_acquired")
     nodes[0]("CLUSTER", "ADDSLOTS", slot)
     task.acquired(seconds=20).release()
+    until(lambda: all(any(first <= slot <= last for first, last, *_ in node("CLUSTER", "SLOTS")) for node in nodes),
+          "all nodes know who has the slot: the others answer CLUSTERDOWN until then")
     program.acquire(key, wait=0, session=True).acquired(seconds=20).release()
 
 
