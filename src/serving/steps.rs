@@ -69,7 +69,7 @@ pub(crate) fn acquire<'a>(
     finish(ctx, &[key], outcome?, |until| got.map(|got| (got, until)))
 }
 
-/// The same for several locks.
+/// Acquires several locks, or waits for all of them, as `acquire` does for one.
 pub(crate) fn acquire_all<'a>(
     ctx: &'a Ctx<'a>,
     keys: &[Arg<'a>],
@@ -209,7 +209,7 @@ pub(crate) fn release<'a>(
     Ok(step_on_open(ctx, step, lock, now(), |env, site| waiting::release(env, site, given)))
 }
 
-/// The same for several locks.
+/// Releases several locks. Each is released or refused on its own.
 pub(crate) fn release_all<'a>(
     ctx: &'a Ctx<'a>,
     keys: &[Arg<'a>],

@@ -171,17 +171,21 @@ fn one_claim_is_that_of_a_few_places() {
     assert_eq!(server.asks().len(), 0);
 }
 
-/// A refused release wakes nobody, but a lock that was due to be looked at is still due.
-#[test]
-fn a_refused_release_loses_no_look() {
-    let rules = Rules { slow: true, ..Rules::PLAIN };
-    let mut server = Server::new(5);
+/// A writer has released its lock, for which three readers wait. The budget was enough for one of them.
+fn readers_after_a_writer() -> (Rules, Server) {
+    let (rules, mut server) = (Rules { slow: true, ..Rules::PLAIN }, Server::new(5));
     server.acquire_on(rules, NOW, 0, 0, &ask("a", 1_000, false), &WaitOptions::default());
     for (conn, who) in [(1, "b"), (2, "c"), (3, "d")] {
         server.acquire_on(rules, NOW, conn, 0, &read(who, 1_000), &BLOCKED);
     }
-    // The budget is enough for one reader.
     server.release(rules, NOW, &name("a"), None, false);
+    (rules, server)
+}
+
+/// A refused release wakes nobody, but a lock that was due to be looked at is still due.
+#[test]
+fn a_refused_release_loses_no_look() {
+    let (rules, mut server) = readers_after_a_writer();
     assert_eq!(server.release(rules, NOW, &name("x"), None, false), None);
     server.run_all_due(rules, NOW);
     assert!(server.asks().is_empty());
@@ -203,14 +207,7 @@ fn a_pause_that_is_over_delays_nothing() {
 /// The server has refused to look at a lock, and does so later, although another client begins to wait for the lock.
 #[test]
 fn a_refused_look_is_made_later() {
-    let rules = Rules { slow: true, ..Rules::PLAIN };
-    let mut server = Server::new(5);
-    server.acquire_on(rules, NOW, 0, 0, &ask("a", 1_000, false), &WaitOptions::default());
-    for (conn, who) in [(1, "b"), (2, "c"), (3, "d")] {
-        server.acquire_on(rules, NOW, conn, 0, &read(who, 1_000), &BLOCKED);
-    }
-    // The budget is enough for one reader.
-    server.release(rules, NOW, &name("a"), None, false);
+    let (rules, mut server) = readers_after_a_writer();
     server.run_due(rules, NOW, Writes::Refused);
     server.acquire_on(rules, NOW, 4, 0, &read("e", 1_000), &BLOCKED);
     server.run_all_due(rules, NOW + 100);

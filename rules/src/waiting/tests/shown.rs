@@ -15,6 +15,9 @@ use crate::waiting::{Channel, GraceLeft, LockRef, RequestId, WaitOptions};
 /// The most waiters that one call of `long_waits` looks at.
 const LOOKS: usize = 5_000;
 
+const LIMITS: Limits =
+    Limits { max_lease: LONGEST_LEASE, max_hold: None, expiry_slack: 0, max_holders: 0, may_lengthen: true };
+
 fn at(key: &[u8]) -> LockRef<'_> {
     LockRef { db: 0, key }
 }
@@ -37,16 +40,9 @@ fn acquire(
     let value = |number| (number >= free).then(|| held(0));
     let grants = |number| Grants::new(value(number), Deadline::Never);
     let mut open: Vec<_> = (0..keys.len()).map(|number| (grants(number), Vec::new())).collect();
-    let limits = Limits {
-        max_lease: LONGEST_LEASE,
-        max_hold: None,
-        expiry_slack: 0,
-        max_holders: 0,
-        may_lengthen: true,
-    };
     let (mut fences, grace, now, is_open) =
         (FenceClock::new(), GraceLeft::default(), time(since), |_: u64| true);
-    let mut env = Env { table, fences: &mut fences, limits, grace, now, is_open: &is_open };
+    let mut env = Env { table, fences: &mut fences, limits: LIMITS, grace, now, is_open: &is_open };
     let sites = open.iter_mut().zip(keys).map(|((grants, done), key)| Site::new(at(key), grants, done));
     let caller = Caller { id: client, may_block: true, most_waiters: None, most_places: None, claim: 60_000 };
     let channel =
@@ -191,16 +187,9 @@ proptest! {
 fn acquire_held(server: &mut Server, lock: Lock, key: &[u8], now: Millis) -> Outcome {
     let (value, until) = server.locks[lock].take().unwrap_or_else(|| (held(now), Deadline::Never));
     let (mut grants, mut done) = (Grants::new(Some(value), until), Vec::new());
-    let limits = Limits {
-        max_lease: LONGEST_LEASE,
-        max_hold: None,
-        expiry_slack: 0,
-        max_holders: 0,
-        may_lengthen: true,
-    };
     let (grace, is_open) = (GraceLeft::default(), |_: u64| true);
     let Server { table, fences, locks, .. } = server;
-    let mut env = Env { table, fences, limits, grace, now: time(now), is_open: &is_open };
+    let mut env = Env { table, fences, limits: LIMITS, grace, now: time(now), is_open: &is_open };
     let mut site = Site::new(at(key), &mut grants, &mut done);
     let caller = Caller { id: 7, may_block: true, most_waiters: None, most_places: None, claim: 1 };
     let wait = WaitOptions { timeout: Some(0), ..WaitOptions::default() };
