@@ -1021,6 +1021,10 @@ impl World {
                 if is_given && (asks || wire::extends(&words)) {
                     self.claim(p, &wire::owner_of(&words), asks);
                 }
+                if asks && !self.lines[line].at_client {
+                    // It may come behind a later acquire, whose answer said that there is nothing.
+                    self.asked.remove(&wire::owner_of(&words));
+                }
                 if !self.lines[line].at_client && wire::extends(&words) {
                     let known = self.grants.values_mut().filter(|known| known.ended.is_none());
                     known.for_each(|known| known.shorter = true);
