@@ -1,7 +1,7 @@
 //! One world with a seed and a time of its own: the server's rules behind the small server of these tests, and processes that run the core
-//! of the Rust client; both as they ship. The network between them delays and loses messages and cuts connections; clients freeze and die;
-//! operators break and delete locks; a server restarts from its file, or its replica takes over. `watch` says what must hold at each step,
-//! and which wrong beliefs no client can avoid without more messages.
+//! of the Rust client; both as they ship. The network between them delays and loses messages and cuts connections; clients freeze, die and
+//! fork; operators break and delete locks; a server restarts from its file, or its replica takes over. `watch` says what must hold at each
+//! step, and which wrong beliefs no client can avoid without more messages.
 //!
 //! `REDISLOCK_WORLD_SECONDS=60 REDISLOCK_SEED=1 cargo test -p redislock-rules sim:: -- --nocapture` tries seeds for a minute. A failing
 //! seed is shrunk, and its events are printed. `REDISLOCK_WORLD_SEEDS` is the most seeds that are tried.

@@ -18,6 +18,8 @@ pub(super) fn ms(time: Millis) -> Duration {
 
 pub(super) struct Process {
     pub(super) core: Core,
+    /// Its tasks share locks under the name of this process: the one that it was forked from, or itself.
+    pub(super) name: usize,
     pub(super) tasks: Vec<Task>,
     pub(super) dead: bool,
     /// Whether the process's user has been deleted.
@@ -74,8 +76,9 @@ pub(super) enum Task {
 }
 
 impl Process {
-    pub(super) fn new(channel: String, tasks: usize, drift: i64) -> Self {
+    pub(super) fn new(channel: String, name: usize, tasks: usize, drift: i64) -> Self {
         Self {
+            name,
             core: Core::new(channel),
             tasks: (0..tasks).map(|_| Task::Idle).collect(),
             dead: false,

@@ -12,7 +12,7 @@ use super::trace::Call;
 use super::watch::{Fault, Known, Why};
 use super::wire;
 use crate::encoding::{self, Effect};
-use crate::lock::{Fence, Millis, Owner, Room};
+use crate::lock::{Deadline, Fence, Millis, Owner, Room};
 use crate::waiting::Grace;
 use crate::waiting::grace::LOOK_AGAIN;
 use crate::waiting::replication::Offset;
@@ -226,7 +226,7 @@ impl World {
             world.at(world.now, Event::Beat);
         }
         for _ in 0..2 + world.luck(2) {
-            world.begin();
+            world.begin(None);
         }
         world
     }
@@ -283,13 +283,15 @@ impl World {
         self.with(p, |core, now| core.answered(id, reply, now));
     }
 
-    /// A process starts.
-    fn begin(&mut self) {
+    /// A process starts, or is forked: then it has nothing of its parent's but the clock and the name.
+    fn begin(&mut self, parent: Option<usize>) {
         let number = self.processes.len();
         let drift = self.one_of(&[0, 0, 0, 1000, -1000]);
         let channel = format!("p{number}");
         self.server.unheard.insert(channel.clone().into_bytes());
-        self.processes.push(Process::new(channel, 3, drift));
+        let parent = parent.map(|parent| &self.processes[parent]);
+        let (name, drift) = parent.map_or((number, drift), |parent| (parent.name, parent.drift));
+        self.processes.push(Process::new(channel, name, 3, drift));
         self.subscribe(number);
     }
 
@@ -348,6 +350,10 @@ impl World {
             192 | 193 => {
                 let by = self.one_of(&[-5_000, -300, 300, 5_000]);
                 self.operate(Operator::Clock(by));
+            }
+            194 if alive.len() < 5 && self.processes[p].frozen <= self.now => {
+                self.say(|| format!("p{p} forks"));
+                self.begin(Some(p));
             }
             _ => {}
         }
@@ -410,7 +416,7 @@ impl World {
     /// A task asks for a lock, or several.
     fn ask(&mut self, p: usize, task: usize) {
         self.serial += 1;
-        let first = self.luck(self.keys) as Lock;
+        let (name, first) = (self.processes[p].name, self.luck(self.keys) as Lock);
         let locks = match self.luck(6) {
             0 if self.keys > 1 => vec![first, (first + 1) % self.keys as Lock],
             _ => vec![first],
@@ -419,7 +425,7 @@ impl World {
         let mut request = Request::new(keys, format!("p{p}-{}", self.serial).into_bytes());
         // The sets of locks that one owner asks for must be equal or disjoint.
         if locks.len() == 1 && self.luck(4) == 0 {
-            (request.owner, request.named) = (format!("p{p}").into_bytes(), true);
+            (request.owner, request.named) = (format!("p{name}").into_bytes(), true);
         }
         request.wait = self.one_of(&[None, None, None, Some(0), Some(300), Some(6_000)]).map(ms);
         request.lease = self.one_of(&[None, Some(300), Some(1_000), Some(1_000), Some(4_000)]).map(ms);
@@ -430,8 +436,8 @@ impl World {
         (request.shared, request.limit) =
             (room == Room::ANY, (room > Room::ONE).then_some(2).filter(|_| room != Room::ANY));
         // All tasks of an owner must agree on this: otherwise, one would end or undo what another one has.
-        request.session = if request.named { p % 2 == 1 } else { request.session };
-        let synced = if request.named { p / 2 % 2 == 1 } else { self.luck(8) == 0 };
+        request.session = if request.named { name % 2 == 1 } else { request.session };
+        let synced = if request.named { name / 2 % 2 == 1 } else { self.luck(8) == 0 };
         request.sync = synced.then_some((1, ms(1_000)));
         if !request.named && request.max_hold.is_none() {
             let lease = request.lease.map_or(wire::DEFAULT_LEASE, |lease| lease.as_millis() as Millis);
@@ -529,7 +535,7 @@ impl World {
                 self.hang_up(line);
             }
         }
-        self.begin();
+        self.begin(None);
     }
 
     /// The primary ends. Its replica takes over, or it restarts from its file.
@@ -732,7 +738,7 @@ impl World {
         });
         let words = wire::words(&words);
         let owner = wire::owner_of(&words);
-        if words[0] == b"LOCK.ACQUIRE" && owner != format!("p{p}").as_bytes() {
+        if words[0] == b"LOCK.ACQUIRE" && owner != format!("p{}", self.processes[p].name).as_bytes() {
             let first = Asked { process: p, id, highest: self.highest };
             self.asked.entry(owner).or_insert(first).id = id;
         } else {
@@ -1062,6 +1068,12 @@ impl World {
                         }
                         self.set_by += by;
                         self.leases.clear();
+                        // What has ended did so as long ago as before.
+                        for known in self.grants.values_mut().filter(|known| known.ended.is_some()) {
+                            if let Deadline::At(until) = &mut known.until {
+                                *until += by;
+                            }
+                        }
                         self.set_back -= by.min(0);
                         // The grace uses a monotonic clock, which does not change if the wall clock is set.
                         self.server.busy -= by;
