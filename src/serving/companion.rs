@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 /// Returns the key on which a lock's waiters are blocked. This companion of the lock's key is in the same hash slot, and nobody writes to
@@ -12,17 +13,20 @@ use uuid::Uuid;
 /// the companion must be in the lock's hash slot, because the server sends waiters away when the hash slot of the key on which they are
 /// blocked moves. For a few keys (the empty key, and keys with a `}` but no hash tag), no other name is certain to be in the same hash
 /// slot. Such a key is its own companion.
-pub(super) fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
+pub(super) fn companion(key: &[u8], cluster: bool) -> SmallVec<[u8; 128]> {
     /// A random suffix, chosen once per process.
     static SUFFIX: LazyLock<[u8; 16]> = LazyLock::new(|| Uuid::new_v4().into_bytes());
     let suffix = SUFFIX.as_slice();
-    if !cluster || has_hash_tag(key) {
-        [key, suffix].concat()
+    let parts: [&[u8]; 4] = if !cluster || has_hash_tag(key) {
+        [b"", key, b"", suffix]
     } else if key.is_empty() || key.contains(&b'}') {
-        key.to_vec()
+        [b"", key, b"", b""]
     } else {
-        [b"{", key, b"}", suffix].concat()
-    }
+        [b"{", key, b"}", suffix]
+    };
+    let mut name = SmallVec::with_capacity(parts.iter().map(|part| part.len()).sum());
+    parts.iter().for_each(|part| name.extend_from_slice(part));
+    name
 }
 
 /// Whether the hash slot comes only from a part of the key, `{...}`.
@@ -54,7 +58,7 @@ mod tests {
             assert!(companion.starts_with(start) && companion.len() == start.len() + 16, "{companion:?}");
         }
         for key in [&b""[..], b"}", b"{}k", b"k}"] {
-            assert_eq!(companion(key, true), key);
+            assert_eq!(companion(key, true).as_slice(), key);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::keyspace::{self, LockKey, Signal};
 use crate::server::{self, Arg, BlockedClient, Ctx, Step, client_exists};
 use crate::stats;
 use rules::lock::{Deadline, Now};
-use rules::waiting::{Effect, Env, Grants, LockEvent, LockRef, Site};
+use rules::waiting::{Effect, Effects, Env, Grants, LockEvent, LockRef, Site};
 
 pub(super) type Rules<'a> = Env<'a, BlockedClient>;
 
@@ -21,7 +21,7 @@ struct OpenLock<'a> {
     grants: Grants,
     /// The end of the TTL when the lock was opened.
     until: Deadline,
-    effects: Vec<Effect>,
+    effects: Effects,
     signal: Option<Signal<'a>>,
 }
 
@@ -38,7 +38,7 @@ impl<'a> OpenLock<'a> {
     fn new(ctx: &'a Ctx<'a>, lock: LockKey<'a>) -> Self {
         let (key, until) = (lock.name(), lock.deadline());
         let (at, grants) = (LockRef { db: ctx.db(), key: key.bytes() }, Grants::new(None, until));
-        Self { lock: Some(lock), key, at, grants, until, effects: Vec::new(), signal: None }
+        Self { lock: Some(lock), key, at, grants, until, effects: Effects::new(), signal: None }
     }
 
     fn site(&mut self) -> Site<'_> {

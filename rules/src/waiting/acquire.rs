@@ -5,7 +5,7 @@ use std::num::NonZero;
 use super::detect::Cycle;
 use super::grant::grant_all;
 use super::held::LockEvent;
-use super::lock_id::{LockId, LockRef};
+use super::lock_id::LockRef;
 use super::lock_state::{Listener, Record, Session, WaiterNews};
 use super::message::Channel;
 use super::queue::RequestId;
@@ -236,9 +236,8 @@ fn join<C: Copy>(
         site.is_served = true;
     }
     go_ahead(sites, request);
-    let ids: Vec<LockId> = sites.iter().map(|site| env.table.open(site.at)).collect();
-    ids.iter().for_each(|id| env.table.observers.busiest.count(id, since));
-    let locks = RequestedLocks::of(ids, several, stuck);
+    let locks = RequestedLocks::of(sites.iter().map(|site| env.table.open(site.at)), several, stuck);
+    locks.all().iter().for_each(|lock| env.table.observers.busiest.count(&lock.id, since));
     let waiter = Waiter {
         locks,
         ask,

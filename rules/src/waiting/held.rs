@@ -1,5 +1,7 @@
 //! The grants of one lock, taken out of its key for one step, and what the step does with them.
 
+use smallvec::SmallVec;
+
 use crate::lock::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Value};
 
 /// An event at a lock, to be counted or published.
@@ -50,6 +52,9 @@ pub enum Effect {
     /// The lease of this grant, which was one of several, has ended. The number is that of the waiters.
     Lapse(Box<Grant>, usize),
 }
+
+/// Room for as many as a handover has.
+pub type Effects = SmallVec<[Effect; 6]>;
 
 /// What the key of a lock has.
 #[derive(Clone, Debug)]

@@ -5,6 +5,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::num::NonZero;
 
+use smallvec::SmallVec;
+
 use super::message::Channel;
 use super::queue::{Queue, RequestId};
 use super::replication::{Confirm, Moved};
@@ -44,7 +46,7 @@ pub struct LockState {
 pub(super) struct Record {
     pub(super) fence: Fence,
     /// The holds of which their clients may not know, in order of arrival.
-    pub(super) pending: Vec<UntoldHold>,
+    pub(super) pending: SmallVec<[UntoldHold; 1]>,
     /// How many holds have to be taken back, because their clients went away before they were told.
     pub(super) to_take_back: u32,
     /// The connection that keeps the grant alive. Only `Table::set_session` changes which one it is.
@@ -112,7 +114,7 @@ impl Listener {
 
 impl Record {
     fn new(fence: Fence) -> Self {
-        let (pending, to_take_back, session, renewal, listener) = (Vec::new(), 0, None, None, None);
+        let (pending, to_take_back, session, renewal, listener) = (SmallVec::new(), 0, None, None, None);
         Self { fence, pending, to_take_back, session, renewal, listener }
     }
 
@@ -132,7 +134,8 @@ impl Record {
     }
 
     pub(super) fn remove(&mut self, request: RequestId) -> Option<UntoldHold> {
-        self.pending.extract_if(.., |hold| hold.request == request).next()
+        let place = self.pending.iter().position(|hold| hold.request == request)?;
+        Some(self.pending.remove(place))
     }
 
     /// The client of a hold has gone away. Another client that shares the hold has it from now on; or else it has to be taken back.

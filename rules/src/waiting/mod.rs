@@ -51,7 +51,7 @@ pub use detect::{Cycle, Link, cycle};
 pub use due::{run_due, send_due};
 pub use extend::{ExtendRequest, extend};
 pub use grace::{Grace, GraceLeft, GraceLength, Moment};
-pub use held::{Effect, Grants, Holder, LockEvent, holders};
+pub use held::{Effect, Effects, Grants, Holder, LockEvent, holders};
 pub use host::{Deferral, Host, Replicas, Settled};
 pub use leave::{GivenUp, leave};
 pub use lock_id::{LockId, LockRef};

@@ -285,9 +285,12 @@ impl<C: Copy> Table<C> {
 
     /// The owner has been told of its grant, so its places have claimed it.
     pub(super) fn claim(&mut self, lock: &mut LockState, fence: Fence) {
-        let claimed = lock.change(fence, |record| {
+        let claimed: Option<Vec<_>> = lock.change(fence, |record| {
             record.note_known();
-            record.pending.extract_if(.., |hold| hold.to_claim).map(|hold| hold.request).collect::<Vec<_>>()
+            let claimed =
+                record.pending.iter().filter(|hold| hold.to_claim).map(|hold| hold.request).collect();
+            record.pending.retain(|hold| !hold.to_claim);
+            claimed
         });
         self.after.extend(claimed.into_iter().flatten().map(|request| (request, After::Claimed)));
     }

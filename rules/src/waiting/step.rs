@@ -2,7 +2,7 @@
 //! serves the queues, and gives the states back.
 
 use super::grace::{GraceLeft, LOOK_AGAIN};
-use super::held::{Effect, Grants, LockEvent};
+use super::held::{Effect, Effects, Grants, LockEvent};
 use super::lock_id::LockRef;
 use super::lock_state::{HeldSince, LockState};
 use super::message::MessageKind;
@@ -26,7 +26,7 @@ pub struct Env<'a, C> {
 pub struct Site<'a> {
     pub at: LockRef<'a>,
     pub grants: &'a mut Grants,
-    pub effects: &'a mut Vec<Effect>,
+    pub effects: &'a mut Effects,
     /// The owner's grant, after an acquire that succeeded.
     pub got: Option<Got>,
     pub(super) lock: LockState,
@@ -77,7 +77,7 @@ pub fn settle<C: Copy>(env: &mut Env<'_, C>, site: &mut Site<'_>) {
 }
 
 impl<'a> Site<'a> {
-    pub fn new(at: LockRef<'a>, grants: &'a mut Grants, effects: &'a mut Vec<Effect>) -> Self {
+    pub fn new(at: LockRef<'a>, grants: &'a mut Grants, effects: &'a mut Effects) -> Self {
         let (lock, verdict) = (LockState::new(), Verdict::TAKEN);
         Self {
             at,
@@ -96,7 +96,7 @@ impl<'a> Site<'a> {
     }
 
     fn begin<C: Copy>(&mut self, env: &mut Env<'_, C>) {
-        self.lock = env.table.take(self.at);
+        env.table.take(self.at, &mut self.lock);
         self.was_held = self.grants.value.is_some();
         self.was_due = self.lock.recheck || self.lock.wake.is_some_and(|wake| wake <= env.now.millis());
         self.reenters = self.lock.recheck || self.lock.wake.is_some_and(|wake| wake < 0);
@@ -141,7 +141,7 @@ impl<'a> Site<'a> {
             let oldest = self.grants.all().next().map_or(0, |held| held.grant.age(now));
             lock.held = HeldSince::new(now.saturating_sub(oldest));
         }
-        env.table.put(self.at, std::mem::replace(lock, LockState::new()));
+        env.table.put(self.at, lock);
     }
 
     pub(super) fn note(&mut self, event: LockEvent) {
@@ -158,8 +158,6 @@ impl<'a> Site<'a> {
 
     /// Ends a grant. The queue is served when the step ends.
     pub(super) fn end<C: Copy>(&mut self, env: &mut Env<'_, C>, fence: Fence, why: LockEvent) {
-        // As many as a handover has.
-        self.effects.reserve(6);
         self.effects.extend(self.grants.end(fence));
         self.note(why);
         let lost = !matches!(why, LockEvent::Released | LockEvent::TakenBack);

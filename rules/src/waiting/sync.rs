@@ -8,7 +8,6 @@
 use std::num::NonZero;
 
 use super::host::{Host, TURN};
-use super::lock_id::LockId;
 use super::queue::RequestId;
 use super::replication::{Awaited, Confirm, Offset};
 use super::step::{Env, Site};
@@ -31,8 +30,7 @@ pub(super) fn tell_when_confirmed<C: Copy>(
     answer: Answer,
 ) -> RequestId {
     let request = env.table.next_request();
-    let ids: Vec<LockId> = sites.iter().map(|site| env.table.open(site.at)).collect();
-    let mut locks = RequestedLocks::of(ids, several, 0);
+    let mut locks = RequestedLocks::of(sites.iter().map(|site| env.table.open(site.at)), several, 0);
     locks.all_mut().iter_mut().zip(sites).for_each(|(lock, site)| lock.got = site.got);
     let until = match answer {
         Answer::Granted { until } | Answer::Extended { until } => until,

@@ -140,18 +140,15 @@ impl<C: Copy> Table<C> {
         self.locks.as_ref()?.get(&at).map(Box::as_ref)
     }
 
-    /// Takes the state of a lock out of the table for a step.
+    /// Moves the state of a lock out of the table for a step, to `lock`, which is new.
     #[inline]
-    pub(super) fn take(&mut self, at: LockRef<'_>) -> LockState {
+    pub(super) fn take(&mut self, at: LockRef<'_>, lock: &mut LockState) {
         let recheck = !self.sweeps.is_empty() && self.is_swept(at);
-        let lock = self.locks.as_mut().and_then(|locks| locks.get_mut(&at));
-        let mut lock = lock.map_or(LockState::new(), |lock| {
-            let mut rest = LockState::new();
-            (rest.wake, rest.held, rest.renew) = (lock.wake, lock.held, lock.renew);
-            std::mem::replace(lock, rest)
-        });
+        if let Some(known) = self.locks.as_mut().and_then(|locks| locks.get_mut(&at)) {
+            std::mem::swap(&mut **known, lock);
+            (known.wake, known.held, known.renew) = (lock.wake, lock.held, lock.renew);
+        }
         lock.recheck |= recheck;
-        lock
     }
 
     /// The name of a lock, of which there is more to know from now on.
@@ -165,8 +162,8 @@ impl<C: Copy> Table<C> {
         id
     }
 
-    /// Puts the state of a lock back. Has holders told that somebody waits.
-    pub(super) fn put(&mut self, at: LockRef<'_>, mut lock: LockState) {
+    /// Moves the state of a lock back. Has holders told that somebody waits.
+    pub(super) fn put(&mut self, at: LockRef<'_>, lock: &mut LockState) {
         let locks = self.locks.get_or_insert_default();
         let index = match locks.get_index_of(&at) {
             Some(index) => index,
@@ -208,7 +205,7 @@ impl<C: Copy> Table<C> {
         if lock.is_empty() {
             locks.swap_remove_index(index);
         } else {
-            **known = lock;
+            std::mem::swap(&mut **known, lock);
         }
     }
 
@@ -219,19 +216,21 @@ impl<C: Copy> Table<C> {
         look: Option<Millis>,
         body: impl FnOnce(&mut Self, &mut LockState) -> R,
     ) -> R {
-        let mut lock = self.take(at);
+        let mut lock = LockState::new();
+        self.take(at, &mut lock);
         let recheck = lock.recheck;
         let result = body(self, &mut lock);
         lock.wake = look.or(if lock.recheck && !recheck { Some(0) } else { lock.wake });
-        self.put(at, lock);
+        self.put(at, &mut lock);
         result
     }
 
     /// Sets the timer of a lock.
     pub(super) fn wake_by(&mut self, id: &LockId, time: Option<Millis>) {
-        let mut lock = self.take(id.to_ref());
+        let mut lock = LockState::new();
+        self.take(id.to_ref(), &mut lock);
         lock.wake = time;
-        self.put(id.to_ref(), lock);
+        self.put(id.to_ref(), &mut lock);
     }
 
     /// Whether a client was told of a grant in this turn.

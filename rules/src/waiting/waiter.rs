@@ -49,12 +49,9 @@ impl RequestedLocks {
         Self::Several { locks: ids.map(RequestedLock::new).collect(), stuck }
     }
 
-    pub(crate) fn of(ids: Vec<LockId>, several: bool, stuck: usize) -> Self {
-        match <[LockId; 1]>::try_from(ids) {
-            Ok([id]) if !several => Self::one(id),
-            Ok(ids) => Self::several(ids.into_iter(), stuck),
-            Err(ids) => Self::several(ids.into_iter(), stuck),
-        }
+    pub(crate) fn of(mut ids: impl Iterator<Item = LockId>, several: bool, stuck: usize) -> Self {
+        let one = if several { None } else { ids.next() };
+        one.map_or_else(|| Self::several(ids, stuck), Self::one)
     }
 
     pub fn all(&self) -> &[RequestedLock] {

@@ -9,7 +9,7 @@ use crate::lock::{
     AcquireRequest, Deadline, Fence, FenceClock, Grant, LONGEST_LEASE, Limits, Millis, Owner, Value,
 };
 use crate::waiting::waiter::{Answer, Caller, Phase};
-use crate::waiting::{self, Env, Grants, Outcome, Site, Table};
+use crate::waiting::{self, Effects, Env, Grants, Outcome, Site, Table};
 use crate::waiting::{Channel, GraceLeft, LockRef, RequestId, WaitOptions};
 
 /// The most waiters that one call of `long_waits` looks at.
@@ -39,7 +39,7 @@ fn acquire(
 ) -> Outcome {
     let value = |number| (number >= free).then(|| held(0));
     let grants = |number| Grants::new(value(number), Deadline::Never);
-    let mut open: Vec<_> = (0..keys.len()).map(|number| (grants(number), Vec::new())).collect();
+    let mut open: Vec<_> = (0..keys.len()).map(|number| (grants(number), Effects::new())).collect();
     let (mut fences, grace, now, is_open) =
         (FenceClock::new(), GraceLeft::default(), time(since), |_: u64| true);
     let mut env = Env { table, fences: &mut fences, limits: LIMITS, grace, now, is_open: &is_open };
@@ -186,7 +186,7 @@ proptest! {
 /// A client waits for a lock. If the lock is free, somebody else gets it first.
 fn acquire_held(server: &mut Server, lock: Lock, key: &[u8], now: Millis) -> Outcome {
     let (value, until) = server.locks[lock].take().unwrap_or_else(|| (held(now), Deadline::Never));
-    let (mut grants, mut done) = (Grants::new(Some(value), until), Vec::new());
+    let (mut grants, mut done) = (Grants::new(Some(value), until), Effects::new());
     let (grace, is_open) = (GraceLeft::default(), |_: u64| true);
     let Server { table, fences, locks, .. } = server;
     let mut env = Env { table, fences, limits: LIMITS, grace, now: time(now), is_open: &is_open };

@@ -6,7 +6,7 @@ use super::{KEYS, Lock, Reply, Rules, Server, Writes, at, time};
 use crate::encoding::Effect;
 use crate::lock::{Deadline, Fence, LONGEST_LEASE, Limits, Micros, Millis, Now};
 use crate::waiting::replication::Offset;
-use crate::waiting::{self, Answer, Env, Grants, Host, Site, Table};
+use crate::waiting::{self, Answer, Effects, Env, Grants, Host, Site, Table};
 use crate::waiting::{
     Budget, Deferral, GraceLeft, GraceLength, Holder, LockId, Message, Replicas, RequestId, RequestedLock,
     RequestedLocks, Settled, holders,
@@ -50,9 +50,9 @@ impl Turn<'_> {
         let take = |lock: &Lock| {
             let held = locks[*lock].take();
             let (value, until) = held.map_or((None, Deadline::Never), |(value, until)| (Some(value), until));
-            (*lock, Grants::new(value, until), Vec::new())
+            (*lock, Grants::new(value, until), Effects::new())
         };
-        let mut open: Vec<(Lock, Grants, Vec<waiting::Effect>)> = numbers.iter().map(take).collect();
+        let mut open: Vec<(Lock, Grants, Effects)> = numbers.iter().map(take).collect();
         let is_open = |client| conns.iter().any(|conn| conn.id == client);
         let mut env = Env { table, fences, limits, grace, now: time(self.now), is_open: &is_open };
         let sites = open.iter_mut().map(|(lock, grants, done)| Site::new(at(*lock), grants, done));
