@@ -64,7 +64,7 @@ class Watch:
 
 class Task:
     def __init__(self, program, name, events):
-        self.program, self.name, self.events = program, name, events
+        self.program, self.name, self.events, self.lost = program, name, events, None
 
     def next(self, *names, seconds=60):
         """Returns the task's next event, which must be one of these."""
@@ -108,6 +108,10 @@ class Program:
             event = json.loads(line)
             with said:
                 task = self.tasks.get(event.get("task"))
+                if event["event"] == "lost" and event.get("what") in ("lost", "not released"):
+                    if task.lost not in (None, event["what"]):
+                        continue  # a release finds the loss, and the package tells of it as well
+                    task.lost = event["what"]
                 (self.observed if event["event"] == "observed" else task.events if task else self.general).append(event)
                 said.notify_all()
         with said:

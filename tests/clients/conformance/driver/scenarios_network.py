@@ -114,7 +114,7 @@ def closed_while_it_connects(stage):
     until(lambda: proxy.delays, "it connects")
     program.tell(do="close")
     assert program.await_event(program.general, "closed", 60)["event"] == "closed"
-    task.next("error", "not_acquired", "cancelled", seconds=10)
+    task.next("error", "not_acquired", "cancelled", "closed", seconds=10)
     until(lambda: server.lock("k") is None, "nothing is left behind", seconds=5)
 
 

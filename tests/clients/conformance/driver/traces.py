@@ -29,16 +29,6 @@ What the core does:
                                     acquired, and the last command had no answer
     "extended", acquire, ms;  "not extended", acquire, outcome;  "released", acquire;  "not released", acquire, outcome
 
-To add a language, write `replay` in its folder: its argument is a line of `variants`, and it becomes a program that has the package's core
-without connections, threads and timers of its own. It reads lines and writes lines, flushed:
-- `["new"]`: forget all. No answer.
-- Each other line is one of those above that tell the core something (not "frozen"), or `[ms, "time"]`. Set the clock to that time, tell the
-  core, and do all that can be done then, timers that are due included. Write what the core did, in any order, with your own numbers of
-  commands; then `["next", ms]`: when the first timer is due (rounded up), or null.
-- After an `acquire` without `owner`, write `[ms, "owner", acquire, name]`: the name that the package chose.
-- After "lost", release at once, as the end of a block does, and write nothing about that.
-- If the package subscribes only at its first acquire, and "subscribed" came before, the subscription is there at once.
-
 This file sets the clock, gives each command the trace's answer, and compares. What is free:
 - The order of options and of what happens in one millisecond; two milliseconds of any time.
 - When something is told that need not wait for an answer: that a wait is over, or a lock is released.
@@ -91,6 +81,7 @@ class Program:
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.core = Path(command[0]).parent.name in ("node",)
         self.serial, self.begun = Path(command[0]).parent.name in SERIAL, math.inf
         threading.Thread(target=self.watch, daemon=True).start()
 
@@ -106,8 +97,34 @@ class Program:
             self.process.stdin.close()
         self.process.wait()
 
+    def told(self, line):
+        """Converts a line of a trace to a command of the program."""
+        if line == ["new"]:
+            self.acquires, self.closed = 0, False
+            return {"do": "open", "kind": "single", "at": 0}
+        at, what, *given = line
+        self.closed |= what == "close"
+        if what == "acquire":
+            self.acquires += 1
+            return {"do": what, "at": at, "task": str(self.acquires), **{name: value for name, value in given[0].items() if name != "fresh"}}
+        names = {"answer": ["command", "reply"], "heard": ["message"]}.get(what, ["task", "lease"])
+        return {"do": what, "at": at, **dict(zip(names, [str(given[0]), *given[1:]] if names[0] == "task" and given else given))}
+
+    def done(self, event):
+        """Converts an event of the program to a line of a trace."""
+        what, task = event["event"], int(event.get("task") or 0)
+        if what == "sent":
+            return [event["at"], "send", event["command"], event["words"], *["session"] * event["session"]]
+        if what == "acquired":
+            return [event["at"], what, task, event["fences"], event.get("slot")]
+        if "what" in event:
+            return [event["at"], event["what"], task, "closed" if self.closed and event["what"] == "lost" else what.replace("_", " ")]
+        return [event["at"], what, task, *(event[name] for name in ("owner", "until", "lease") if name in event)]
+
     def step(self, line):
         """Returns what the core did, and when its next timer is due."""
+        if self.core:
+            return self.step_(line)
         self.begun = time.monotonic()
         done = []
         try:
@@ -124,6 +141,23 @@ class Program:
                 return done, said[1]
             done.append(said)
         self.begun = math.inf
+
+
+    def step_(self, line):
+        self.begun = time.monotonic()
+        try:
+            print(json.dumps(self.told(line)), file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            raise Differs(f"the program ended: exit code {self.process.wait()}") from None
+        done = []
+        while text := self.process.stdout.readline():
+            event = json.loads(text)
+            if event["event"] == "next":
+                self.begun = math.inf
+                return sorted(done, key=lambda said: said[1] != "owner"), event["until"]
+            if "task" in event or event["event"] == "sent":
+                done.append(self.done(event))
+        raise Differs(f"the program ended: exit code {self.process.wait()}")
 
 
 def parts(text):
