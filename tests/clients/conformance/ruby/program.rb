@@ -1,22 +1,30 @@
 # frozen_string_literal: true
 
-# The program of the conformance scenarios. Its argument is the client: redis-rb or redis-client.
+# The program of the conformance scenarios. Its argument is the client: redis-rb, redis-client, or `core`, the package's core without a server.
 
 require "json"
 require "redislock"
-require ARGV[0] == "redis-rb" ? "redis" : "redis-client"
-begin
-  require ARGV[0] == "redis-rb" ? "redis-clustering" : "redis-cluster-client"
-rescue LoadError
-  # redis-rb 4 contains it
+CORE = ARGV[0] == "core"
+if CORE
+  require_relative "core"
+else
+  require ARGV[0] == "redis-rb" ? "redis" : "redis-client"
+  begin
+    require ARGV[0] == "redis-rb" ? "redis-clustering" : "redis-cluster-client"
+  rescue LoadError
+    # redis-rb 4 contains it
+  end
 end
 
 Thread.report_on_exception = true
 WRITING = Mutex.new
 
 def say(event, **fields)
-  WRITING.synchronize { $stdout.write("#{JSON.generate({ event: event, **fields })}\n") && $stdout.flush }
+  at = CORE ? { at: Redislock::Turn.time } : {}
+  WRITING.synchronize { $stdout.write("#{JSON.generate({ event: event, **at, **fields })}\n") && $stdout.flush }
 end
+
+def start(&work) = CORE ? Redislock::Turn.start(&work) : Thread.new(&work)
 
 # Raised in a thread to cancel its wait or its work.
 class Stop < RuntimeError; end
@@ -31,15 +39,15 @@ class Tells
 end
 
 EVENTS = {
-  Redislock::NotAcquired => "not_acquired", Redislock::LockLost => "lost", Redislock::Closed => "cancelled", Stop => "cancelled",
+  Redislock::NotAcquired => "not_acquired", Redislock::LockLost => "lost", Redislock::Closed => "closed", Stop => "cancelled",
   Redislock::NotConfirmed => "not_confirmed", Redislock::NoModule => "no_module", Redislock::TooOld => "too_old",
   ArgumentError => "refused", Redislock::Deadlock => "deadlock"
 }.freeze
 
-def tell(task, error)
+def tell(what, task, error)
   event = EVENTS.find { |kind, _| error.is_a?(kind) }&.last || "error"
   more = error.is_a?(Redislock::Deadlock) ? { cycle: error.cycle } : {}
-  say(event, task: task, message: "#{error.class}: #{error.message}", reason: error.message, **more)
+  say(event, what: what, task: task, message: "#{error.class}: #{error.message}", reason: error.message, **more)
 end
 
 # Converts the options of a command: milliseconds become seconds.
@@ -69,57 +77,66 @@ def connect(command)
 end
 
 class Task
+  attr_reader :name, :held
+  attr_accessor :until
+
   def initialize(locks, command)
-    @name, @over = command["task"], Queue.new
-    @thread = Thread.new { run(locks, command["keys"], options(command)) }
+    @name = command["task"]
+    @thread = start { acquire(locks, command["keys"], options(command)) }
   end
 
-  def run(locks, keys, wanted)
-    lost = nil
-    locks.with_lock(*keys, **wanted) do |held|
-      @held = held
-      held.on_lost { |error| @over << error }
-      say("acquired", task: @name, owner: held.owner, fences: held.fences, slot: held.slot)
-      lost = @over.pop
-      raise lost if lost.is_a?(Exception)
+  def acquire(locks, keys, wanted)
+    held = @held = locks.acquire(*keys, **wanted)
+    say("acquired", task: @name, owner: held.owner, fences: held.fences, slot: held.slot)
+    held.on_lost do |error|
+      tell("lost", @name, error)
+      start { held.release rescue nil } # the loss has been told
     end
-    say("released", task: @name)
   rescue StandardError => error
-    tell(@name, error)
+    tell("refused", @name, error)
   end
 
-  # Called before the next command is read, so that the release has begun by then.
-  def release
-    @over << :release
-    Thread.pass until @over.empty?
-    Thread.pass while @thread.status == "run"
+  # Returns before the next command is read, but only when the release has begun.
+  def release(event = "released")
+    thread = asked(event, "not released") { @held.release }
+    Thread.pass while !CORE && thread.status == "run"
   end
 
-  def cancel = @thread.raise(Stop, "no longer wanted")
+  def cancel = @held ? release("cancelled") : @thread.raise(Stop, "no longer wanted")
+  def extend(lease) = asked("extended", "not extended") { { lease: (@held.extend(lease && (lease / 1000.0)) * 1000).round } }
+  def check = @held.lost
 
-  def extend(lease)
-    say("extended", task: @name, lease: (@held.extend(lease / 1000.0) * 1000).round)
-  rescue StandardError => error
-    tell(@name, error)
+  private
+
+  def asked(event, failure)
+    start do
+      say(event, task: @name, **(yield || {}))
+    rescue StandardError => error
+      tell(failure, @name, error)
+    end
   end
 end
 
 tasks, locks, client = {}, nil, nil
-$stdin.each_line do |line|
-  command = JSON.parse(line)
-  task = tasks[command["task"]]
-  case command["do"]
+obey = lambda do |command|
+  what, task, given = command["do"], command["task"], command.except("do", "task", "at").values
+  case what
   when "open"
-    client = connect(command)
-    locks = Redislock::Locks.new(client, **(command["observe"] ? { observer: Tells.new } : {}))
+    client = connect(command) unless CORE
+    tasks.clear
+    locks = (CORE ? Redislock::CoreLocks : Redislock::Locks).new(client, **(command["observe"] ? { observer: Tells.new } : {}))
     say("opened")
-  when "acquire" then tasks[command["task"]] = Task.new(locks, command)
-  when "release", "cancel" then task.public_send(command["do"])
-  when "extend" then Thread.new { task.extend(command["lease"]) }
+  when "acquire" then tasks[task] = Task.new(locks, command)
   when "close"
     locks.close
-    client.close
+    client&.close
     say("closed")
+  else (task ? tasks[task] : locks).public_send(what, *given)
   end
 end
+$stdin.each_line do |line|
+  command = JSON.parse(line)
+  CORE ? Redislock.step(command, tasks) { obey.call(command) } : obey.call(command)
+end
+exit!(true) if CORE # ends threads in the middle of their work
 locks&.close
