@@ -26,7 +26,7 @@ pub(super) fn owner(ctx: &Ctx<'_>, name: &str, owner: &Owner<'_>, may_write: boo
 
 pub(super) fn waiter(ctx: &Ctx<'_>, waiter: &WaiterInfo, may_write: bool) {
     owner(ctx, "owner", &waiter.owner, may_write);
-    client(ctx, Some(waiter.client_id), waiter.address.as_deref(), may_write);
+    client(ctx, Some(waiter.connection), waiter.address.as_deref(), may_write);
     count(ctx, "waited-ms", waiter.waited);
     count(ctx, "timeout-ms", waiter.timeout);
     field(ctx, "waits-by", if waiter.address.is_some() { b"notify" } else { b"block" });

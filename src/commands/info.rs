@@ -96,7 +96,7 @@ impl Command for Info {
 /// Writes the eight fields that every grant has.
 fn held(ctx: &Ctx<'_>, at: LockRef<'_>, Held { grant, deadline }: Held<'_>, may_write: bool, now: Now) {
     let (client, address) =
-        serving::view(|table| (table.session_client(at, grant.fence()), table.address(at, grant.fence())));
+        serving::view(|table| (table.keeper(at, grant.fence()), table.address(at, grant.fence())));
     fields::owner(ctx, "owner", &grant.owner(), may_write);
     count(ctx, "fence", grant.fence().get().cast_signed());
     count(ctx, "holds", grant.holds().into());

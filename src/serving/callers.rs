@@ -11,7 +11,7 @@ use rules::waiting::Caller;
 /// The client of the running command.
 pub(super) fn caller(ctx: &Ctx<'_>) -> Caller {
     Caller {
-        id: ctx.client_id(),
+        connection: ctx.client_id(),
         may_block: ctx.may_block(),
         most_waiters: config::max_waiters(),
         most_places: config::max_places(),

@@ -43,7 +43,7 @@ pub(super) fn holders_by(
     TABLE.with(|table| {
         let with_client = |Holder { grant, deadline }| {
             let (at, fence) = (id.to_ref(), grant.fence());
-            let (client, address) = (table.session_client(at, fence), table.address(at, fence));
+            let (client, address) = (table.keeper(at, fence), table.address(at, fence));
             HolderInfo { grant, deadline, client, address }
         };
         let first: Vec<HolderInfo> = held.into_iter().map(with_client).collect();

@@ -55,7 +55,7 @@ impl BlockedEvents for BlockedReplies {
 
     fn finished(_: &Ctx<'_>, number: NonZeroU64, gone: bool) {
         let request = RequestId(number);
-        let told = TABLE.with(|table| table.told_client(request)).filter(|_| gone);
+        let told = TABLE.with(|table| table.told_connection(request)).filter(|_| gone);
         if told.is_some_and(|(client, unblocked)| !reply_arrived(client, unblocked)) {
             TABLE.with(|table| table.depart(request));
         }

@@ -220,7 +220,7 @@ impl TimerTask for Replicas {
     fn run(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.replicas = None);
         begin_turn();
-        let again = waiting::confirm(&mut Server::new(ctx));
+        let again = waiting::take_up_confirmed(&mut Server::new(ctx));
         send(ctx);
         if let Some(delay) = again {
             TICK.with(|tick| tick.poll_replicas(delay));

@@ -22,7 +22,7 @@ pub(crate) fn shown(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now, most: usize) ->
     TABLE.with(|table| {
         let mut relied = all.filter_map(|Holder { grant, deadline }| {
             let Some(known) = table.get(at) else { return Some(Holder { grant, deadline }) };
-            let deadline = known.confirmed(Held { grant: &grant, deadline }, now.millis())?.deadline;
+            let deadline = known.relied_on(Held { grant: &grant, deadline }, now.millis())?.deadline;
             Some(Holder { grant, deadline })
         });
         let first: Vec<Holder> = relied.by_ref().take(most).collect();

@@ -264,11 +264,11 @@ impl NotHeld {
 /// Decides a release of one hold, or of all holds. Returns an error if the grant has another fence.
 pub fn decide_release(grant: &Grant, fence: Option<u64>, all: bool) -> Result<Released, NotHeld> {
     check_fence(grant, fence)?;
-    Ok(if all { Released::Ended } else { take_back(grant, 1) })
+    Ok(if all { Released::Ended } else { release_holds(grant, 1) })
 }
 
 /// Decides what happens to a grant when `holds` of its holds are released.
-pub fn take_back(grant: &Grant, holds: u32) -> Released {
+pub fn release_holds(grant: &Grant, holds: u32) -> Released {
     match grant.holds().saturating_sub(holds) {
         0 => Released::Ended,
         holds => Released::Kept { holds },

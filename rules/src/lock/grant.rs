@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::counts::Counts;
 use super::extras::Extras;
 use super::{Deadline, Fence, Millis, Owner, Room, Slot};
 
@@ -31,6 +30,42 @@ impl Repr {
             Owner::Uuid(uuid) => Self::Uuid { counts, uuid },
             Owner::Name(name) => Self::Named { counts, name: name.into() },
         }
+    }
+}
+
+/// A fence and a number of holds, packed into 7 bytes. The fence takes 53 of the 56 bits, the holds take 3 bits. So an enum that contains this type has room for
+/// its tag in the eighth byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+struct Counts([u8; 7]);
+
+impl Counts {
+    const MOST_HOLDS: u32 = (1 << (u64::BITS - 8 - Fence::BITS)) - 1;
+
+    /// Stands for no grant: no grant has the fence 0.
+    const NONE: Self = Self([0; 7]);
+
+    /// Packs a fence and a number of holds. Returns `None` if there are more than 7 holds.
+    fn new(fence: Fence, holds: u32) -> Option<Self> {
+        if holds > Self::MOST_HOLDS {
+            return None;
+        }
+        let [bytes @ .., _] = (u64::from(holds) << Fence::BITS | fence.0).to_le_bytes();
+        Some(Self(bytes))
+    }
+
+    fn both(self) -> u64 {
+        let [a, b, c, d, e, f, g] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, 0])
+    }
+
+    fn fence(self) -> Fence {
+        Fence(self.both() & Fence::MAX.0)
+    }
+
+    fn holds(self) -> u32 {
+        // The shift leaves at most 3 bits, so the cast loses nothing.
+        (self.both() >> Fence::BITS) as u32
     }
 }
 

@@ -5,7 +5,6 @@
 //! (`decide_acquire`, ...) reads the state of the lock and returns what to do, and the caller stores the result. So a refused command can't
 //! leave a half-made change, and all code here runs in tests without a server.
 
-mod counts;
 mod decide;
 mod extras;
 mod fence;
@@ -25,7 +24,7 @@ mod value;
 
 pub use decide::{
     AcquireRequest, Acquired, Got, Held, Limits, NotHeld, ReentryError, Released, decide_acquire,
-    decide_extend, decide_release, lengthen, take_back, within_age,
+    decide_extend, decide_release, lengthen, release_holds, within_age,
 };
 pub use extras::{Extras, MAX_LABEL_LEN};
 pub use fence::{Fence, FenceClock};

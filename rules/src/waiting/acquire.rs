@@ -3,8 +3,8 @@
 use std::num::NonZero;
 
 use super::detect::Cycle;
-use super::grant::grant_all;
-use super::held::LockEvent;
+use super::grants::LockEvent;
+use super::judge::grant_all;
 use super::lock_id::LockRef;
 use super::lock_state::{Listener, Record, Session, WaiterNews};
 use super::message::Channel;
@@ -14,7 +14,7 @@ use super::step::{Env, Site, step_on_all};
 use super::sync::tell_when_confirmed;
 use super::table::{After, Table};
 use super::verdict::Verdict;
-use super::waiter::{Answer, Caller, Phase, RequestedLocks, Waiter};
+use super::waiter::{Answer, Caller, RequestedLocks, Stage, Waiter};
 use crate::lock::{
     AcquireRequest, Deadline, Fence, Got, Grant, Limits, Millis, NotHeld, Now, Owner, ReentryError,
     SlotRequest,
@@ -116,7 +116,7 @@ fn acquire_any<C: Copy>(
     wait: &WaitOptions,
 ) -> Result<Outcome, Refusal> {
     if ask.session {
-        let is_new = |site: &&Site<'_>| site.keeper(&ask.owner) != Some(caller.id);
+        let is_new = |site: &&Site<'_>| site.keeper(&ask.owner) != Some(caller.connection);
         let new = sites.iter().filter(is_new).map(|site| site.at.weight()).sum();
         check_places(env, caller, new)?;
     }
@@ -143,7 +143,7 @@ fn acquire_any<C: Copy>(
             sites.iter_mut().for_each(|site| site.hand(request, ask, false, wait.channel.as_ref()));
             return Ok(Outcome::Waits(request));
         }
-        sites.iter_mut().for_each(|site| site.keep(env, caller.id, ask, wait));
+        sites.iter_mut().for_each(|site| site.keep(env, caller.connection, ask, wait));
         return Ok(Outcome::Granted(until));
     };
     let refusal = match join(env, sites, several, stuck, caller, ask, wait) {
@@ -162,7 +162,7 @@ fn acquire_any<C: Copy>(
 
 /// Refuses what would make too many locks depend on the connection.
 fn check_places<C: Copy>(env: &Env<'_, C>, caller: &Caller, new: usize) -> Result<(), Refusal> {
-    let all = env.table.connections.weight_of(caller.id).saturating_add(new);
+    let all = env.table.connections.weight_of(caller.connection).saturating_add(new);
     if new > 0 && caller.most_places.is_some_and(|most| all > most) {
         Err(Refusal::MaxPlaces)
     } else {
@@ -203,24 +203,24 @@ fn join<C: Copy>(
             let place = env.table.place_of(&all, several, &ask.owner);
             known = place.filter(|(request, _)| !env.table.after.contains(&(*request, After::GivenUp)));
         }
-        if known.is_none_or(|(_, client)| client != caller.id) {
+        if known.is_none_or(|(_, connection)| connection != caller.connection) {
             check_places(env, caller, sites.iter().map(|site| site.at.weight()).sum())?;
         }
     }
     // The millisecond of the arrival was partly over.
-    let ends = (timeout > 0).then(|| (since / 1000).saturating_add(timeout).saturating_add(1));
-    let ends = ends.and_then(NonZero::new);
-    let (channel, client_id, phase) = (wait.channel.clone().map(Box::new), caller.id, Phase::Queued);
+    let time_up = (timeout > 0).then(|| (since / 1000).saturating_add(timeout).saturating_add(1));
+    let time_up = time_up.and_then(NonZero::new);
+    let (channel, connection, stage) = (wait.channel.clone().map(Box::new), caller.connection, Stage::Queued);
     // Only the claim of a place says whether replicas have to confirm its grant.
     let confirm = wait.confirm.filter(|_| !is_place);
     if let Some((request, _)) = known {
         // The owner keeps its place. The options of the new request replace the old ones: it may fit beside the present holders.
         sites.iter_mut().for_each(|site| {
             site.lock.withdraw_upgrade(request);
-            (site.again, site.is_served) = (site.again || !ask.room.is_exclusive(), true);
+            (site.again, site.skips_serving) = (site.again || !ask.room.is_exclusive(), true);
         });
         if let Some(waiter) = env.table.remove(request) {
-            env.table.add(request, Waiter { ask, channel, client_id, timeout, ends, ..waiter });
+            env.table.add(request, Waiter { ask, channel, connection, timeout, time_up, ..waiter });
         }
         go_ahead(sites, request);
         env.table.try_soon(request);
@@ -233,7 +233,7 @@ fn join<C: Copy>(
     for site in sites.iter_mut() {
         site.lock.queue.join(request, ask.owner.clone());
         // Its waiters were served before the request was judged.
-        site.is_served = true;
+        site.skips_serving = true;
     }
     go_ahead(sites, request);
     let locks = RequestedLocks::of(sites.iter().map(|site| env.table.open(site.at)), several, stuck);
@@ -244,11 +244,11 @@ fn join<C: Copy>(
         client: None,
         confirm,
         channel,
-        client_id,
+        connection,
         since,
         timeout,
-        ends,
-        phase,
+        time_up,
+        stage,
         unblocked: false,
     };
     env.table.add(request, waiter);
@@ -276,7 +276,7 @@ impl<C: Copy> Table<C> {
             let locks = &waiter.locks;
             let same = locks.are_several() == several && locks.all().len() == all.len();
             let same = same && waiter.ask.owner == *owner && !self.queued.is_earlier(request);
-            (same && locks.names().all(is_named)).then_some((request, waiter.client_id))
+            (same && locks.names().all(is_named)).then_some((request, waiter.connection))
         };
         self.queued.perhaps_for(owner, all.iter().copied()).rev().find_map(find)
     }
@@ -286,14 +286,14 @@ impl Site<'_> {
     /// The connection that keeps the owner's grant alive.
     fn keeper(&self, owner: &Owner<'_>) -> Option<u64> {
         let session = self.lock.record(self.grants.grant_of(owner)?.fence())?.session?;
-        Some(session.client).filter(|_| !session.closed)
+        Some(session.connection).filter(|_| !session.closed)
     }
 
     /// The owner is told of its grant at once. Notes its channel, and its session.
     fn keep<C: Copy>(
         &mut self,
         env: &mut Env<'_, C>,
-        client: u64,
+        connection: u64,
         ask: &AcquireRequest<'_>,
         wait: &WaitOptions,
     ) {
@@ -307,21 +307,21 @@ impl Site<'_> {
         }
         if ask.session {
             let lease = env.limits.allowed(ask.lease);
-            let session = Session::new(client, lease, None, decision.until, env.now.millis());
+            let session = Session::new(connection, lease, None, decision.until, env.now.millis());
             env.table.start_session(self.at, &mut self.lock, fence, session);
         }
     }
 
-    /// From now on, the holder of this grant gets messages about it on this channel. If it has `claimed` its grant, and somebody waits, it
+    /// From now on, the holder of this grant gets messages about it on this channel. If it `knows` of its grant, and somebody waits, it
     /// is told so once more, because a holder asks again when it may have missed a message.
-    pub(super) fn listen(&mut self, fence: Fence, owner: Owner<'static>, channel: &Channel, claimed: bool) {
+    pub(super) fn listen(&mut self, fence: Fence, owner: Owner<'static>, channel: &Channel, knows: bool) {
         let channel = Channel { start: None, ..channel.clone() };
         self.lock.open(fence, |record| {
             let known = record.listener.as_deref();
-            let claimed = claimed || known.is_some_and(|known| known.knows);
+            let knows = knows || known.is_some_and(|known| known.knows);
             let is_soon = known.is_some_and(|known| known.told == WaiterNews::Soon);
             let told = if is_soon { WaiterNews::Soon } else { WaiterNews::No };
-            record.listener = Some(Box::new(Listener { owner, channel, knows: claimed, told }));
+            record.listener = Some(Box::new(Listener { owner, channel, knows, told }));
         });
     }
 }

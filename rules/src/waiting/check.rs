@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::connections::{Connections, Dependent};
 use super::table::Table;
-use super::waiter::{Phase, Queued};
+use super::waiter::{Queued, Stage};
 
 impl<C: Copy> Table<C> {
     pub fn check_if_small(&self) {
@@ -33,35 +33,36 @@ impl<C: Copy> Table<C> {
                 assert!(record.pending.iter().all(|hold| is_known(&hold.request)), "{record:?}");
                 if let Some(session) = record.session.filter(|session| !session.closed) {
                     let row = Dependent::Session(id.clone(), record.fence);
-                    connections.add(session.client, row, id.to_ref().weight());
+                    connections.add(session.connection, row, id.to_ref().weight());
                 }
             }
         }
         for (request, waiter) in &self.waiters {
-            timeouts.extend(waiter.ends.map(|ends| (ends.get(), *request)));
+            timeouts.extend(waiter.time_up.map(|time_up| (time_up.get(), *request)));
             // A client that waited before a demotion is in no queue any more.
-            assert!(!queued.contains(request) || waiter.phase == Phase::Queued);
+            assert!(!queued.contains(request) || waiter.stage == Stage::Queued);
             // A demotion drops the index, but the places go one by one.
             let row = Dependent::Place(*request);
             let is_current = queued.contains(request) || current.contains(request);
-            let is_known = self.connections.all.contains(&(waiter.client_id, row.clone()));
+            let is_known = self.connections.all.contains(&(waiter.connection, row.clone()));
             if waiter.channel.is_some() && (is_current || is_known) {
-                connections.add(waiter.client_id, row, waiter.locks.weight());
+                connections.add(waiter.connection, row, waiter.locks.weight());
             }
         }
         assert_eq!((&wakes, &timeouts, &renewals), (&self.wakes, &self.timeouts, &self.renewals));
         let locks = self.locks.iter().flatten();
-        let held: BTreeSet<_> = locks.filter_map(|(id, lock)| Some((lock.held.0?, id.clone()))).collect();
-        assert_eq!(held, self.held);
+        let held_since: BTreeSet<_> =
+            locks.filter_map(|(id, lock)| Some((lock.held_since.0?, id.clone()))).collect();
+        assert_eq!(held_since, self.held_since);
         connections.closed = self.connections.closed.clone();
         connections.blocked = self.connections.blocked.clone();
         let mut waiting = Queued::new();
-        let queued = self.waiters.iter().filter(|(_, waiter)| waiter.phase == Phase::Queued);
+        let queued = self.waiters.iter().filter(|(_, waiter)| waiter.stage == Stage::Queued);
         queued.for_each(|(request, waiter)| waiting.add(*request, waiter));
         assert!(waiting.has_same(&self.queued));
         assert_eq!(connections, self.connections);
         let in_earlier = self.earlier.iter().flatten().flat_map(|(_, lock)| lock.queue.iter());
         assert!(in_earlier.into_iter().all(|request| self.waiters.contains_key(&request)));
-        assert!(self.tries.iter().all(|request| self.phase(*request) == Some(Phase::Queued)));
+        assert!(self.tries.iter().all(|request| self.stage(*request) == Some(Stage::Queued)));
     }
 }

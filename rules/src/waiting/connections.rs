@@ -38,24 +38,24 @@ impl Connections {
         }
     }
 
-    pub(super) fn add(&mut self, client: u64, dependent: Dependent, weight: usize) {
+    pub(super) fn add(&mut self, connection: u64, dependent: Dependent, weight: usize) {
         let session = usize::from(matches!(dependent, Dependent::Session(..)));
-        if self.all.insert((client, dependent)) {
+        if self.all.insert((connection, dependent)) {
             self.sessions += session;
-            *self.weights.entry(client).or_default() += weight;
+            *self.weights.entry(connection).or_default() += weight;
         }
     }
 
-    pub(super) fn remove(&mut self, client: u64, dependent: Dependent, weight: usize) {
+    pub(super) fn remove(&mut self, connection: u64, dependent: Dependent, weight: usize) {
         let session = usize::from(matches!(dependent, Dependent::Session(..)));
-        let is_known = self.all.remove(&(client, dependent));
+        let is_known = self.all.remove(&(connection, dependent));
         self.sessions -= if is_known { session } else { 0 };
-        if is_known && let Some(all) = self.weights.get_mut(&client) {
+        if is_known && let Some(all) = self.weights.get_mut(&connection) {
             *all -= weight;
             if *all == 0 {
-                self.weights.remove(&client);
-                self.closed.remove(&client);
-                self.blocked.remove(&client);
+                self.weights.remove(&connection);
+                self.closed.remove(&connection);
+                self.blocked.remove(&connection);
             }
         }
     }
@@ -65,36 +65,37 @@ impl Connections {
     }
 
     /// A wait blocks a connection, which gets no dependents meanwhile.
-    pub(super) fn block(&mut self, client: u64, request: RequestId) {
-        if self.weights.contains_key(&client) {
-            self.blocked.insert(client, request);
+    pub(super) fn block(&mut self, connection: u64, request: RequestId) {
+        if self.weights.contains_key(&connection) {
+            self.blocked.insert(connection, request);
         }
     }
 
-    pub(super) fn weight_of(&self, client: u64) -> usize {
-        self.weights.get(&client).copied().unwrap_or(0)
+    pub(super) fn weight_of(&self, connection: u64) -> usize {
+        self.weights.get(&connection).copied().unwrap_or(0)
     }
 
     /// A connection has closed. Returns whether anything depended on it.
-    pub(super) fn close(&mut self, client: u64) -> bool {
-        self.weights.contains_key(&client) && self.closed.insert(client)
+    pub(super) fn close(&mut self, connection: u64) -> bool {
+        self.weights.contains_key(&connection) && self.closed.insert(connection)
     }
 
-    pub(super) fn is_closed(&self, client: u64) -> bool {
-        !self.closed.is_empty() && self.closed.contains(&client)
+    pub(super) fn is_closed(&self, connection: u64) -> bool {
+        !self.closed.is_empty() && self.closed.contains(&connection)
     }
 
     /// The next to end because its connection has closed. Places end from the last to the first, so that none of them gets a lock that
     /// another gives up.
     pub(super) fn next_of_closed(&self) -> Option<(u64, Dependent)> {
-        let client = *self.closed.first()?;
-        self.all.range(..=(client, Dependent::Place(RequestId::MAX))).next_back().cloned()
+        let connection = *self.closed.first()?;
+        self.all.range(..=(connection, Dependent::Place(RequestId::MAX))).next_back().cloned()
     }
 
     /// The grants of this lock that closed connections kept alive.
     pub(super) fn closed_at(&self, id: &LockId) -> Vec<Fence> {
-        let row = |client: u64, fence| (client, Dependent::Session(id.clone(), fence));
-        let rows = |client: &u64| self.all.range(row(*client, Fence::MIN)..=row(*client, Fence::MAX));
+        let row = |connection: u64, fence| (connection, Dependent::Session(id.clone(), fence));
+        let rows =
+            |connection: &u64| self.all.range(row(*connection, Fence::MIN)..=row(*connection, Fence::MAX));
         let fence = |row: &(u64, Dependent)| match &row.1 {
             Dependent::Session(_, fence) => Some(*fence),
             Dependent::Place(_) => None,

@@ -29,8 +29,8 @@ pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     loop {
         let done = match kind {
             0 => renew_next(host, deferral, now),
-            1 => look_at_next(host, deferral, Millis::MIN..0, now),
-            2 => look_at_next(host, deferral, 0..now.millis().saturating_add(1), now),
+            1 => settle_next(host, deferral, Millis::MIN..0, now),
+            2 => settle_next(host, deferral, 0..now.millis().saturating_add(1), now),
             3 => try_next(host, deferral, now),
             4 => {
                 let ended = end_wait(host, deferral, now);
@@ -80,22 +80,22 @@ fn send_next<H: Host>(host: &mut H, answers: &mut usize, now: impl Fn() -> Now) 
 fn renew_next<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> bool {
     let first = host.table().renewals.first().filter(|(time, _)| *time <= now.millis()).cloned();
     let Some((_, id)) = first.filter(|_| !matches!(deferral, Deferral::Until(_))) else { return false };
-    look(host, deferral, &id, now);
+    settle_one(host, deferral, &id, now);
     true
 }
 
 /// Looks at the lock that is due first in this time. Looks that are due at once and others take turns.
-fn look_at_next<H: Host>(host: &mut H, deferral: Deferral, due: Range<Millis>, now: Now) -> bool {
+fn settle_next<H: Host>(host: &mut H, deferral: Deferral, due: Range<Millis>, now: Now) -> bool {
     if let Deferral::Until(_) = deferral {
         return false;
     }
     let first = host.table().wakes.range((due.start, LockId::first())..).next().cloned();
     let Some((_, id)) = first.filter(|(time, _)| *time < due.end) else { return false };
-    look(host, deferral, &id, now);
+    settle_one(host, deferral, &id, now);
     true
 }
 
-fn look<H: Host>(host: &mut H, deferral: Deferral, id: &LockId, now: Now) {
+fn settle_one<H: Host>(host: &mut H, deferral: Deferral, id: &LockId, now: Now) {
     let settled = match deferral {
         // On a replica, the module only drops what it knows of the lock.
         Deferral::Replica => Settled::Elsewhere,
@@ -154,12 +154,12 @@ fn try_one<H: Host>(host: &mut H, deferral: Deferral, request: RequestId, now: N
 /// Ends the wait whose time was up first. What is due at its locks is done before, because it may still get them.
 fn end_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<bool> {
     let first = host.table().timeouts.first().copied();
-    let (_, request) = first.filter(|(ends, _)| *ends <= now.millis())?;
+    let (_, request) = first.filter(|(time_up, _)| *time_up <= now.millis())?;
     let locks = host.table().waiters.get(&request)?.locks.clone();
     for lock in locks.all().iter().filter(|_| deferral == Deferral::None) {
         let wake = host.table().get(lock.id.to_ref()).and_then(|lock| lock.wake);
         if wake.is_some_and(|wake| wake <= now.millis()) {
-            look(host, deferral, &lock.id, now);
+            settle_one(host, deferral, &lock.id, now);
             if is_turn_over(host) {
                 return Some(false);
             }

@@ -10,7 +10,7 @@ use super::message::MessageKind;
 use super::queue::RequestId;
 use super::replication::Replication;
 use super::table::{Notice, Sweep, Table};
-use super::waiter::{Answer, Phase};
+use super::waiter::{Answer, Stage};
 use crate::lock::{Fence, Millis};
 
 /// The most waiters and grants of one lock that are dropped at a time.
@@ -30,7 +30,7 @@ impl<C: Copy> Table<C> {
                 untold.into_iter().for_each(|request| self.untell(request));
                 let lost = |record: &mut Record| std::mem::take(&mut record.to_take_back);
                 let known = self.change(from.to_ref(), None, |_, lock| lock.change(fence, lost));
-                self.take_back(at, fence, known.unwrap_or(holds));
+                self.note_to_take_back(at, fence, known.unwrap_or(holds));
             }
         }
         self.change(at, Some(0), |_, lock| lock.recheck = true);
@@ -38,22 +38,23 @@ impl<C: Copy> Table<C> {
     }
 
     /// Has holds of a grant taken back, if it is found at this key.
-    fn take_back(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
+    fn note_to_take_back(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         if holds > 0 {
             self.change(at, Some(0), |_, lock| lock.open(fence, |record| record.to_take_back += holds));
         }
     }
 
     fn is_untold(&self, request: RequestId) -> bool {
-        matches!(self.phase(request), Some(Phase::Answered(_) | Phase::Unconfirmed(_)))
+        matches!(self.stage(request), Some(Stage::Answered(_) | Stage::Unconfirmed(_)))
     }
 
     /// Something other than the module removes the value of a lock, perhaps to move it to another key. Wherever it turns up (`touched`), the
     /// holds of which no client has been told are taken back.
     pub fn unlinked(&mut self, at: LockRef<'_>) -> bool {
         let untold = |record: &Record| {
-            let own = record.pending.iter().filter(|hold| hold.own && self.is_untold(hold.request));
-            (record.fence, record.to_take_back + own.count() as u32)
+            let revocable =
+                record.pending.iter().filter(|hold| hold.revocable && self.is_untold(hold.request));
+            (record.fence, record.to_take_back + revocable.count() as u32)
         };
         let strays = self.get(at).into_iter().flat_map(|lock| lock.records()).map(untold);
         let strays: Vec<_> = strays.filter(|(_, holds)| *holds > 0).collect();
@@ -66,7 +67,9 @@ impl<C: Copy> Table<C> {
     pub fn overwritten(&mut self, at: LockRef<'_>) {
         let waiters = self.get(at).into_iter().flat_map(|lock| lock.queue.iter()).take(AT_A_TIME);
         let waiters: Vec<RequestId> = waiters.collect();
-        waiters.into_iter().for_each(|request| _ = self.leave(request, Phase::Answered(Answer::WrongType)));
+        waiters
+            .into_iter()
+            .for_each(|request| _ = self.leave_queues(request, Stage::Answered(Answer::WrongType)));
         self.change(at, None, |table, lock| {
             let grants = lock.records().take(AT_A_TIME).map(|record| record.fence);
             for fence in grants.collect::<Vec<Fence>>() {
@@ -143,7 +146,7 @@ impl<C: Copy> Table<C> {
                 }
             });
         }
-        strays.into_iter().for_each(|(id, fence, holds)| self.take_back(id.to_ref(), fence, holds));
+        strays.into_iter().for_each(|(id, fence, holds)| self.note_to_take_back(id.to_ref(), fence, holds));
         self.touched_db(Some(first));
         self.touched_db(Some(second));
     }
@@ -155,7 +158,7 @@ impl<C: Copy> Table<C> {
         self.observers.demoted(RequestId(self.last_request), self.queued.len());
         self.queued.demoted(RequestId(self.last_request));
         self.wakes.clear();
-        self.held.clear();
+        self.held_since.clear();
         self.renewals.clear();
         self.tries.clear();
         self.sweeps.clear();
@@ -184,7 +187,7 @@ impl<C: Copy> Table<C> {
                 continue;
             };
             lock.leave(*request, &owner);
-            self.leave(*request, Phase::Answered(Answer::Gone));
+            self.leave_queues(*request, Stage::Answered(Answer::Gone));
         }
         for fence in &grants {
             // Otherwise, the end of a client that was to be told could end a grant that moves back later.

@@ -6,7 +6,7 @@
 //! in time, if its earlier lease is over.
 
 use super::budget::{CHANGE, END, scan};
-use super::held::{Effect, LockEvent};
+use super::grants::{Effect, LockEvent};
 use super::message::MessageKind;
 use super::step::{Env, Site};
 use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Owner, Released};
@@ -108,14 +108,14 @@ impl Site<'_> {
         };
         let short: Vec<Fence> = self.lock.records().map(|record| record.fence).filter(is_short).collect();
         for fence in short {
-            self.lock.change(fence, |record| record.session.iter_mut().for_each(|its| its.look_at = 0));
+            self.lock.change(fence, |record| record.session.iter_mut().for_each(|its| its.wake_at = 0));
         }
     }
 
     fn take_back<C: Copy>(&mut self, env: &mut Env<'_, C>, fence: Fence, holds: u32) {
         let Some(held) = self.grants.with_fence(fence) else { return };
         let until = held.deadline;
-        match lock::take_back(held.grant, holds) {
+        match lock::release_holds(held.grant, holds) {
             Released::Kept { holds } => {
                 self.update(env.now, fence, GrantChange::holds(holds), until);
                 // A place that had to wait for this one to be claimed or given up may re-enter.

@@ -1,7 +1,7 @@
 //! Sets the ends of leases.
 
 use super::acquire::{Outcome, Refusal};
-use super::held::LockEvent;
+use super::grants::LockEvent;
 use super::lock_state::Record;
 use super::replication::Confirm;
 use super::step::{Env, Site, step_on_all};
@@ -74,10 +74,10 @@ impl Site<'_> {
         env.table.claim(&mut self.lock, fence);
         // The owner knows that it holds the lock, so one hold stays, even if all clients that are still to be told go away.
         self.lock.change(fence, |record: &mut Record| {
-            let mut own = record.pending.iter_mut().filter(|hold| hold.own);
-            let (first, more) = (own.next(), own.count());
+            let mut revocable = record.pending.iter_mut().filter(|hold| hold.revocable);
+            let (first, more) = (revocable.next(), revocable.count());
             if let Some(first) = first.filter(|_| more + 1 >= holds as usize) {
-                first.own = false;
+                first.revocable = false;
             }
         });
         self.note(LockEvent::Extended);

@@ -27,7 +27,7 @@ pub struct GraceLeft {
 
 /// During a grace, a timer checks at least every so many ms whether waiters can be served now, because a new value of the setting may end
 /// the grace earlier.
-pub(super) const LOOK_AGAIN: Millis = 100;
+pub(super) const RETRY: Millis = 100;
 
 /// After this many ms, the server has counted its good replicas again, because it counts them once a second.
 const REPLICAS_COUNTED: Millis = 1100;

@@ -2,7 +2,7 @@
 
 use std::ops::DerefMut;
 
-use super::held::Holder;
+use super::grants::Holder;
 use super::lock_id::LockId;
 use super::message::Message;
 use super::queue::RequestId;

@@ -37,7 +37,7 @@ pub struct LockState {
     /// When a timer has to look at the lock for a session.
     pub(super) renew: Option<NonZero<Millis>>,
     /// `None` while nobody waits.
-    pub(super) held: HeldSince,
+    pub(super) held_since: HeldSince,
 }
 
 /// What is known of one grant.
@@ -62,8 +62,8 @@ pub(super) struct Record {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct UntoldHold {
     pub(super) request: RequestId,
-    /// Whether the hold is the client's own. With `ONCE`, it may be that of another client of the owner.
-    pub(super) own: bool,
+    /// Whether a hold is taken back if the client goes away. With `ONCE`, it may be that of another client of the owner, and stays.
+    pub(super) revocable: bool,
     /// Whether the client's connection keeps the grant alive once the client is told.
     pub(super) binds: bool,
     /// Whether the owner of a place has to claim the hold.
@@ -75,12 +75,12 @@ pub(super) struct UntoldHold {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Session {
     /// The id of the connection.
-    pub(super) client: u64,
+    pub(super) connection: u64,
     pub(super) lease: Millis,
     /// When a third of the lease has passed.
     pub(super) renew_at: Millis,
     /// When a timer looks at the lock for it: at `renew_at`; earlier if the lease has become shorter; at once (0) if the connection closed.
-    pub(super) look_at: Millis,
+    pub(super) wake_at: Millis,
     /// Whether the connection has closed.
     pub(super) closed: bool,
     /// How replicas have to confirm renewals (`SYNC`).
@@ -124,9 +124,9 @@ impl Record {
     }
 
     pub(super) fn due(&self) -> Option<Millis> {
-        let look_at = self.session.map(|session| session.look_at);
+        let wake_at = self.session.map(|session| session.wake_at);
         let undo_at = self.renewal.as_ref().map(|renewal| renewal.1);
-        if self.to_take_back > 0 { Some(0) } else { look_at.into_iter().chain(undo_at).min() }
+        if self.to_take_back > 0 { Some(0) } else { wake_at.into_iter().chain(undo_at).min() }
     }
 
     pub(super) fn hold(&self, request: RequestId) -> Option<&UntoldHold> {
@@ -139,23 +139,23 @@ impl Record {
     }
 
     /// The client of a hold has gone away. Another client that shares the hold has it from now on; or else it has to be taken back.
-    pub(super) fn lose(&mut self, request: RequestId) {
+    pub(super) fn revoke(&mut self, request: RequestId) {
         let Some(gone) = self.remove(request) else { return };
-        if gone.own {
-            let mut later = self.pending.iter_mut().filter(|hold| !hold.own && hold.request > request);
+        if gone.revocable {
+            let mut later = self.pending.iter_mut().filter(|hold| !hold.revocable && hold.request > request);
             match later.next() {
-                Some(heir) => heir.own = true,
+                Some(heir) => heir.revocable = true,
                 None => self.to_take_back += 1,
             }
         }
         if let Some(session) = self.session.as_mut().filter(|session| session.closed && gone.binds) {
-            session.look_at = 0;
+            session.wake_at = 0;
         }
     }
 
     /// The owner knows of this grant. So if other clients that are to be told of its holds go away, these holds stay.
     pub(super) fn share(&mut self) {
-        self.pending.iter_mut().filter(|hold| !hold.to_claim).for_each(|hold| hold.own = false);
+        self.pending.iter_mut().filter(|hold| !hold.to_claim).for_each(|hold| hold.revocable = false);
     }
 
     /// The holder knows of its grant.
@@ -182,7 +182,7 @@ impl LockState {
             put_off: false,
             wake: None,
             renew: None,
-            held: HeldSince(None),
+            held_since: HeldSince(None),
         }
     }
 
@@ -291,7 +291,7 @@ impl LockState {
 
     /// A grant with the lease on which its holder can rely: without a renewal that replicas have not confirmed, unless somebody has changed
     /// the lease since.
-    pub fn confirmed<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
+    pub fn relied_on<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
         let renewal = self.record(held.grant.fence()).and_then(|record| record.renewal.as_deref());
         match renewal.filter(|(moved, _)| moved.to == held.deadline) {
             Some((Moved { from, .. }, _)) => {

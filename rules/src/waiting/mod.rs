@@ -1,8 +1,8 @@
 //! The rules of queues, sessions and timers: who waits for a lock, who is next, and what happens to a grant when its waiter has gone away.
 //!
-//! Each command and each timer is one *step* on one lock or several (`step`): take its grants out of its key (`held`) and its state out of
+//! Each command and each timer is one *step* on one lock or several (`step`): take its grants out of its key (`grants`) and its state out of
 //! the table, end what is over (`ends`), do the command's own work (`acquire`, `release`, `extend`, `leave`), serve the queue (`serve`),
-//! give all back. `grant` says whether a request can have a lock. A step calls nothing outside: what is to happen to the key is a list of
+//! give all back. `judge` says whether a request can have a lock. A step calls nothing outside: what is to happen to the key is a list of
 //! effects. Between steps, `table` has all that is known: of each lock beyond its key (`lock_state`), of each waiter (`stages`), and what
 //! depends on each connection (`connections`). `due` does what timers start: looks at locks, ends of waits, answers (`tell`). `session`
 //! says when leases are renewed, and when a session ends; `sync` what happens at `SYNC`; `elsewhere` what happens to locks other than by
@@ -10,7 +10,6 @@
 
 mod acquire;
 mod budget;
-mod busiest;
 #[cfg(any(test, debug_assertions))]
 mod check;
 mod connections;
@@ -20,15 +19,15 @@ mod elsewhere;
 mod ends;
 mod extend;
 mod grace;
-mod grant;
-mod held;
+mod grants;
 mod host;
+mod judge;
 mod leave;
 mod lock_id;
 mod lock_state;
 mod message;
+mod observers;
 mod queue;
-mod rate_limit;
 mod release;
 mod replication;
 mod serve;
@@ -46,24 +45,23 @@ mod waiter;
 
 pub use acquire::{Outcome, Refusal, WaitOptions, acquire, acquire_free};
 pub use budget::Budget;
-pub use busiest::Busy;
 pub use detect::{Cycle, Link, cycle};
 pub use due::{run_due, send_due};
 pub use extend::{ExtendRequest, extend};
 pub use grace::{Grace, GraceLeft, GraceLength, Moment};
-pub use held::{Effect, Effects, Grants, Holder, LockEvent, holders};
+pub use grants::{Effect, Effects, Grants, Holder, LockEvent, holders};
 pub use host::{Deferral, Host, Replicas, Settled};
 pub use leave::{GivenUp, leave};
 pub use lock_id::{LockId, LockRef};
 pub use message::{Channel, Message, MessageKind};
+pub use observers::Busy;
 pub use queue::RequestId;
-pub use rate_limit::RateLimit;
 pub use release::{ReleaseRequest, break_, frees, release};
 pub use replication::Confirm;
 pub use serve::try_waiter;
 pub use shown::{LongWaits, Page, WaitInfo, WaiterInfo, longest_held};
 pub use step::{Env, Site, settle};
-pub use sync::confirm;
+pub use sync::take_up_confirmed;
 pub use table::Table;
 pub use tell::{ToldAnswer, tell};
 pub use waiter::{Answer, Caller, RequestedLock, RequestedLocks};

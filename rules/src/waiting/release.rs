@@ -1,6 +1,6 @@
 //! Releases, and ends of grants for `LOCK.BREAK`.
 
-use super::held::LockEvent;
+use super::grants::LockEvent;
 use super::step::{Env, Site, step};
 use crate::lock::{self, Deadline, Grant, GrantChange, NotHeld, Owner, Released, Value};
 

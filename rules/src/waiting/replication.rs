@@ -71,7 +71,7 @@ pub(crate) struct Moved {
 impl Confirm {
     /// Returns when it is too late to confirm a change, in ms since 1970: when `within` is over, or in the last millisecond of the lease as
     /// it was before the change. `lease` is the end of that lease.
-    pub(crate) fn ends(self, lease: Deadline, now: Millis) -> Millis {
+    pub(crate) fn too_late(self, lease: Deadline, now: Millis) -> Millis {
         let by = now.saturating_add(self.within.into()).saturating_add(1);
         match lease {
             Deadline::At(last) => by.min(last),
@@ -149,7 +149,7 @@ impl Replication {
 
     /// Returns a change that enough replicas have confirmed. `acks` has the offset that each replica has acknowledged, the highest offset
     /// first.
-    pub(crate) fn confirmed(&self, acks: &[Offset]) -> Option<&Awaited> {
+    pub(crate) fn next_confirmed(&self, acks: &[Offset]) -> Option<&Awaited> {
         let mut replicas = NonZeroU32::MIN;
         loop {
             // Among changes that need the same number of replicas, only the first in the stream has to be checked.

@@ -1,6 +1,6 @@
 //! Serves queues: grants locks to waiters, in order, as far as they fit.
 //!
-//! A waiter that can't have its locks yet (`judge` in `grant` says why) keeps those behind it waiting, too. Some are served before it:
+//! A waiter that can't have its locks yet (`judge` says why) keeps those behind it waiting, too. Some are served before it:
 //!
 //! - waiters whose owner holds the lock re-enter, wherever they are in the queue (`reenter`), also past `PASSED` that can't yet;
 //! - waiters for an upgrade go ahead of the queue (`LockState::head`).
@@ -9,8 +9,8 @@
 //! waits until `try_waiter` can grant it all of them.
 
 use super::budget::{CHANGE, LOOKUP};
-use super::grant::grant_all;
-use super::held::LockEvent;
+use super::grants::LockEvent;
+use super::judge::grant_all;
 use super::lock_id::LockRef;
 use super::lock_state::UntoldHold;
 use super::message::Channel;
@@ -18,7 +18,7 @@ use super::queue::RequestId;
 use super::step::{Env, Site, step_on_all};
 use super::table::{After, Table};
 use super::verdict::Verdict;
-use super::waiter::{Answer, Phase, RequestedLocks};
+use super::waiter::{Answer, RequestedLocks, Stage};
 use crate::lock::{AcquireRequest, Deadline, Fence, Now, Owner, Value};
 
 /// Several clients may wait under the name of an owner that holds the lock. A step passes over at most this many that can't re-enter yet.
@@ -41,7 +41,7 @@ pub fn try_waiter<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], request
     let aside = std::mem::take(&mut env.table.tries);
     let changed = step_on_all(env, sites, |env, sites| {
         sites.iter_mut().for_each(|site| site.serve(env));
-        let ask = env.table.waiters.get(&request).filter(|waiter| waiter.phase == Phase::Queued);
+        let ask = env.table.waiters.get(&request).filter(|waiter| waiter.stage == Stage::Queued);
         let Some(ask) = ask.map(|waiter| waiter.ask.clone()) else {
             return sites.iter().any(Site::has_changed);
         };
@@ -162,8 +162,8 @@ impl Site<'_> {
         channel: Option<&Channel>,
     ) {
         let Some(fence) = self.got.map(|got| got.fence) else { return };
-        let own = self.verdict.is_new() || !ask.once;
-        let hold = UntoldHold { request, own, binds: ask.session, to_claim };
+        let revocable = self.verdict.is_new() || !ask.once;
+        let hold = UntoldHold { request, revocable, binds: ask.session, to_claim };
         self.lock.open(fence, |record| record.pending.push(hold));
         if let Some(channel) = channel {
             self.listen(fence, ask.owner.borrowed().into_owned(), channel, false);
@@ -255,7 +255,7 @@ impl<C: Copy> Table<C> {
     /// Has a waiter told this answer, which its queues don't have any more.
     fn answer(&mut self, request: RequestId, answer: Answer) {
         self.tries.remove(&request);
-        self.go_on(request, Phase::Answered(answer));
+        self.go_on(request, Stage::Answered(answer));
     }
 
     /// Has a waiter told of its grants. Returns the channel of a place, which has to claim them.
@@ -272,19 +272,19 @@ impl<C: Copy> Table<C> {
             lock.got = site.got;
         }
         if let Some(confirm) = waiter.confirm {
-            self.go_on(request, Phase::Unconfirmed(answer));
-            self.end_by(request, Some(confirm.ends(until, now.millis())));
+            self.go_on(request, Stage::Unconfirmed(answer));
+            self.end_by(request, Some(confirm.too_late(until, now.millis())));
             return None;
         }
-        self.go_on(request, Phase::Answered(answer));
+        self.go_on(request, Stage::Answered(answer));
         let waiter = self.waiters.get_mut(&request)?;
         let channel = Channel::clone(waiter.channel.as_deref()?);
         if let Deadline::At(_) = until {
             waiter.ask.lease = waiter.ask.lease.min(until.left(now.start));
         }
         // Usually, the grant ends first, because its lease is as short.
-        let ends = now.millis().saturating_add(waiter.ask.lease).saturating_add(3);
-        self.end_by(request, Some(ends));
+        let time_up = now.millis().saturating_add(waiter.ask.lease).saturating_add(3);
+        self.end_by(request, Some(time_up));
         Some(channel)
     }
 }

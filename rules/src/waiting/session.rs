@@ -12,7 +12,7 @@
 
 use super::budget::LOOKUP;
 use super::connections::Dependent;
-use super::held::LockEvent;
+use super::grants::LockEvent;
 use super::lock_id::{LockId, LockRef};
 use super::lock_state::{LockState, Record, Session};
 use super::message::MessageKind;
@@ -20,7 +20,7 @@ use super::queue::RequestId;
 use super::replication::{Awaited, Confirm, Moved};
 use super::step::{Env, Site};
 use super::table::Table;
-use super::waiter::Phase;
+use super::waiter::Stage;
 use crate::lock::{self, Deadline, Fence, GrantChange, Millis};
 
 const RENEWALS_PER_LEASE: Millis = 3;
@@ -29,14 +29,14 @@ const PASSES_PER_LEASE: Millis = 30;
 
 impl Session {
     pub(super) fn new(
-        client: u64,
+        connection: u64,
         lease: Millis,
         confirm: Option<Confirm>,
         until: Deadline,
         now: Millis,
     ) -> Self {
         let renew_at = next_renewal(lease, now);
-        let mut session = Self { client, lease, renew_at, look_at: renew_at, closed: false, confirm };
+        let mut session = Self { connection, lease, renew_at, wake_at: renew_at, closed: false, confirm };
         session.renew_before(until, now);
         session
     }
@@ -44,7 +44,7 @@ impl Session {
     /// The lease ends at `until`, unless it is renewed before.
     pub(super) fn renew_before(&mut self, until: Deadline, now: Millis) {
         if until < Deadline::At(self.renew_at) {
-            self.look_at = self.look_at.min(now.saturating_add(until.left(now) / RENEWALS_PER_LEASE));
+            self.wake_at = self.wake_at.min(now.saturating_add(until.left(now) / RENEWALS_PER_LEASE));
         }
     }
 }
@@ -87,9 +87,9 @@ impl<C: Copy> Table<C> {
         let id = self.open(at);
         let before = lock.open(fence, |record| std::mem::replace(&mut record.session, session)).flatten();
         self.set_renewal(&id, lock, fence, before, None);
-        let client =
-            |session: Option<Session>| session.filter(|session| !session.closed).map(|its| its.client);
-        self.move_session(&id, fence, client(before), client(session));
+        let connection =
+            |session: Option<Session>| session.filter(|session| !session.closed).map(|its| its.connection);
+        self.move_session(&id, fence, connection(before), connection(session));
     }
 
     /// Sets the renewal of a session that replicas have to confirm.
@@ -112,8 +112,8 @@ impl<C: Copy> Table<C> {
     pub(super) fn move_session(&mut self, id: &LockId, fence: Fence, from: Option<u64>, to: Option<u64>) {
         let (row, weight) = (|| Dependent::Session(id.clone(), fence), id.to_ref().weight());
         if from != to {
-            to.into_iter().for_each(|client| self.connections.add(client, row(), weight));
-            from.into_iter().for_each(|client| self.connections.remove(client, row(), weight));
+            to.into_iter().for_each(|connection| self.connections.add(connection, row(), weight));
+            from.into_iter().for_each(|connection| self.connections.remove(connection, row(), weight));
         }
     }
 
@@ -126,10 +126,11 @@ impl<C: Copy> Table<C> {
         let ended = if self.connections.closed.len() < lock.records().len() {
             self.connections.closed_at(&id)
         } else {
-            let client =
-                |record: &Record| record.session.filter(|session| !session.closed).map(|its| its.client);
-            let is_closed =
-                |record: &&Record| client(record).is_some_and(|client| self.connections.is_closed(client));
+            let connection =
+                |record: &Record| record.session.filter(|session| !session.closed).map(|its| its.connection);
+            let is_closed = |record: &&Record| {
+                connection(record).is_some_and(|connection| self.connections.is_closed(connection))
+            };
             lock.records().filter(is_closed).map(|record| record.fence).collect()
         };
         for fence in ended {
@@ -140,21 +141,21 @@ impl<C: Copy> Table<C> {
 
     pub(super) fn end_session(&mut self, id: &LockId, lock: &mut LockState, fence: Fence) {
         let end = |session: &mut Session| {
-            (session.closed, session.look_at) = (true, 0);
-            session.client
+            (session.closed, session.wake_at) = (true, 0);
+            session.connection
         };
-        let client = lock.change(fence, |record| record.session.as_mut().map(end)).flatten();
-        self.move_session(id, fence, client, None);
+        let connection = lock.change(fence, |record| record.session.as_mut().map(end)).flatten();
+        self.move_session(id, fence, connection, None);
     }
 
     /// The answer of a waiter did not arrive, so the sessions that began with it end.
     pub(super) fn end_sessions(&mut self, request: RequestId) {
-        let client = self.waiters.get(&request).map(|waiter| waiter.client_id);
+        let connection = self.waiters.get(&request).map(|waiter| waiter.connection);
         for (id, fence) in self.granted(request) {
             self.change(id.to_ref(), None, |table, lock| {
                 let began = |record: &Record| {
                     record.hold(request).is_some_and(|hold| hold.binds)
-                        && record.session.map(|session| session.client) == client
+                        && record.session.map(|session| session.connection) == connection
                 };
                 if lock.record(fence).is_some_and(began) {
                     table.set_session(id.to_ref(), lock, fence, None);
@@ -165,14 +166,14 @@ impl<C: Copy> Table<C> {
 
     /// Whether the connection of a session has closed.
     pub(super) fn has_closed(&self, session: Session) -> bool {
-        session.closed || self.connections.is_closed(session.client)
+        session.closed || self.connections.is_closed(session.connection)
     }
 
     /// Whether a waiter that is still to be told of this grant will keep it alive.
     pub(super) fn has_successor(&self, record: &Record) -> bool {
         record.pending.iter().filter(|hold| hold.binds && !hold.to_claim).any(|hold| {
             let waiter = self.waiters.get(&hold.request);
-            waiter.is_some_and(|waiter| matches!(waiter.phase, Phase::Answered(_) | Phase::Unconfirmed(_)))
+            waiter.is_some_and(|waiter| matches!(waiter.stage, Stage::Answered(_) | Stage::Unconfirmed(_)))
         })
     }
 
@@ -190,7 +191,7 @@ impl<C: Copy> Table<C> {
             let keeps = lock
                 .record(fence)
                 .and_then(|record| record.session)
-                .is_some_and(|known| known.client == session.client && !known.closed);
+                .is_some_and(|known| known.connection == session.connection && !known.closed);
             let binds = |record: &mut Record| {
                 let hold = record.pending.iter_mut().find(|hold| hold.request == request)?;
                 // If the connection already keeps the grant alive, it does so even if the client turns out to be gone.
@@ -206,7 +207,8 @@ impl<C: Copy> Table<C> {
                 table.set_session(id.to_ref(), lock, fence, Some(session));
                 // A longer lease counts as a renewal that replicas have to confirm.
                 let confirm = session.confirm.filter(|_| from < told.to);
-                let renewal = confirm.map(|confirm| (Moved { from, to: told.to }, confirm.ends(from, now)));
+                let renewal =
+                    confirm.map(|confirm| (Moved { from, to: told.to }, confirm.too_late(from, now)));
                 table.set_renewal(id, lock, fence, Some(session), renewal);
                 let due = lock.first_due().map(|(time, _)| time);
                 lock.wake = lock.wake.into_iter().chain(due).min();
@@ -224,11 +226,13 @@ impl Site<'_> {
             return env.table.ended(self.at, &mut self.lock, fence, Some(MessageKind::Lost));
         };
         // The server reports each closed connection; `is_open` makes up for a report that was missed.
-        if session.closed || !(env.is_open)(session.client) {
+        if session.closed || !(env.is_open)(session.connection) {
             if !env.table.has_successor(record) {
                 return self.end(env, fence, LockEvent::SessionEnded);
             }
-        } else if let Some((moved, _)) = record.renewal.as_deref().copied().filter(|(_, ends)| *ends <= now) {
+        } else if let Some((moved, _)) =
+            record.renewal.as_deref().copied().filter(|(_, too_late)| *too_late <= now)
+        {
             return self.undo_renewal(env, session, fence, held.deadline, moved);
         } else if session.renew_at > now && held.deadline >= Deadline::At(session.renew_at) {
             // Somebody had shortened the lease, and has made it longer again.
@@ -241,7 +245,7 @@ impl Site<'_> {
             if record.renewal.is_none() && !is_late {
                 self.effects.extend(self.grants.update(fence, GrantChange::NONE, to));
                 let moved = Moved { from, to };
-                let renewal = session.confirm.map(|confirm| (moved, confirm.ends(from, now)));
+                let renewal = session.confirm.map(|confirm| (moved, confirm.too_late(from, now)));
                 env.table.set_renewal(&self.at.to_id(), &mut self.lock, fence, Some(session), renewal);
             }
         }
@@ -271,7 +275,7 @@ impl Site<'_> {
     }
 
     fn renew_at(&mut self, fence: Fence, time: Millis) {
-        let renew_at = |session: &mut Session| (session.renew_at, session.look_at) = (time, time);
+        let renew_at = |session: &mut Session| (session.renew_at, session.wake_at) = (time, time);
         self.lock.change(fence, |record| record.session.iter_mut().for_each(renew_at));
     }
 }

@@ -3,13 +3,13 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::busiest::Busy;
 use super::host::Host;
 use super::lock_id::{LockId, LockRef};
 use super::lock_state::HeldSince;
+use super::observers::Busy;
 use super::queue::RequestId;
 use super::table::Table;
-use super::waiter::{Phase, Waiter};
+use super::waiter::{Stage, Waiter};
 use crate::lock::{Fence, Millis, Now, Owner, Room};
 
 /// The most waiters and names of locks that one page takes. Long names count more (see `LockRef::weight`).
@@ -22,7 +22,7 @@ const MOST_HELD: usize = 200;
 /// What operators are shown of a waiter.
 pub struct WaiterInfo {
     pub owner: Owner<'static>,
-    pub client_id: u64,
+    pub connection: u64,
     pub waited: Millis,
     /// How long the waiter wants to wait, in ms; 0: without limit.
     pub timeout: Millis,
@@ -70,7 +70,7 @@ impl<C> Waiter<C> {
     fn info(&self, now: Now) -> WaiterInfo {
         WaiterInfo {
             owner: self.ask.owner.clone(),
-            client_id: self.client_id,
+            connection: self.connection,
             waited: now.micros.saturating_sub(self.since).max(0) / 1000,
             timeout: self.timeout,
             address: self.channel.as_ref().map(|channel| channel.address.clone()),
@@ -91,9 +91,9 @@ impl<C: Copy> Table<C> {
     }
 
     /// The connection that keeps a grant alive.
-    pub fn session_client(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
+    pub fn keeper(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
         let session = self.get(at)?.record(fence)?.session?;
-        (!session.closed && !self.connections.is_closed(session.client)).then_some(session.client)
+        (!session.closed && !self.connections.is_closed(session.connection)).then_some(session.connection)
     }
 
     /// Where messages to the holder of a grant go.
@@ -134,7 +134,7 @@ impl<C: Copy> Table<C> {
                 return Page { waits, last };
             }
             last = Some(request);
-            let is_queued = waiter.phase == Phase::Queued;
+            let is_queued = waiter.stage == Stage::Queued;
             left = left.saturating_sub(if is_queued { waiter.locks.weight() } else { 1 });
             waits.extend(is_queued.then(|| WaitInfo::new(waiter, now)));
         }
@@ -144,7 +144,7 @@ impl<C: Copy> Table<C> {
     /// The waiter that has waited longest. Later calls begin there.
     fn find_first(&mut self) -> Option<RequestId> {
         let mut waiters = self.waiters.range(self.observers.first..);
-        let first = waiters.find(|(_, waiter)| waiter.phase == Phase::Queued).map(|(request, _)| *request);
+        let first = waiters.find(|(_, waiter)| waiter.stage == Stage::Queued).map(|(request, _)| *request);
         self.observers.first = first.unwrap_or(RequestId(self.last_request));
         first
     }
@@ -172,7 +172,7 @@ impl<C: Copy> Table<C> {
         let mut found = LongWaits::default();
         let unseen = (Bound::Excluded(self.observers.long_waits), Bound::Unbounded);
         for (request, waiter) in self.waiters.range(unseen).take(LOOKS) {
-            if waiter.phase == Phase::Queued {
+            if waiter.stage == Stage::Queued {
                 // Below 0 if the waiter came before the clock was set back: it is left out, for it would hide those behind it.
                 let waited = now.micros.saturating_sub(waiter.since) / 1000;
                 if (0..limit).contains(&waited) {
@@ -195,7 +195,7 @@ impl<C: Copy> Table<C> {
 pub fn longest_held<H: Host>(host: &mut H, now: Millis) -> Millis {
     let mut longest = 0;
     for _ in 0..MOST_HELD {
-        let Some((noted, id)) = host.table().held.first().cloned() else { break };
+        let Some((noted, id)) = host.table().held_since.first().cloned() else { break };
         let oldest = host.holders(&id, now, 1).pop();
         let held = oldest.map(|holder| now.saturating_sub(holder.grant.age(now)));
         longest = held.map_or(longest, |since| longest.max(now.saturating_sub(since)));
@@ -203,7 +203,7 @@ pub fn longest_held<H: Host>(host: &mut H, now: Millis) -> Millis {
         if since <= noted.get() {
             break;
         }
-        host.table().change(id.to_ref(), None, |_, lock| lock.held = HeldSince::new(since));
+        host.table().change(id.to_ref(), None, |_, lock| lock.held_since = HeldSince::new(since));
     }
     longest
 }

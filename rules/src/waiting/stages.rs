@@ -1,12 +1,12 @@
 //! What happens to a waiter, from its arrival in its queues until the server is done with it.
 //!
-//! `add` puts it into the table, and `go_on` moves it to its next stage (`Phase`). It ends in one of these ways:
+//! `add` puts it into the table, and `go_on` moves it to its next stage (`Stage`). It ends in one of these ways:
 //!
 //! - `serve` grants it its locks, `tell` makes its answer, and then it knows of them (`known`); the owner of a place claims them (`claim`);
-//! - its time is up (`time_out`), or it can never have its locks: it leaves its queues (`leave`) with another answer;
+//! - its time is up (`time_out`), or it can never have its locks: it leaves its queues (`leave_queues`) with another answer;
 //! - replicas have not confirmed its answer in time (`end_unconfirmed` in `sync`);
 //! - it can't be told any more (`depart`), or its place is given up (`give_up`): it leaves its queues, or what it was granted is taken back
-//!   (`lose`);
+//!   (`revoke`);
 //! - one of its grants ends before it was told (`untell`), and the others are taken back.
 //!
 //! When the server is done with a blocked client (`freed`; if it was told of a grant, `turn_sent` or `closed`), `forget` removes the waiter.
@@ -19,7 +19,7 @@ use super::lock_state::{LockState, Record};
 use super::queue::RequestId;
 use super::replication::Awaited;
 use super::table::{After, Notice, Table};
-use super::waiter::{Answer, Phase, Waiter};
+use super::waiter::{Answer, Stage, Waiter};
 use crate::lock::{Deadline, Fence, Millis, Now};
 
 impl<C: Copy> Table<C> {
@@ -30,14 +30,14 @@ impl<C: Copy> Table<C> {
 
     pub(super) fn add(&mut self, request: RequestId, waiter: Waiter<C>) {
         self.replication.set(|| Awaited::Answer(request), None, waiter.awaits());
-        waiter.ends.map(|ends| self.timeouts.insert((ends.get(), request)));
+        waiter.time_up.map(|time_up| self.timeouts.insert((time_up.get(), request)));
         if waiter.channel.is_some() {
-            self.connections.add(waiter.client_id, Dependent::Place(request), waiter.locks.weight());
+            self.connections.add(waiter.connection, Dependent::Place(request), waiter.locks.weight());
         }
-        if waiter.phase == Phase::Queued {
+        if waiter.stage == Stage::Queued {
             self.queued.add(request, &waiter);
             if waiter.channel.is_none() {
-                self.connections.block(waiter.client_id, request);
+                self.connections.block(waiter.connection, request);
             }
         }
         self.waiters.insert(request, waiter);
@@ -45,23 +45,23 @@ impl<C: Copy> Table<C> {
 
     pub(super) fn remove(&mut self, request: RequestId) -> Option<Waiter<C>> {
         let waiter = self.waiters.remove(&request)?;
-        if waiter.phase == Phase::Queued {
+        if waiter.stage == Stage::Queued {
             self.queued.remove(request, &waiter);
         }
         self.replication.set(|| Awaited::Answer(request), waiter.awaits(), None);
-        waiter.ends.map(|ends| self.timeouts.remove(&(ends.get(), request)));
+        waiter.time_up.map(|time_up| self.timeouts.remove(&(time_up.get(), request)));
         if waiter.channel.is_some() {
-            self.connections.remove(waiter.client_id, Dependent::Place(request), waiter.locks.weight());
+            self.connections.remove(waiter.connection, Dependent::Place(request), waiter.locks.weight());
         }
         Some(waiter)
     }
 
     /// Sets when the time to wait, to claim or to confirm is up.
-    pub(super) fn end_by(&mut self, request: RequestId, ends: Option<Millis>) {
+    pub(super) fn end_by(&mut self, request: RequestId, time_up: Option<Millis>) {
         let Some(waiter) = self.waiters.get_mut(&request) else { return };
-        waiter.ends.map(|ends| self.timeouts.remove(&(ends.get(), request)));
-        waiter.ends = ends.and_then(NonZero::new);
-        waiter.ends.map(|ends| self.timeouts.insert((ends.get(), request)));
+        waiter.time_up.map(|time_up| self.timeouts.remove(&(time_up.get(), request)));
+        waiter.time_up = time_up.and_then(NonZero::new);
+        waiter.time_up.map(|time_up| self.timeouts.insert((time_up.get(), request)));
     }
 
     /// The server has blocked the client of this request.
@@ -77,27 +77,27 @@ impl<C: Copy> Table<C> {
         self.remove(request);
     }
 
-    pub(super) fn phase(&self, request: RequestId) -> Option<Phase> {
-        self.waiters.get(&request).map(|waiter| waiter.phase)
+    pub(super) fn stage(&self, request: RequestId) -> Option<Stage> {
+        self.waiters.get(&request).map(|waiter| waiter.stage)
     }
 
     /// Whether this is a place whose connection has closed.
     pub(super) fn is_gone(&self, request: RequestId) -> bool {
         let waiter = self.waiters.get(&request).filter(|waiter| waiter.channel.is_some());
-        waiter.is_some_and(|waiter| self.connections.is_closed(waiter.client_id))
+        waiter.is_some_and(|waiter| self.connections.is_closed(waiter.connection))
     }
 
-    /// Moves a waiter to its next phase. Returns the phase before.
-    pub(super) fn go_on(&mut self, request: RequestId, next: Phase) -> Option<Phase> {
+    /// Moves a waiter to its next stage. Returns the stage before.
+    pub(super) fn go_on(&mut self, request: RequestId, next: Stage) -> Option<Stage> {
         self.end_by(request, None);
         let waiter = self.waiters.get_mut(&request)?;
-        if let Phase::Answered(_) = next {
+        if let Stage::Answered(_) = next {
             self.outgoing.push_back(Notice::Waiter(request));
         }
         let awaits = waiter.awaits();
-        let before = std::mem::replace(&mut waiter.phase, next);
-        if before == Phase::Queued {
-            let is_granted = matches!(next, Phase::Unconfirmed(_) | Phase::Answered(Answer::Granted { .. }));
+        let before = std::mem::replace(&mut waiter.stage, next);
+        if before == Stage::Queued {
+            let is_granted = matches!(next, Stage::Unconfirmed(_) | Stage::Answered(Answer::Granted { .. }));
             let counts = !is_granted && !self.queued.is_earlier(request);
             self.observers.ungranted += u64::from(counts);
             self.queued.remove(request, waiter);
@@ -107,8 +107,8 @@ impl<C: Copy> Table<C> {
     }
 
     /// Takes a waiter out of its queues without a grant.
-    pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
-        let Some(waiter) = self.waiters.get(&request).filter(|waiter| waiter.phase == Phase::Queued) else {
+    pub(super) fn leave_queues(&mut self, request: RequestId, next: Stage) -> bool {
+        let Some(waiter) = self.waiters.get(&request).filter(|waiter| waiter.stage == Stage::Queued) else {
             return false;
         };
         let (locks, owner) = (waiter.locks.clone(), waiter.ask.owner.clone());
@@ -132,37 +132,37 @@ impl<C: Copy> Table<C> {
 
     /// A waiter can't be told anything any more. If it has been granted its locks, timers take the holds back.
     pub fn depart(&mut self, request: RequestId) {
-        if self.leave(request, Phase::Left) {
+        if self.leave_queues(request, Stage::Departed) {
             return;
         }
-        match self.go_on(request, Phase::Left) {
-            Some(Phase::Answered(Answer::Granted { .. }) | Phase::Unconfirmed(Answer::Granted { .. })) => {
-                self.lose(request);
+        match self.go_on(request, Stage::Departed) {
+            Some(Stage::Answered(Answer::Granted { .. }) | Stage::Unconfirmed(Answer::Granted { .. })) => {
+                self.revoke(request);
             }
-            Some(Phase::Told(Answer::Granted { .. })) => {
+            Some(Stage::Told(Answer::Granted { .. })) => {
                 self.end_sessions(request);
-                self.lose(request);
+                self.revoke(request);
             }
             _ => (),
         }
     }
 
     /// Has the holds of a waiter taken back.
-    pub(super) fn lose(&mut self, request: RequestId) {
+    pub(super) fn revoke(&mut self, request: RequestId) {
         for (id, fence) in self.granted(request) {
-            self.change(id.to_ref(), Some(0), |_, lock| lock.change(fence, |record| record.lose(request)));
+            self.change(id.to_ref(), Some(0), |_, lock| lock.change(fence, |record| record.revoke(request)));
         }
     }
 
     /// One of the grants of a waiter has ended before it was told, so it gets none.
     pub(super) fn untell(&mut self, request: RequestId) {
-        self.lose(request);
-        let over = Phase::Answered(Answer::Granted { until: Deadline::At(0) });
+        self.revoke(request);
+        let over = Stage::Answered(Answer::Granted { until: Deadline::At(0) });
         match self.waiters.get_mut(&request) {
-            Some(waiter) if matches!(waiter.phase, Phase::Answered(Answer::Granted { .. })) => {
-                waiter.phase = over
+            Some(waiter) if matches!(waiter.stage, Stage::Answered(Answer::Granted { .. })) => {
+                waiter.stage = over
             }
-            Some(Waiter { phase: Phase::Unconfirmed(_), .. }) => _ = self.go_on(request, over),
+            Some(Waiter { stage: Stage::Unconfirmed(_), .. }) => _ = self.go_on(request, over),
             _ => (),
         }
         // A place hears of no loss of what it did not hear that it had.
@@ -194,11 +194,11 @@ impl<C: Copy> Table<C> {
     /// Ends what should have ended by now: a wait, a place that has not been claimed, or an answer that has not been confirmed. Returns
     /// whether it was a wait.
     pub(super) fn time_out(&mut self, request: RequestId, now: Millis) -> bool {
-        let ends = self.waiters.get(&request).and_then(|waiter| waiter.ends);
-        if ends.is_none_or(|ends| ends.get() > now) {
+        let time_up = self.waiters.get(&request).and_then(|waiter| waiter.time_up);
+        if time_up.is_none_or(|time_up| time_up.get() > now) {
             return false;
         }
-        let waited = self.leave(request, Phase::Answered(Answer::TimedOut));
+        let waited = self.leave_queues(request, Stage::Answered(Answer::TimedOut));
         if !waited && !self.end_unconfirmed(request) {
             self.give_up(request);
         }
@@ -206,7 +206,7 @@ impl<C: Copy> Table<C> {
     }
 
     /// Whether the next look at its lock ends a grant with this many holds, because clients have gone away.
-    pub(super) fn is_left(&self, id: &LockId, fence: Fence, holds: u32) -> bool {
+    pub(super) fn is_abandoned(&self, id: &LockId, fence: Fence, holds: u32) -> bool {
         let Some(record) = self.get(id.to_ref()).and_then(|lock| lock.record(fence)) else { return false };
         let has_closed = record.session.is_some_and(|session| self.has_closed(session));
         record.to_take_back >= holds || has_closed && !self.has_successor(record)
@@ -216,8 +216,8 @@ impl<C: Copy> Table<C> {
     pub(super) fn shorten_answers(&mut self, record: &Record, until: Deadline, now: Now) {
         for hold in &record.pending {
             let Some(waiter) = self.waiters.get_mut(&hold.request) else { continue };
-            if let Phase::Answered(Answer::Granted { until: known })
-            | Phase::Unconfirmed(Answer::Granted { until: known }) = &mut waiter.phase
+            if let Stage::Answered(Answer::Granted { until: known })
+            | Stage::Unconfirmed(Answer::Granted { until: known }) = &mut waiter.stage
                 && until < *known
             {
                 *known = until;
@@ -230,18 +230,18 @@ impl<C: Copy> Table<C> {
     }
 
     /// The connection of a waiter that was told of its grant, and whether the module unblocked it.
-    pub fn told_client(&self, request: RequestId) -> Option<(u64, bool)> {
+    pub fn told_connection(&self, request: RequestId) -> Option<(u64, bool)> {
         let waiter = self.waiters.get(&request)?;
-        matches!(waiter.phase, Phase::Told(Answer::Granted { .. }))
-            .then_some((waiter.client_id, waiter.unblocked))
+        matches!(waiter.stage, Stage::Told(Answer::Granted { .. }))
+            .then_some((waiter.connection, waiter.unblocked))
     }
 
     /// The server is done with a blocked client. Whether a reply about a grant was sent shows only at the end of the turn; returns whether
     /// there is such a reply.
     pub fn freed(&mut self, request: RequestId) -> bool {
-        let told = self.told_client(request);
+        let told = self.told_connection(request);
         match told {
-            Some((client, _)) => self.sent.push((client, request)),
+            Some((connection, _)) => self.sent.push((connection, request)),
             None => self.forget(request),
         }
         told.is_some()
@@ -256,9 +256,9 @@ impl<C: Copy> Table<C> {
 
     /// Drops a waiter with which the server is done. A waiter that was never told has gone away.
     pub(super) fn forget(&mut self, request: RequestId) {
-        match self.phase(request) {
-            Some(Phase::Told(Answer::Granted { .. })) => self.known(request),
-            Some(Phase::Told(_)) => (),
+        match self.stage(request) {
+            Some(Stage::Told(Answer::Granted { .. })) => self.known(request),
+            Some(Stage::Told(_)) => (),
             _ => self.depart(request),
         }
         self.remove(request);
@@ -267,15 +267,15 @@ impl<C: Copy> Table<C> {
     /// A waiter knows what it was granted. Of a hold that it shares with other clients of its owner, they need not be told.
     pub(super) fn known(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(&request) else { return };
-        let (locks, confirmed) = (waiter.locks.clone(), waiter.confirm.is_some());
+        let (locks, is_synced) = (waiter.locks.clone(), waiter.confirm.is_some());
         for (id, fence) in locks.all().iter().filter_map(|lock| Some((&lock.id, lock.fence()?))) {
             self.change(id.to_ref(), None, |table, lock| {
-                let shares = |record: &mut Record| record.remove(request).is_some_and(|hold| !hold.own);
+                let shares = |record: &mut Record| record.remove(request).is_some_and(|hold| !hold.revocable);
                 if lock.change(fence, shares) == Some(true) {
                     table.claim(lock, fence);
                     lock.change(fence, Record::share);
                 }
-                if confirmed {
+                if is_synced {
                     lock.change(fence, Record::note_known);
                 }
             });

@@ -1,8 +1,8 @@
 //! One step on the locks of a command or a timer: takes their states out of the table, ends what is over, does the command's own work,
 //! serves the queues, and gives the states back.
 
-use super::grace::{GraceLeft, LOOK_AGAIN};
-use super::held::{Effect, Effects, Grants, LockEvent};
+use super::grace::{GraceLeft, RETRY};
+use super::grants::{Effect, Effects, Grants, LockEvent};
 use super::lock_id::LockRef;
 use super::lock_state::{HeldSince, LockState};
 use super::message::MessageKind;
@@ -40,8 +40,8 @@ pub struct Site<'a> {
     pub(super) reenters: bool,
     /// Whether there is more to do, so that a timer looks at the lock at once.
     pub(super) again: bool,
-    /// Whether `finish` leaves the queue alone: it has just been served, or a timer serves it (`again`).
-    pub(super) is_served: bool,
+    /// Whether `finish` does not serve the queue: it has just been served, or a timer serves it (`again`). A timer that is set for it stays.
+    pub(super) skips_serving: bool,
 }
 
 /// Runs a step on one lock.
@@ -91,7 +91,7 @@ impl<'a> Site<'a> {
             is_settled: true,
             reenters: false,
             again: false,
-            is_served: false,
+            skips_serving: false,
         }
     }
 
@@ -109,7 +109,7 @@ impl<'a> Site<'a> {
     }
 
     fn finish<C: Copy>(&mut self, env: &mut Env<'_, C>) {
-        if !self.is_served {
+        if !self.skips_serving {
             // The command's own grant stays, not that of a waiter.
             let got = self.got;
             self.serve(env);
@@ -131,15 +131,15 @@ impl<'a> Site<'a> {
         };
         let due = lock.first_due().map(|(time, _)| time);
         // A new value of the setting may end the grace earlier.
-        let grace = Some(env.grace.grants.min(LOOK_AGAIN)).filter(|left| *left > 0 && !lock.queue.is_empty());
+        let grace = Some(env.grace.grants.min(RETRY)).filter(|left| *left > 0 && !lock.queue.is_empty());
         let grace = grace.map(|left| now.saturating_add(left));
         // A look that is made later, because the server has refused it, may be the only one.
-        let later = lock.wake.filter(|_| self.is_served && !self.was_due);
+        let later = lock.wake.filter(|_| self.skips_serving && !self.was_due);
         let again = self.again.then_some(0);
         lock.wake = again.into_iter().chain(later).chain(lapse).chain(due).chain(grace).min();
-        if lock.held.0.is_none() && !lock.queue.is_empty() {
+        if lock.held_since.0.is_none() && !lock.queue.is_empty() {
             let oldest = self.grants.all().next().map_or(0, |held| held.grant.age(now));
-            lock.held = HeldSince::new(now.saturating_sub(oldest));
+            lock.held_since = HeldSince::new(now.saturating_sub(oldest));
         }
         env.table.put(self.at, lock);
     }

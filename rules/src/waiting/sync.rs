@@ -1,8 +1,8 @@
 //! `SYNC`: replicas have to confirm a grant or an extension before the client is told of it. Until then, the client is blocked; if it goes
 //! away, it is like a waiter that has not been told of its grant.
 //!
-//! `tell_when_confirmed` has the client of a command blocked; a waiter is blocked already, and stays so (`Phase::Unconfirmed`). What
-//! replicas have to confirm is in `replication`. `confirm` takes up what they have confirmed, and `end_unconfirmed` ends what they have not
+//! `tell_when_confirmed` has the client of a command blocked; a waiter is blocked already, and stays so (`Stage::Unconfirmed`). What
+//! replicas have to confirm is in `replication`. `take_up_confirmed` takes up what they have confirmed, and `end_unconfirmed` ends what they have not
 //! confirmed in time. The renewals of a session that began with `SYNC` have to be confirmed, too (`session`).
 
 use std::num::NonZero;
@@ -12,7 +12,7 @@ use super::queue::RequestId;
 use super::replication::{Awaited, Confirm, Offset};
 use super::step::{Env, Site};
 use super::table::Table;
-use super::waiter::{Answer, Caller, Phase, RequestedLocks, Waiter};
+use super::waiter::{Answer, Caller, RequestedLocks, Stage, Waiter};
 use crate::lock::{AcquireRequest, Deadline, Millis};
 
 /// If the replicas can't be asked now, the module tries again after this many ms.
@@ -36,11 +36,22 @@ pub(super) fn tell_when_confirmed<C: Copy>(
         Answer::Granted { until } | Answer::Extended { until } => until,
         _ => Deadline::Never,
     };
-    let ends = NonZero::new(confirm.ends(until, env.now.millis()));
-    let (client_id, since, phase) = (caller.id, env.now.micros, Phase::Unconfirmed(answer));
+    let time_up = NonZero::new(confirm.too_late(until, env.now.millis()));
+    let (connection, since, stage) = (caller.connection, env.now.micros, Stage::Unconfirmed(answer));
     let (client, channel, confirm, unblocked) = (None, None, Some(confirm), false);
-    let waiter =
-        Waiter { locks, ask, client, confirm, channel, client_id, since, timeout: 0, ends, phase, unblocked };
+    let waiter = Waiter {
+        locks,
+        ask,
+        client,
+        confirm,
+        channel,
+        connection,
+        since,
+        timeout: 0,
+        time_up,
+        stage,
+        unblocked,
+    };
     env.table.add(request, waiter);
     request
 }
@@ -48,7 +59,7 @@ pub(super) fn tell_when_confirmed<C: Copy>(
 /// Has clients told what enough replicas have confirmed by now. If there are newer changes, asks the replicas for another acknowledgement.
 /// A timer calls this after each acknowledgement, and from time to time. Returns in how many ms it has to call it again; `None` if there
 /// is nothing to do before the next acknowledgement.
-pub fn confirm<H: Host>(host: &mut H) -> Option<Millis> {
+pub fn take_up_confirmed<H: Host>(host: &mut H) -> Option<Millis> {
     if host.table().replication.is_empty() {
         return None;
     }
@@ -72,10 +83,10 @@ pub fn confirm<H: Host>(host: &mut H) -> Option<Millis> {
 impl<C: Copy> Table<C> {
     /// Takes up the next answer or renewal that enough replicas have confirmed. Returns whether there was one.
     fn confirm_next(&mut self, acks: &[Offset]) -> bool {
-        match self.replication.confirmed(acks).cloned() {
+        match self.replication.next_confirmed(acks).cloned() {
             Some(Awaited::Answer(request)) => {
-                if let Some(Phase::Unconfirmed(answer)) = self.phase(request) {
-                    self.go_on(request, Phase::Answered(answer));
+                if let Some(Stage::Unconfirmed(answer)) = self.stage(request) {
+                    self.go_on(request, Stage::Answered(answer));
                 }
             }
             Some(Awaited::Renewal(id, fence)) => self.change(id.to_ref(), None, |table, lock| {
@@ -89,12 +100,12 @@ impl<C: Copy> Table<C> {
 
     /// Too few replicas have confirmed an answer in time.
     pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
-        let Some(Phase::Unconfirmed(answer)) = self.phase(request) else { return false };
+        let Some(Stage::Unconfirmed(answer)) = self.stage(request) else { return false };
         if let Answer::Extended { .. } = answer {
-            self.go_on(request, Phase::Answered(Answer::ExtensionUnconfirmed));
+            self.go_on(request, Stage::Answered(Answer::ExtensionUnconfirmed));
         } else {
-            self.lose(request);
-            self.go_on(request, Phase::Answered(Answer::GrantUnconfirmed));
+            self.revoke(request);
+            self.go_on(request, Stage::Answered(Answer::GrantUnconfirmed));
         }
         true
     }

@@ -9,14 +9,14 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::budget::{Budget, CHANGE, scan};
-use super::busiest::Observers;
 use super::connections::{Connections, Dependent};
 use super::lock_id::{LockId, LockRef};
 use super::lock_state::{HeldSince, Listener, LockState};
 use super::message::{Message, MessageKind};
+use super::observers::Observers;
 use super::queue::RequestId;
 use super::replication::Replication;
-use super::waiter::{Phase, Queued, Waiter};
+use super::waiter::{Queued, Stage, Waiter};
 use crate::lock::{Fence, Millis};
 
 /// Who has to be told something.
@@ -68,7 +68,7 @@ pub struct Table<C> {
     /// When timers look at locks for sessions. These looks do not wait for the others.
     pub(super) renewals: BTreeSet<(Millis, LockId)>,
     /// The locks with waiters, by `HeldSince`.
-    pub(super) held: BTreeSet<(NonZero<Millis>, LockId)>,
+    pub(super) held_since: BTreeSet<(NonZero<Millis>, LockId)>,
     pub(super) timeouts: BTreeSet<(Millis, RequestId)>,
     /// The waiters for several locks that may be able to have them all.
     pub(super) tries: BTreeSet<RequestId>,
@@ -102,7 +102,7 @@ impl<C: Copy> Table<C> {
             wakes: BTreeSet::new(),
             last_at_once: Millis::MIN,
             renewals: BTreeSet::new(),
-            held: BTreeSet::new(),
+            held_since: BTreeSet::new(),
             timeouts: BTreeSet::new(),
             tries: BTreeSet::new(),
             outgoing: VecDeque::new(),
@@ -146,7 +146,7 @@ impl<C: Copy> Table<C> {
         let recheck = !self.sweeps.is_empty() && self.is_swept(at);
         if let Some(known) = self.locks.as_mut().and_then(|locks| locks.get_mut(&at)) {
             std::mem::swap(&mut **known, lock);
-            (known.wake, known.held, known.renew) = (lock.wake, lock.held, lock.renew);
+            (known.wake, known.held_since, known.renew) = (lock.wake, lock.held_since, lock.renew);
         }
         lock.recheck |= recheck;
     }
@@ -196,11 +196,11 @@ impl<C: Copy> Table<C> {
             wake.map(|wake| self.wakes.insert((wake, id.clone())));
         }
         if lock.queue.is_empty() {
-            lock.held = HeldSince(None);
+            lock.held_since = HeldSince(None);
         }
-        if known.held.0 != lock.held.0 {
-            known.held.0.map(|since| self.held.remove(&(since, id.clone())));
-            lock.held.0.map(|since| self.held.insert((since, id.clone())));
+        if known.held_since.0 != lock.held_since.0 {
+            known.held_since.0.map(|since| self.held_since.remove(&(since, id.clone())));
+            lock.held_since.0.map(|since| self.held_since.insert((since, id.clone())));
         }
         if lock.is_empty() {
             locks.swap_remove_index(index);
@@ -209,18 +209,18 @@ impl<C: Copy> Table<C> {
         }
     }
 
-    /// Changes what is known of a lock between steps. If there is a `look`, a timer looks at the lock then (0: at once).
+    /// Changes what is known of a lock between steps. If there is a `wake`, a timer looks at the lock then (0: at once).
     pub(super) fn change<R>(
         &mut self,
         at: LockRef<'_>,
-        look: Option<Millis>,
+        wake: Option<Millis>,
         body: impl FnOnce(&mut Self, &mut LockState) -> R,
     ) -> R {
         let mut lock = LockState::new();
         self.take(at, &mut lock);
         let recheck = lock.recheck;
         let result = body(self, &mut lock);
-        lock.wake = look.or(if lock.recheck && !recheck { Some(0) } else { lock.wake });
+        lock.wake = wake.or(if lock.recheck && !recheck { Some(0) } else { lock.wake });
         self.put(at, &mut lock);
         result
     }
@@ -234,21 +234,21 @@ impl<C: Copy> Table<C> {
     }
 
     /// Whether a client was told of a grant in this turn.
-    pub fn has_sent(&self, client: u64) -> bool {
-        self.sent.iter().any(|sent| sent.0 == client)
+    pub fn has_sent(&self, connection: u64) -> bool {
+        self.sent.iter().any(|sent| sent.0 == connection)
     }
 
     /// A connection has closed. `is_lost`: the server has not sent the reply that the module gave it in this turn. Timers end its sessions
     /// and places. Returns whether anything is due.
-    pub fn closed(&mut self, client: u64, is_lost: bool) -> bool {
-        let sent: Vec<_> = self.sent.extract_if(.., |sent| sent.0 == client).collect();
+    pub fn closed(&mut self, connection: u64, is_lost: bool) -> bool {
+        let sent: Vec<_> = self.sent.extract_if(.., |sent| sent.0 == connection).collect();
         for (_, request) in &sent {
             if is_lost {
                 self.depart(*request);
             }
             self.forget(*request);
         }
-        self.connections.close(client) || !sent.is_empty()
+        self.connections.close(connection) || !sent.is_empty()
     }
 
     /// Ends the next session or place of a connection that has closed.
@@ -279,9 +279,9 @@ impl<C: Copy> Table<C> {
         for hold in &record.pending {
             let Some(waiter) = self.waiters.get_mut(&hold.request) else { continue };
             let is_alone = waiter.locks.all().len() == 1;
-            if let Phase::Answered(_) | Phase::Unconfirmed(_) = waiter.phase {
+            if let Stage::Answered(_) | Stage::Unconfirmed(_) = waiter.stage {
                 // If this was its only grant, and it is to be told at once, it is told so.
-                let is_told = is_alone && matches!(waiter.phase, Phase::Answered(_));
+                let is_told = is_alone && matches!(waiter.stage, Stage::Answered(_));
                 self.after.extend((!is_told).then_some((hold.request, After::Untold)));
             } else if hold.to_claim {
                 told = true;

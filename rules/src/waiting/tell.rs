@@ -9,7 +9,7 @@ use super::message::{Channel, Message, MessageKind};
 use super::queue::RequestId;
 use super::replication::Moved;
 use super::table::{Notice, Table};
-use super::waiter::{Answer, Phase, RequestedLocks};
+use super::waiter::{Answer, RequestedLocks, Stage};
 use crate::lock::{Deadline, Fence, Got, Now, Owner};
 
 /// What a waiter is told.
@@ -24,21 +24,21 @@ pub struct ToldAnswer {
 /// The answer for a waiter that the server has unblocked: what it was granted, with what is left of the lease.
 pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<ToldAnswer> {
     // If the client is still in its queues, an operator has unblocked it.
-    if !host.table().leave(request, Phase::Answered(Answer::TimedOut)) {
+    if !host.table().leave_queues(request, Stage::Answered(Answer::TimedOut)) {
         host.table().end_unconfirmed(request);
     }
-    let (mut answer, ends, locks, client, confirm, is_place, session, owner) = {
+    let (mut answer, time_up, locks, connection, confirm, is_place, session, owner) = {
         let table = host.table();
         let waiter = table.waiters.get(&request)?;
-        let Phase::Answered(answer) = waiter.phase else { return None };
+        let Stage::Answered(answer) = waiter.stage else { return None };
         let session = waiter.ask.session.then_some(waiter.ask.lease);
         let (locks, owner) = (waiter.locks.clone(), waiter.ask.owner.clone());
         let is_place = waiter.channel.is_some();
         (
             answer,
-            waiter.ends.map(NonZero::get),
+            waiter.time_up.map(NonZero::get),
             locks,
-            waiter.client_id,
+            waiter.connection,
             waiter.confirm,
             is_place,
             session,
@@ -55,10 +55,11 @@ pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<ToldA
                 continue;
             }
             let held = host.alive_with(id, fence, now.millis());
-            let end = held.filter(|(holds, _)| !host.table().is_left(id, fence, *holds)).map(|held| held.1);
+            let end =
+                held.filter(|(holds, _)| !host.table().is_abandoned(id, fence, *holds)).map(|held| held.1);
             *until = end.map_or(Deadline::At(0), |end| end.min(*until));
             let begin =
-                |(lease, end)| (id, fence, Session::new(client, lease, confirm, end, now.millis()), end);
+                |(lease, end)| (id, fence, Session::new(connection, lease, confirm, end, now.millis()), end);
             sessions.extend(lease.zip(end).map(begin));
         }
         if *until == Deadline::At(0) {
@@ -71,11 +72,11 @@ pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<ToldA
         }
     }
     let mut table = host.table();
-    table.go_on(request, Phase::Told(answer));
+    table.go_on(request, Stage::Told(answer));
     if let Answer::Granted { until } = answer
         && until != Deadline::At(0)
     {
-        table.end_by(request, ends);
+        table.end_by(request, time_up);
         for (id, fence, session, end) in sessions {
             table.begin_session(request, id, fence, session, Moved { from: until, to: end }, now.millis());
         }
@@ -86,7 +87,7 @@ pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<ToldA
 
 /// Answers a place by a message. If it is a grant that nobody hears of, takes the grant back.
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId, now: Now) {
-    let granted = host.table().phase(request);
+    let granted = host.table().stage(request);
     let Some(ToldAnswer { answer, locks, owner, .. }) = tell(host, request, now) else { return };
     let Some((channel, lease)) = host
         .table()
@@ -97,7 +98,7 @@ pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId, now: Now) {
         return;
     };
     let lease = match (granted, answer) {
-        (Some(Phase::Answered(Answer::Granted { until: first })), Answer::Granted { until })
+        (Some(Stage::Answered(Answer::Granted { until: first })), Answer::Granted { until })
             if until < first =>
         {
             lease.min(until.left(now.start))
@@ -165,7 +166,7 @@ impl<C: Copy> Table<C> {
                 }
                 Notice::Waiter(request) => {
                     if let Some(waiter) = self.waiters.get_mut(&request) {
-                        waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
+                        waiter.unblocked = matches!(waiter.stage, Stage::Answered(_));
                         return Some(waiter.client.map_or(Outgoing::Place(request), Outgoing::Client));
                     }
                 }

@@ -121,7 +121,7 @@ pub enum Answer {
 /// The stage that a waiter has reached (see `stages`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) enum Phase {
+pub(super) enum Stage {
     Queued,
     /// The waiter is to be told when replicas have confirmed the answer.
     Unconfirmed(Answer),
@@ -129,7 +129,7 @@ pub(super) enum Phase {
     Answered(Answer),
     Told(Answer),
     /// The waiter has gone away.
-    Left,
+    Departed,
 }
 
 #[derive(Debug)]
@@ -144,13 +144,13 @@ pub(super) struct Waiter<C> {
     /// The channel for the answer, if the waiter has a place, and is not blocked.
     pub(super) channel: Option<Box<Channel>>,
     /// The id of the connection on which it asked.
-    pub(super) client_id: u64,
+    pub(super) connection: u64,
     pub(super) since: Micros,
     /// How long it wants to wait, in ms; 0: without limit.
     pub(super) timeout: Millis,
     /// When its time to wait, to claim or to confirm is up.
-    pub(super) ends: Option<NonZero<Millis>>,
-    pub(super) phase: Phase,
+    pub(super) time_up: Option<NonZero<Millis>>,
+    pub(super) stage: Stage,
     /// Whether the module unblocked the client, and not an operator.
     pub(super) unblocked: bool,
 }
@@ -158,7 +158,7 @@ pub(super) struct Waiter<C> {
 impl<C> Waiter<C> {
     /// How many replicas have to confirm the answer now.
     pub(super) fn awaits(&self) -> Option<NonZeroU32> {
-        let is_unconfirmed = matches!(self.phase, Phase::Unconfirmed(_));
+        let is_unconfirmed = matches!(self.stage, Stage::Unconfirmed(_));
         self.confirm.filter(|_| is_unconfirmed).map(|confirm| confirm.replicas)
     }
 }
@@ -245,7 +245,7 @@ impl Queued {
 /// The client of a running command.
 pub struct Caller {
     /// The id of the connection.
-    pub id: u64,
+    pub connection: u64,
     pub may_block: bool,
     /// The most waiters of one lock.
     pub most_waiters: Option<usize>,

@@ -8,12 +8,12 @@ mod graph;
 
 use std::collections::BTreeMap;
 
-use super::held::Holder;
+use super::grants::Holder;
 use super::host::Host;
 use super::lock_id::{LockId, LockRef};
 use super::queue::RequestId;
 use super::table::Table;
-use super::waiter::{Caller, Phase};
+use super::waiter::{Caller, Stage};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, Room, SlotRequest};
 use graph::{Graph, Need, Number, Other, WaitNode};
 
@@ -62,7 +62,7 @@ pub fn cycle<H: Host>(
     let first = WaitNode { request: place, ask, needs: Vec::new() };
     let graph = Graph { waits: vec![first], limits, now: now.start };
     let numbers = place.into_iter().map(|request| (request, 0)).collect();
-    let blocked = (!is_place).then_some(caller.id);
+    let blocked = (!is_place).then_some(caller.connection);
     let mut search = Search { host, blocked, now, graph, numbers, named, visited: 0 };
     search.go();
     search.graph.cycle()
@@ -157,11 +157,11 @@ impl<H: Host> Search<'_, H> {
 
     /// The wait that now blocks the connection of a grant's session.
     fn session_wait(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
-        let client = self.host.table().session_client(id.to_ref(), fence)?;
-        if Some(client) == self.blocked {
+        let connection = self.host.table().keeper(id.to_ref(), fence)?;
+        if Some(connection) == self.blocked {
             return Some(0);
         }
-        let blocked = self.host.table().connections.blocked.get(&client).copied();
+        let blocked = self.host.table().connections.blocked.get(&connection).copied();
         self.number(blocked?)
     }
 
@@ -216,8 +216,8 @@ impl<H: Host> Search<'_, H> {
         }
         let ask = {
             let table = self.host.table();
-            let waiter = table.waiters.get(&request).filter(|waiter| waiter.phase == Phase::Queued)?;
-            (!table.connections.is_closed(waiter.client_id)).then(|| waiter.ask.clone())?
+            let waiter = table.waiters.get(&request).filter(|waiter| waiter.stage == Stage::Queued)?;
+            (!table.connections.is_closed(waiter.connection)).then(|| waiter.ask.clone())?
         };
         let number = self.graph.waits.len();
         self.numbers.insert(request, number);
@@ -232,7 +232,7 @@ impl<C: Copy> Table<C> {
         let all = self.get(at).into_iter().flat_map(|lock| lock.in_order());
         all.take_while(move |other| Some(*other) != request).filter_map(|request| {
             let waiter = self.waiters.get(&request)?;
-            if self.connections.is_closed(waiter.client_id) {
+            if self.connections.is_closed(waiter.connection) {
                 // A place of a closed connection keeps nobody waiting.
                 return Some(Ahead { request, room: Room::ANY, wants_more: false });
             }

@@ -8,7 +8,7 @@ use crate::counted::allocated_by;
 use crate::lock::{
     AcquireRequest, Deadline, Fence, FenceClock, Grant, LONGEST_LEASE, Limits, Millis, Owner, Value,
 };
-use crate::waiting::waiter::{Answer, Caller, Phase};
+use crate::waiting::waiter::{Answer, Caller, Stage};
 use crate::waiting::{self, Effects, Env, Grants, Outcome, Site, Table};
 use crate::waiting::{Channel, GraceLeft, LockRef, RequestId, WaitOptions};
 
@@ -44,7 +44,8 @@ fn acquire(
         (FenceClock::new(), GraceLeft::default(), time(since), |_: u64| true);
     let mut env = Env { table, fences: &mut fences, limits: LIMITS, grace, now, is_open: &is_open };
     let sites = open.iter_mut().zip(keys).map(|((grants, done), key)| Site::new(at(key), grants, done));
-    let caller = Caller { id: client, may_block: true, most_waiters: None, most_places: None, claim: 60_000 };
+    let caller =
+        Caller { connection: client, may_block: true, most_waiters: None, most_places: None, claim: 60_000 };
     let channel =
         channel.map(|channel| Channel { address: channel.as_bytes().into(), wanted: false, start: None });
     let wait = WaitOptions { timeout: Some(0), channel, ..WaitOptions::default() };
@@ -65,7 +66,7 @@ fn join(table: &mut Table<RequestId>, key: &[u8], since: Millis) -> RequestId {
 }
 
 fn answer(table: &mut Table<RequestId>, request: RequestId) {
-    assert!(table.leave(request, Phase::Answered(Answer::TimedOut)));
+    assert!(table.leave_queues(request, Stage::Answered(Answer::TimedOut)));
 }
 
 /// Returns when each shown wait began, over all pages.
@@ -191,7 +192,7 @@ fn acquire_held(server: &mut Server, lock: Lock, key: &[u8], now: Millis) -> Out
     let Server { table, fences, locks, .. } = server;
     let mut env = Env { table, fences, limits: LIMITS, grace, now: time(now), is_open: &is_open };
     let mut site = Site::new(at(key), &mut grants, &mut done);
-    let caller = Caller { id: 7, may_block: true, most_waiters: None, most_places: None, claim: 1 };
+    let caller = Caller { connection: 7, may_block: true, most_waiters: None, most_places: None, claim: 1 };
     let wait = WaitOptions { timeout: Some(0), ..WaitOptions::default() };
     let ask = AcquireRequest::new(Owner::random(), 10_000);
     let outcome = waiting::acquire(&mut env, std::slice::from_mut(&mut site), false, &caller, &ask, &wait);

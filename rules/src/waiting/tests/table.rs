@@ -10,7 +10,7 @@ use crate::waiting::connections::{Connections, Dependent};
 use crate::waiting::lock_state::Record;
 use crate::waiting::replication::Offset;
 use crate::waiting::table::Notice;
-use crate::waiting::waiter::{Phase, Queued};
+use crate::waiting::waiter::{Queued, Stage};
 use crate::waiting::{LockRef, RequestId};
 
 impl<C: Copy> Table<C> {
@@ -27,23 +27,23 @@ impl<C: Copy> Table<C> {
 
     pub(crate) fn is_unsettled(&self, at: LockRef<'_>) -> bool {
         let is_over = |record: &Record| {
-            record.session.is_some_and(|its| its.closed || self.connections.is_closed(its.client))
+            record.session.is_some_and(|its| its.closed || self.connections.is_closed(its.connection))
         };
         self.records_at(at).any(|record| record.to_take_back > 0 || is_over(record))
     }
 
     pub(crate) fn is_unconfirmed(&self, at: LockRef<'_>, fence: Fence) -> bool {
         let pending = self.get(at).and_then(|lock| lock.record(fence)).map(|record| record.pending.clone());
-        let unconfirmed = |request| matches!(self.phase(request), Some(Phase::Unconfirmed(_)));
+        let unconfirmed = |request| matches!(self.stage(request), Some(Stage::Unconfirmed(_)));
         pending.into_iter().flatten().any(|hold| unconfirmed(hold.request))
     }
 
     pub(crate) fn is_to_confirm(&self, acks: &[Offset]) -> bool {
-        self.replication.is_to_ask() || self.replication.confirmed(acks).is_some()
+        self.replication.is_to_ask() || self.replication.next_confirmed(acks).is_some()
     }
 
     pub(crate) fn renews_at(&self, at: LockRef<'_>, fence: Fence) -> Option<Millis> {
-        self.session_client(at, fence)?;
+        self.keeper(at, fence)?;
         Some(self.get(at)?.record(fence)?.session?.renew_at)
     }
 
@@ -60,8 +60,8 @@ impl<C: Copy> Table<C> {
         let sent = self.sent.iter().map(|(client, _)| *client);
         let locks = self.locks.iter().chain(&self.earlier).flatten();
         let sessions = locks.flat_map(|(_, lock)| lock.records());
-        let sessions = sessions.filter_map(|record| Some(record.session?.client));
-        let waiters = self.waiters.values().map(|waiter| waiter.client_id);
+        let sessions = sessions.filter_map(|record| Some(record.session?.connection));
+        let waiters = self.waiters.values().map(|waiter| waiter.connection);
         waiters.chain(sent).chain(sessions).chain(self.connections.closed.iter().copied()).collect()
     }
 }
@@ -74,7 +74,7 @@ impl Table<RequestId> {
         let waiters = std::mem::take(&mut self.waiters);
         for (request, mut waiter) in waiters {
             waiter.client = waiter.client.map(|_| new[&request]);
-            if waiter.ends.is_none() || waiter.phase != Phase::Queued {
+            if waiter.time_up.is_none() || waiter.stage != Stage::Queued {
                 // The rules do not use this, so states that differ only in it are the same.
                 waiter.since = 0;
             }
@@ -88,7 +88,7 @@ impl Table<RequestId> {
             self.wakes.insert((self.last_at_once, id.clone()));
             self.locks.as_mut().unwrap()[&id].wake = Some(self.last_at_once);
         }
-        self.timeouts = self.timeouts.iter().map(|(ends, request)| (*ends, new[request])).collect();
+        self.timeouts = self.timeouts.iter().map(|(time_up, request)| (*time_up, new[request])).collect();
         self.tries = self.tries.iter().map(|request| new[request]).collect();
         self.last_tried = new.get(&self.last_tried).copied().unwrap_or(RequestId::MIN);
         let rows = std::mem::take(&mut self.connections.all).into_iter();
@@ -103,7 +103,7 @@ impl Table<RequestId> {
         let queued = std::mem::replace(&mut self.queued, Queued::new());
         let earlier = new.iter().filter(|(old, _)| queued.is_earlier(**old)).map(|(_, new)| *new).max();
         for (request, waiter) in &self.waiters {
-            if waiter.phase == Phase::Queued {
+            if waiter.stage == Stage::Queued {
                 self.queued.add(*request, waiter);
                 if Some(*request) <= earlier {
                     self.queued.demoted(*request);
@@ -139,11 +139,11 @@ impl Table<RequestId> {
 
     pub(crate) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
         for waiter in self.waiters.values_mut() {
-            waiter.client_id = ids[&waiter.client_id];
+            waiter.connection = ids[&waiter.connection];
         }
         for (_, lock) in self.locks.iter_mut().chain(&mut self.earlier).flatten() {
             lock.renumber(|record| {
-                record.session.iter_mut().for_each(|session| session.client = ids[&session.client]);
+                record.session.iter_mut().for_each(|session| session.connection = ids[&session.connection]);
             });
         }
         let Connections { all, weights, closed, blocked, .. } = &mut self.connections;

@@ -103,7 +103,7 @@ impl Server {
     fn caller(&self, rules: Rules, conn: Conn) -> Caller {
         let (id, may_block) = (self.conns[usize::from(conn)].id, true);
         let Rules { most_waiters, most_places, claim, .. } = rules;
-        Caller { id, may_block, most_waiters, most_places, claim }
+        Caller { connection: id, may_block, most_waiters, most_places, claim }
     }
 
     fn block(&mut self, conn: Conn, request: RequestId) -> Reply {

@@ -116,7 +116,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn finished(&mut self, request: RequestId, gone: bool, arrived: impl FnOnce(bool) -> bool) {
-        let told = self.server.table.told_client(request).filter(|_| gone);
+        let told = self.server.table.told_connection(request).filter(|_| gone);
         if told.is_some_and(|(_, unblocked)| !arrived(unblocked)) {
             self.server.table.depart(request);
         }
@@ -124,7 +124,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn run_due(&mut self) {
-        waiting::confirm(self);
+        waiting::take_up_confirmed(self);
         waiting::run_due(self, time(self.now));
     }
 

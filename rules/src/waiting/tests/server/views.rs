@@ -56,7 +56,7 @@ impl Server {
 impl Server {
     pub(crate) fn confirmed(&self, now: Millis) -> Vec<Held<'_>> {
         let confirmed = |held| match self.table.get(at(0)) {
-            Some(lock) => lock.confirmed(held, now),
+            Some(lock) => lock.relied_on(held, now),
             None => Some(held),
         };
         self.holders(now).into_iter().filter_map(confirmed).collect()
@@ -133,7 +133,7 @@ impl Server {
 
     /// Returns the connection that keeps a grant of a lock alive.
     pub(crate) fn session_of(&self, lock: Lock, fence: Fence) -> Option<Conn> {
-        let client = self.table.session_client(at(lock), fence)?;
+        let client = self.table.keeper(at(lock), fence)?;
         (0..).zip(&self.conns).find(|(_, conn)| conn.id == client).map(|(number, _)| number)
     }
 

@@ -14,7 +14,7 @@ use super::wire;
 use crate::encoding::{self, Effect};
 use crate::lock::{Deadline, Fence, Millis, Owner, Room};
 use crate::waiting::Grace;
-use crate::waiting::grace::LOOK_AGAIN;
+use crate::waiting::grace::RETRY;
 use crate::waiting::replication::Offset;
 
 /// The most connections that the server accepts.
@@ -1064,7 +1064,7 @@ impl World {
                     Operator::Waiters(most) => self.rules.most_waiters = most,
                     Operator::Clock(by) => {
                         if by < 0 {
-                            self.late = self.late.max(now + LOOK_AGAIN);
+                            self.late = self.late.max(now + RETRY);
                         }
                         self.set_by += by;
                         self.leases.clear();

@@ -1,4 +1,4 @@
-//! The locks that are waited for most often; and what else is kept only to be shown (`Observers`).
+//! What is kept only to be shown (`Observers`); most of all, the locks that are waited for most often.
 //!
 //! The list of these locks has a bounded size, by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: "Efficient Computation of
 //! Frequent and Top-k Elements in Data Streams", 2005): if the list is full, a new lock takes the place, and the count, of the lock with

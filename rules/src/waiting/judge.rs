@@ -1,6 +1,6 @@
-//! Decides whether a request, of a command or of a waiter, can have a lock now (`judge`), and makes the grants (`grant_all`).
+//! Judges whether a request, of a command or of a waiter, can have a lock now (`judge`), and makes the grants (`grant_all`).
 
-use super::held::LockEvent;
+use super::grants::LockEvent;
 use super::queue::RequestId;
 use super::step::{Env, Site};
 use super::verdict::{Decision, Kind, Verdict};
@@ -30,18 +30,18 @@ pub(super) fn grant_all<C: Copy>(
 }
 
 impl Site<'_> {
-    /// Decides about a request. `waits` is its number, if it is in the queue.
+    /// Decides about a request. `queued` is its number, if it is in the queue.
     #[inline(always)]
     pub(super) fn judge<C: Copy>(
         &self,
         env: &Env<'_, C>,
         ask: &AcquireRequest<'_>,
-        waits: Option<RequestId>,
+        queued: Option<RequestId>,
     ) -> Result<Verdict, ReentryError> {
         let (held, others) = self.grants.seen_by(&ask.owner);
         let its = held.map(|held| (held.grant.fence(), held.grant.room()));
         let decided = lock::decide_acquire(held, others, ask, env.limits, env.now.start)?;
-        let is_next = self.lock.queue.is_empty() || waits.is_some() && self.lock.head() == waits;
+        let is_next = self.lock.queue.is_empty() || queued.is_some() && self.lock.head() == queued;
         let grace = env.grace.grants > 0;
         let verdict = match (decided, its) {
             (Acquired::Granted { .. }, _) if grace => Verdict::Taken { upgrade: None, grace },
