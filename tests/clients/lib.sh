@@ -87,78 +87,32 @@ pressed() {
         awk '/^some/ { sub(/.*total=/, ""); total += $0 } END { print int(total / 1000000) }'
 }
 
-# serve COUNT: starts this many servers with the module on free ports of 127.0.0.1, and ends them with the script. Sets REDIS_URLS for all
-# of them, and REDIS_URL and REDIS_PORT for the first.
+# serve COUNT [cluster]: starts this many servers with the module on free ports of 127.0.0.1, and a cluster of one server, and ends them with
+# the script. Sets REDIS_URLS for all of them, REDIS_URL and REDIS_PORT for the first, and CLUSTER_URL.
 servers=() data=
 serve() {
-    need perl
-    local at port tries=0
+    need python3
+    local line told
     data=$(mktemp -d)
     trap 'end_servers' EXIT
-    REDIS_URLS=
-    for ((at = 0; at < $1; )); do
-        port=$(free_port)
-        rm -rf "${data:?}/$at"
-        mkdir "$data/$at"
-        "$REDISLOCK_SERVER" --port "$port" --bind 127.0.0.1 --dir "$data/$at" --save '' --logfile "$data/$at/log" \
-            --notify-keyspace-events KA --loadmodule "$REDISLOCK_SO" >/dev/null &
-        servers[at]=$!
-        if up "$port" "${servers[at]}"; then
-            REDIS_URLS+="${REDIS_URLS:+ }redis://127.0.0.1:$port"
-            at=$((at + 1))
-        else
-            # Try again if another program took the port meanwhile. Other errors would only repeat.
-            tries=$((tries + 1))
-            [ $tries -lt 5 ] || { cat "$data/$at/log"; fail "the server ended at once"; }
-        fi
+    exec {told}< <(exec python3 "$root/tests/clients/conformance/driver/servers.py" "$data" "$@")
+    servers+=($!)
+    while read -r line <&"$told"; do
+        [ -n "$line" ] || return 0
+        export "${line?}"
     done
-    REDIS_URL=${REDIS_URLS%% *} REDIS_PORT=${REDIS_URLS%% *}
-    REDIS_PORT=${REDIS_PORT##*:}
-    export REDIS_URLS REDIS_URL REDIS_PORT
+    fail "the servers do not start"
 }
 
-free_port() { perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")->sockport'; }
-
-# serve_cluster: also starts a cluster of one server, which has all slots, and sets CLUSTER_URL.
-serve_cluster() {
-    local port tries=0 folder=$data/cluster
-    while :; do
-        rm -rf "$folder"
-        mkdir "$folder"
-        port=$(free_port)
-        # By default, the bus uses the port plus 10000, which can be too high.
-        "$REDISLOCK_SERVER" --port "$port" --bind 127.0.0.1 --dir "$folder" --save '' --logfile "$folder/log" \
-            --cluster-enabled yes --cluster-announce-ip 127.0.0.1 --cluster-port "$(free_port)" \
-            --loadmodule "$REDISLOCK_SO" >/dev/null &
-        servers+=($!)
-        ! up "$port" $! || break
-        tries=$((tries + 1))
-        [ $tries -lt 5 ] || { cat "$folder/log"; fail "the server ended at once"; }
-    done
-    [[ $(tell "$port" 'CLUSTER ADDSLOTSRANGE 0 16383') = +OK* ]] || fail "the cluster takes no slots"
-    until [[ $(tell "$port" 'CLUSTER INFO') = *cluster_state:ok* ]]; do
-        kill -0 "${servers[-1]}" || fail "the cluster ended"
-        sleep 0.05
-    done
-    export CLUSTER_URL=redis://127.0.0.1:$port
-}
+free_port() { python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])'; }
 
 # tell PORT COMMAND: sends the command, and prints the raw answer.
 tell() { (exec 3<>"/dev/tcp/127.0.0.1/$1" && printf '%s\r\nQUIT\r\n' "$2" >&3 && cat <&3); }
 
-# up PORT PROCESS: waits until this process, and no other server, answers on the port; fails if it ends.
-up() {
-    local end=$((SECONDS + 60))
-    until (exec 3<>"/dev/tcp/127.0.0.1/$1" && printf 'INFO server\r\nQUIT\r\n' >&3 && grep -q "^process_id:$2" <&3) 2>/dev/null; do
-        kill -0 "$2" 2>/dev/null && [ $SECONDS -lt $end ] || return 1
-        sleep 0.05
-    done
-}
-
 # Ends the servers. Their logs are deleted, so it shows the report of a crash.
 end_servers() {
-    kill -KILL "${servers[@]}" 2>/dev/null || true
+    kill "${servers[@]}" 2>/dev/null || true
     wait "${servers[@]}" 2>/dev/null || true
-    grep -hs -A 99 'BUG REPORT START' "$data"/*/log | cut -c 1-200 || true
+    grep -hrs --include=log -A 99 'BUG REPORT START' "$data" | cut -c 1-200 || true
     rm -rf "$data"
 }

@@ -1,9 +1,12 @@
-"""Starts real servers on free ports: single ones, sentinels, a cluster."""
+"""Starts real servers on free ports: single ones, sentinels, a cluster. As a program, it serves ../../lib.sh."""
 
 import os
+import signal
 import socket
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 from resp import Connection
 
@@ -154,3 +157,28 @@ def move_slot(key, source, target, ends=True):
         source("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
     for node in (target, source) if ends else ():
         node("CLUSTER", "SETSLOT", slot, "NODE", names[1])
+
+
+def main(folder, count, *kinds):
+    """Starts servers for a script, writes their addresses as variables of a shell, and runs until SIGTERM."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    started = []
+
+    def start(*given):
+        started.append(Server(*given))
+        return started[-1]
+
+    try:
+        urls = [start(Path(folder) / str(at), "--notify-keyspace-events", "KA").url for at in range(int(count))]
+        print(f"REDIS_URLS={' '.join(urls)}\nREDIS_URL={urls[0]}\nREDIS_PORT={started[0].port}")
+        for kind in kinds:
+            print(f"{kind.upper()}_URL={cluster(Path(folder) / kind, start, 1)[0].url}")
+        print(flush=True)
+        signal.pause()
+    finally:
+        for server in started:
+            server.kill()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
