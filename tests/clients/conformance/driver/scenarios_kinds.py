@@ -8,7 +8,7 @@ from pathlib import Path
 from program import Watch
 from scenarios_waits import free, hold, queued, waits
 from servers import until
-from stage import leases, scenario
+from stage import scenario
 
 
 @scenario()
@@ -88,18 +88,6 @@ def one_of_several_locks_is_lost(stage):
 
 
 @scenario()
-def deadlock_is_told(stage):
-    server, program = stage.both()
-    program.acquire("a", owner="alice", detect=True).acquired()
-    program.acquire("b", owner="bob", detect=True).acquired()
-    first = program.acquire("b", owner="alice", detect=True)
-    queued(server, "b", 1)
-    event = program.acquire("a", owner="bob", detect=True).next("deadlock")
-    assert "alice" in event["cycle"] and "bob" in event["cycle"], event
-    assert first.silent() and server.waiters("a") == 0
-
-
-@scenario()
 def owner_enters_again(stage):
     server, program = stage.both()
     outer = program.acquire("k", owner="alice").acquired()
@@ -113,19 +101,24 @@ def owner_enters_again(stage):
 
 @scenario()
 def session_ends_with_its_process(stage):
-    server = stage.server()
-    first, second = stage.program(server), stage.program(server)
-    first.acquire("k", session=True, lease=60_000).acquired()
-    waiting = second.acquire("k")
-    queued(server, "k", 1)
+    server, program = stage.both()
+    killed = stage.program(server)
+    for _ in range(2):
+        killed.acquire("k", limit=2, session=True, lease=60_000).acquired()
+    waiting = [program.acquire("k", limit=2) for _ in range(3)]
+    queued(server, "k", 3)
     watch = Watch()
-    first.kill()
-    waiting.acquired()
-    watch.within(0, 1000, "the lock of a process that was killed")
+    killed.kill()
+    until(lambda: sum(bool(task.events) for task in waiting) == 2, "both permits are told", seconds=10)
+    watch.within(0, 1000, "the permits of a process that was killed")
+    inside = [task.acquired() for task in waiting if task.events]
+    assert sorted(task.slot for task in inside) == [1, 2]
+    inside[0].release()
+    [last] = [task for task in waiting if task not in inside]
+    last.acquired().release()
 
 
-@scenario()
-@leases(1000, 5000)
+@scenario(leases=(1000, 5000))
 def session_waits_and_lasts(stage, lease):
     server, program = stage.both()
     task = waits(server, program, "k", session=True, lease=lease)
@@ -137,8 +130,7 @@ def session_waits_and_lasts(stage, lease):
     task.release()
 
 
-@scenario(quick=False)
-@leases(1000, 5000)
+@scenario(quick=False, leases=(1000, 5000))
 def session_of_a_grant_that_was_over_before_it_was_told(stage, lease):
     server = stage.server("--enable-debug-command", "yes")
     hold(server, "k")
@@ -185,21 +177,3 @@ def bad_input_is_refused_before_anything_is_sent(stage):
 def server_without_the_module(stage):
     event = stage.program(stage.server(module=False)).acquire("k", wait=5000).next("no_module")
     assert "module" in event["message"].lower(), event
-
-
-@scenario()
-def permits_of_the_killed_go_to_those_who_wait(stage):
-    server, program = stage.both()
-    killed = stage.program(server)
-    for _ in range(2):
-        killed.acquire("k", limit=2, session=True, lease=60_000).acquired()
-    waiting = [program.acquire("k", limit=2) for _ in range(3)]
-    queued(server, "k", 3)
-    killed.kill()
-    queued(server, "k", 1)
-    until(lambda: sum(bool(task.events) for task in waiting) == 2, "both permits are told")
-    inside = [task.acquired() for task in waiting if task.events]
-    assert sorted(task.slot for task in inside) == [1, 2]
-    inside[0].release()
-    [last] = [task for task in waiting if task not in inside]
-    last.acquired().release()

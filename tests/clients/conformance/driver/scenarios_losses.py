@@ -8,7 +8,7 @@ from program import Watch
 from resp import Connection, ReplyError
 from scenarios_waits import LONG, free, hold, queued
 from servers import until
-from stage import leases, scenario
+from stage import scenario
 
 TOLD = 100  # ms: the package's own clock notices the end, so nothing has to come from the server
 
@@ -20,24 +20,13 @@ def passes(seconds, *tasks):
     assert all(task.silent() for task in tasks)
 
 
-@scenario()
-@leases(600, 3000, 10_000)
+@scenario(leases=(600, 3000, 10_000))
 def renewal_goes_on_while_others_wait(stage, lease):
     server, program = stage.both()
     task = program.acquire("k", lease=lease).acquired()
     others = [program.acquire("k") for _ in range(20)]
     until(lambda: task.events or server.calls("lock.extend") >= 6, "two leases")
     assert task.silent() and server.lock("k")["fence"] == task.fences[0] and all(other.silent() for other in others)
-
-
-@scenario()
-def broken_is_told_at_once(stage):
-    server, program = stage.both()
-    task = program.acquire("k").acquired()
-    watch = Watch()
-    server("LOCK.BREAK", "k")
-    task.next("lost")
-    watch.within(0, 50, "the loss")
 
 
 @scenario()
@@ -50,16 +39,6 @@ def unrenewed_lock_ends_with_its_lease(stage):
     asked.within(700, math.inf, "the lease")
     held.within(0, 700 + TOLD, "the lease")
     assert server.calls("lock.extend") == 0
-
-
-@scenario()
-def extended_by_hand(stage):
-    server, program = stage.both()
-    task = program.acquire("k", renew=False, lease=1000).acquired()
-    assert task.extend(60_000)["lease"] == 60_000
-    assert server("PTTL", "k") > 50_000
-    server("LOCK.BREAK", "k")
-    task.next("lost")
 
 
 @scenario()
@@ -146,8 +125,7 @@ def close_releases_what_is_held(stage):
     assert server.waiters("w") == 0
 
 
-@scenario(quick=False)
-@leases(600, 3000)
+@scenario(quick=False, leases=(600, 3000))
 def wait_longer_than_the_lease(stage, lease):
     server = stage.server()
     hold(server, "k")
@@ -203,58 +181,28 @@ def refused_for_a_while(stage):
 
 @scenario()
 def shortened_by_hand_and_nothing_answers(stage):
-    """The server may have set the shorter lease, so the holder may not rely on a longer one. A package that reports losses by itself
-    reports this one although the extension has no answer yet: the answer would be of no use."""
+    """The server may have set the shorter lease, so no holder may rely on a longer one, nor another task that shares the grant. A package that
+    reports losses by itself reports this one although the extension has no answer yet: the answer would be of no use."""
     server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", renew=False, lease=60_000).acquired()
+    task, other = [program.acquire("k", owner="alice", renew=False, lease=60_000).acquired() for _ in range(2)]
     proxy.swallow()
     watch = Watch()
     program.tell(do="extend", task=task.name, lease=700)
     until(lambda: server.lock("k") is None, "the lease is over")
+    other.next("lost", seconds=10)
     if task.next("lost", "error", seconds=10)["event"] == "error":
         task.next("lost", seconds=10)
     watch.within(700, 700 + TOLD + 1000, "the loss")
 
 
 @scenario()
-def shortened_by_another_of_its_owner(stage):
-    """Both tasks share a grant, and so a lease, even if no answer comes."""
-    server, proxy, program = stage.behind_proxy()
-    first, second = [program.acquire("k", owner="alice", renew=False, lease=60_000).acquired() for _ in range(2)]
-    proxy.swallow()
-    watch = Watch()
-    program.tell(do="extend", task=first.name, lease=700)
-    second.next("lost", seconds=10)
-    watch.within(700, 700 + TOLD + 1000, "the loss")
-
-
-@scenario()
-def session_cut_longer_than_the_lease(stage):
-    """The server ends a session when its connection closes or, if it can't see this, when the lease is over."""
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", session=True, lease=1200).acquired()
-    watch = Watch()
-    proxy.refuse()
-    task.next("lost")
-    watch.within(0, 2 * 1200 + TOLD, "the loss")
-
-
-@scenario()
 def loss_that_the_release_finds(stage):
     """If the loss was not noticed before, the answer to the release reports it, and only once."""
     server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", lease=60_000).acquired()
+    one, several = program.acquire("k", lease=60_000).acquired(), program.acquire("a", "b", lease=60_000).acquired()
     proxy.swallow("subscription")
-    server("LOCK.BREAK", "k")
-    task.release("lost")
-    passes(0.2, task)
-
-
-@scenario()
-def loss_of_one_of_several_that_the_release_finds(stage):
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("a", "b", lease=60_000).acquired()
-    proxy.swallow("subscription")
-    server("LOCK.BREAK", "b")
-    task.release("lost")
+    for key, task in (("k", one), ("b", several)):
+        server("LOCK.BREAK", key)
+        task.release("lost")
     assert server.lock("a") is None
+    passes(0.2, one, several)

@@ -4,7 +4,7 @@ from program import Watch
 from resp import ReplyError
 from scenarios_waits import LONG, crowd, free, hold, queued, waits
 from servers import until
-from stage import leases, scenario
+from stage import scenario
 
 
 def told_at_once(server, task, key="k"):
@@ -77,13 +77,16 @@ def wait_without_an_answer(stage):
 
 @scenario()
 def cut_longer_than_the_lease(stage):
-    """A holder that can't reach the server is told when its lease is over."""
+    """A holder that can't reach the server is told when its lease is over. The server ends a session when its connection closes or, if it can't
+    see this, when the lease is over."""
     server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", lease=1200).acquired()
+    task, session = program.acquire("k", lease=1200).acquired(), program.acquire("s", session=True, lease=1200).acquired()
     watch = Watch()
     proxy.refuse()
     task.next("lost")
     watch.within(700, 1250, "the lease")
+    session.next("lost")
+    watch.within(0, 2500, "the session's lease")
 
 
 @scenario(quick=False)
@@ -185,14 +188,12 @@ def fails_over(stage, lease, ends, acquires):
     return second, waiting.acquired(seconds=15)
 
 
-@scenario(quick=False)
-@leases(30_000, 60_000)
+@scenario(quick=False, leases=(30_000, 60_000))
 def failed_over_by_sentinel(stage, lease):
     told_at_once(*fails_over(stage, lease, lambda _, sentinel: until(lambda: _takes_over(sentinel), "the replica is in step"), 2))
 
 
-@scenario(quick=False)
-@leases(30_000, 60_000)
+@scenario(quick=False, leases=(30_000, 60_000))
 def primary_killed_and_failed_over_by_sentinel(stage, lease):
     fails_over(stage, lease, lambda first, _: first.kill(), 1)  # in PHP, a holder asks later
 

@@ -1,7 +1,7 @@
 """Scenarios: what an observer is told about each wait and each lock, from its beginning to its end."""
 
 from scenarios_waits import queued, waits
-from stage import leases, scenario
+from stage import scenario
 
 
 @scenario()
@@ -38,7 +38,8 @@ def observer_is_told_of_a_deadlock(stage):
     program.told("acquired a exclusive")
     server("LOCK.ACQUIRE", "b", "OWNER", "bob")
     server("LOCK.ACQUIRE", "a", "OWNER", "bob", "NOTIFY", "channel", "ONCE", "BLOCK", 0)
-    program.acquire("b", owner="alice", detect=True).next("deadlock")
+    event = program.acquire("b", owner="alice", detect=True).next("deadlock")
+    assert "alice" in event["cycle"] and "bob" in event["cycle"] and server.waiters("b") == 0, event
     program.told(*["waiting b exclusive"] * ("php" in str(stage.command[0])), "refused b exclusive deadlock")  # PHP first asks without a wait
 
 
@@ -62,8 +63,7 @@ def observer_is_told_of_a_loss_once(stage):
     program.told("released k exclusive")
 
 
-@scenario()
-@leases(4000, 8000, 16_000)
+@scenario(leases=(4000, 8000, 16_000))
 def observer_is_told_of_what_closing_ends(stage, lease):
     server, program = stage.both(observe=True)
     for key, options in (("k", {}), ("twice", {"owner": "me"}), ("twice", {"owner": "me"})):

@@ -1,11 +1,10 @@
 """The servers and programs of a scenario, and the list of scenarios."""
 
-import functools
 import os
 from dataclasses import dataclass
 
 import servers
-from program import Program, stalls
+from program import Program
 from proxy import Proxy
 
 SERVICE = "locks"
@@ -17,42 +16,19 @@ class Scenario:
     run: object
     quick: bool
     alone: bool
+    leases: tuple
 
 
 scenarios = {}
 
 
-def scenario(quick=True, alone=False):
-    """Adds a scenario under the name of its function. `quick`: takes about a second. `alone`: no other scenario runs in parallel."""
+def scenario(quick=True, alone=False, leases=()):
+    """Adds a scenario under the name of its function. `quick`: takes about a second. `alone`: no other scenario runs in parallel. With leases,
+    in ms, the function gets one: a busy machine can delay a package until it is too late to renew a short one, and then a longer one is tried."""
 
     def add(function):
-        scenarios[function.__name__] = Scenario(function.__name__, function, quick, alone)
+        scenarios[function.__name__] = Scenario(function.__name__, function, quick, alone, leases)
         return function
-
-    return add
-
-
-def leases(*lengths):
-    """Runs a scenario with a lease, in ms. A busy machine can delay a package until it is too late to renew a short one. So if the scenario
-    fails, and the machine was busy for a quarter of the lease, it runs again with the next length. It also runs again if a sentinel was
-    delayed, for example by the disk: then it does nothing for 30 s (TILT), and may never promote the replica."""
-
-    def add(play):
-        @functools.wraps(play)
-        def run(stage):
-            for lease in lengths:
-                stalled = stalls.total()
-                try:
-                    return play(stage, lease)
-                except (AssertionError, TypeError) as failure:  # a TypeError comes if the lock is gone
-                    stalled = round((stalls.total() - stalled) * 1000)
-                    tilted = any(server.sentinel and "+tilt" in server.log() for server in stage.servers)
-                    if lease == lengths[-1] or (stalled < lease / 4 and not tilted):
-                        raise
-                    why = f"{stalled} ms of stalls{' and a TILT' if tilted else ''}"
-                    print(f"{play.__name__}: once more, after {why} with a lease of {lease}: {failure}", flush=True)
-
-        return run
 
     return add
 
