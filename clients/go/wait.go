@@ -135,16 +135,18 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 
 // note remembers whether the server may have a place or a grant for this wait. The caller has the mutex.
 func (h *Held) note(answered answer) {
-	h.unsure = h.unsure && answered.err != nil || passes(answered.err)
-	if errors.Is(answered.err, redis.Nil) {
-		h.unsure = false
-	} else if grant, ok := answered.reply.([]any); ok {
-		h.fences = numbers(grant[1])
+	switch grant, isGranted := answered.reply.([]any); {
+	case isGranted:
+		h.unsure, h.fences = false, numbers(grant[1])
 		if left, _ := grant[3].(int64); left > 0 {
 			h.lease = time.Duration(left) * time.Millisecond
 		}
-	} else if answered.err == nil || redis.HasErrorPrefix(answered.err, "NOREPLICAS") {
-		h.place = true
+	case answered.err == nil, errors.Is(answered.err, redis.Nil):
+		h.unsure = h.unsure && len(h.request.keys) > 1 // without one of them, it may hold the others
+		h.place = h.place || answered.err == nil
+	default:
+		h.unsure = h.unsure || passes(answered.err)
+		h.place = h.place || redis.HasErrorPrefix(answered.err, "NOREPLICAS")
 	}
 }
 

@@ -98,7 +98,7 @@ export class Wait implements Entry {
       this.#asking = this.desk.send(request, words);
       const reply = await this.#asking;
       this.#asking = this.#trouble = undefined;
-      this.#unsure = false;
+      this.#unsure &&= !Array.isArray(reply) && request.keys.length > 1; // without one of them, it may hold the others
       this.place ||= reply !== null;
       if (this.#over) return; // #part handles the reply
       if (Array.isArray(reply)) this.#hold(reply[1], reply[4], Number(reply[3]), began, flight);

@@ -313,7 +313,7 @@ class Core:
                 handle._fences = reply[1] if isinstance(reply[1], list) else [reply[1]]
             else:
                 handle._place |= reply is not None  # the place may belong to another task
-            handle._unsure = False
+            handle._unsure = unsure and not handle._fences and len(handle.keys) > 1  # without one of them, it may hold the others
             return reply
         except PASSING:
             raise

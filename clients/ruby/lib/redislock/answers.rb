@@ -30,7 +30,9 @@ module Redislock
 
     def asked(entry, reply, error, began)
       passes = error && Refusal.passes?(error)
-      entry.unsure = error ? entry.unsure || passes : false
+      # Without one of several locks, it may hold the others.
+      entry.unsure &&= error || (!reply.is_a?(Array) && entry.request.keys.size > 1)
+      entry.unsure ||= passes
       entry.place ||= error ? Refusal.code(error) == "NOREPLICAS" : reply.is_a?(String) # the unclaimed place or grant may still be there
       fences = granted(reply)
       case entry.state

@@ -152,7 +152,10 @@ impl Core {
                     entry.lease = Duration::from_millis(lease);
                 }
             }
-            Ok(reply) => (entry.unsure, entry.place) = (false, entry.place || *reply != Value::Nil),
+            Ok(reply) => {
+                entry.unsure &= entry.request.keys.len() > 1; // without one of them, it may hold the others
+                entry.place |= *reply != Value::Nil;
+            }
             Err(error) => {
                 entry.unsure |= passes(error);
                 entry.place |= error.code() == Some("NOREPLICAS"); // the unclaimed place or grant may still be there

@@ -149,8 +149,10 @@ public final class Held implements AutoCloseable {
 
     /** Remembers whether the server may have a place or a grant for this wait. */
     void note(Object reply, Throwable error) {
-        unsure = error != null && (unsure || LockException.passes(error));
+        // Without one of several locks, it may hold the others.
+        unsure = error == null ? unsure && request.keys.size() > 1 : unsure || LockException.passes(error);
         if (reply instanceof List<?> grant) {
+            unsure = false;
             fences = numbers(grant.get(1));
             long ms = (Long) grant.get(3);
             if (ms > 0) lease = Duration.ofMillis(ms).toNanos();
