@@ -114,8 +114,9 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 			reply, err = l.ask(r, r.release(h.fences))
 		case h.place || h.unsure:
 			reply, err = l.ask(r, r.leave())
-			// The lock may have been granted already. It is not released if the caller named the owner, who may hold it in another process.
-			if left, _ := reply.(int64); err == nil && left == 0 && (h.unsure && !r.named || r.starts) {
+			// The lock may have been granted already; of several, some may be held beside the place. It is not released if the caller named
+			// the owner, who may hold it in another process.
+			if left, _ := reply.(int64); err == nil && (left == 0 || len(r.keys) > 1) && (h.unsure && !r.named || r.starts) {
 				_, err = l.ask(r, r.release(nil))
 			}
 		}

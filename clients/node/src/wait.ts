@@ -198,8 +198,9 @@ export class Wait implements Entry {
     await released?.catch(() => {}); // the entry that left this grant may have lost it before
     if (!this.place && !this.#unsure) return desk.wake(request.owner);
     const left = await desk.deliver(request, request.leave(), until);
-    // The lock may have been granted, with the message on its way. A named owner is left alone: it may hold the lock in another process.
+    // The lock may have been granted, with the message on its way; of several, some may be held beside the place. A named owner is left
+    // alone: it may hold the lock in another process.
     const perhaps = this.#unsure || request.starts;
-    if (!left && perhaps && !request.options.owner) await desk.deliver(request, request.release([]), until);
+    if ((!left || request.keys.length > 1) && perhaps && !request.options.owner) await desk.deliver(request, request.release([]), until);
   }
 }

@@ -638,7 +638,8 @@ class Core:
                     refused = LockLost.of(request, "one of the locks was gone when it was released")
             elif handle._place or handle._unsure:
                 left = await self.io.send(request.leave(), False)
-                if not left and (handle._unsure or request.starts) and request.owner is None:
+                several = len(handle.keys) > 1  # some of them may be held beside the place
+                if (several or not left) and (handle._unsure or request.starts) and request.owner is None:
                     await self.io.send(request.release([]), False)
         except PASSING:
             self._plan(handle, monotonic() + TRY_AGAIN, "parting")

@@ -192,8 +192,8 @@ module Redislock
     end
 
     def left(entry, reply, error, began)
-      # The lock may have been granted, with the start message still on its way.
-      if error.nil? && reply.zero? && (entry.unsure || entry.request.starts?)
+      # The lock may have been granted, with the start message still on its way; of several, some may be held beside the place.
+      if error.nil? && (reply.zero? || entry.request.keys.size > 1) && (entry.unsure || entry.request.starts?)
         release_unnamed(entry)
       else
         parted(entry, nil, error, began)

@@ -111,10 +111,11 @@ impl Core {
         let is_over = |entry: &Entry| entry.give_up.is_none_or(|end| end <= now);
         let goes_on = entry.request.session && stays || !is_over(entry);
         match reply {
-            // The lock may have been granted, with the `start` message still on its way. It is not released if the caller named the owner, who
-            // may hold it in another process.
-            Ok(Value::Int(0))
+            // The lock may have been granted, with the `start` message still on its way; of several, some may be held beside the place. It is
+            // not released if the caller named the owner, who may hold it in another process.
+            Ok(Value::Int(left))
                 if matches!(sent, Sent::Leave)
+                    && (left == 0 || entry.request.keys.len() > 1)
                     && (entry.unsure || entry.request.starts())
                     && !entry.request.named =>
             {

@@ -114,9 +114,9 @@ final class Leaving {
         } else if (!held.fences.isEmpty()) {
             sent = core.connections.send(request.release(held.fences), false);
         } else {
-            // Without a place, there may be a grant whose start message is still on its way. But if the caller named the owner, this owner may
-            // hold the lock in another process.
-            sent = core.connections.send(request.leave(), false).thenCompose(left -> Long.valueOf(0).equals(left)
+            // Without a place, there may be a grant whose start message is still on its way; of several locks, some may be held beside the place.
+            // But if the caller named the owner, this owner may hold them in another process.
+            sent = core.connections.send(request.leave(), false).thenCompose(left -> (request.keys.size() > 1 || Long.valueOf(0).equals(left))
                 && (held.unsure || request.starts) && !request.named ? core.connections.send(request.release(List.of()), false) : CompletableFuture.completedFuture(null));
         }
         sent.whenComplete((reply, error) -> {
