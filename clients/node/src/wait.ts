@@ -75,7 +75,9 @@ export class Wait implements Entry {
     void this.#ask();
   }
 
-  cut() {}
+  cut() {
+    this.#unsure ||= this.#asking !== undefined; // ioredis sends the command again by itself
+  }
 
   /** Sends an acquire, unless one awaits its answer. */
   async #ask() {

@@ -112,6 +112,9 @@ final class Locks
                     $first && $request->watch->waiting();
                     continue;
                 }
+                if ($trouble !== null && count($request->keys) > 1) { // without one of them, it may hold the others
+                    $this->forget($request);
+                }
                 throw new NotAcquired("$request is not free");
             } catch (ConnectionLost $trouble) {
                 if ($once ? $tries > 1 : self::now() >= $end) {

@@ -137,6 +137,22 @@ def answer_to_an_acquire_is_lost(stage):
 
 
 @scenario()
+def answer_is_lost_and_then_one_of_several_locks(stage):
+    """The second try gets null, although the first one still holds the other lock."""
+    server, proxy, program = stage.behind_proxy()
+    program.acquire("other").acquired().release()
+    proxy.swallow("commands")
+    task = program.acquire("k", "l", wait=0, lease=LONG)
+    until(lambda: server.lock("k"), "the grant")
+    server("LOCK.BREAK", "k")
+    server("LOCK.ACQUIRE", "k", "OWNER", "bob", "PX", LONG)
+    proxy.cut("commands")
+    proxy.pass_on()
+    task.next("not_acquired", seconds=15)
+    until(lambda: server.lock("l") is None, "the other lock is given back", seconds=5)
+
+
+@scenario()
 def answer_to_a_release_is_lost(stage):
     server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", owner="alice").acquired()
