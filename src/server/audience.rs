@@ -20,7 +20,7 @@ use redis_module::raw;
 
 use super::context::EFFECTS;
 use super::guard::guard;
-use super::section::Section;
+use super::kind::Section;
 use super::{Ctx, since_boot};
 
 /// The time in ms between two checks, in the callback for the server's cron, whether somebody still listens.

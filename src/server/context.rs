@@ -3,10 +3,11 @@
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
-use super::log::log;
+use super::guard::log;
 use super::{Arg, LogLevel, OwnString};
 
 /// The context of a running callback.
@@ -218,71 +219,23 @@ impl Ctx<'_> {
         self.flags() & SENDERS != 0
     }
 
-    /// Whether a client with a connection sent the running command. A script or another module may run commands without a connection.
-    /// (`client_exists` is not used: on Valkey 9, it is also true for a client without a connection while this client runs a command, and
-    /// the server crashes when asked for the address of such a client.)
-    pub(crate) fn is_connected(&self) -> bool {
-        !self.is_script() && self.user_of(self.client_id()).is_some()
-    }
-
-    /// Returns a description, for the log, of the client that sent the running command.
-    pub(crate) fn client(&self) -> String {
-        let id = self.client_id();
-        let user = match self.user_of(id) {
-            _ if self.is_script() => return "a script".into(),
-            None => return "the server itself".into(),
-            Some(user) => user.escape_ascii().to_string(),
-        };
-        let mut info = raw::RedisModuleClientInfoV1 {
-            version: raw::REDISMODULE_CLIENTINFO_VERSION.into(),
-            flags: 0,
-            id: 0,
-            addr: [0; 46],
-            port: 0,
-            db: 0,
-        };
-        // SAFETY: the server fills in the structure of the version that the field `version` names.
-        unsafe { api!(RedisModule_GetClientInfoById((&raw mut info).cast(), id)) };
-        let address: String =
-            info.addr.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect();
-        format!("client id={id} addr={address}:{} user={user}", info.port)
-    }
-
-    /// Returns the name of a client's user; `None` if no connection has this id.
-    pub(crate) fn user_of(&self, client: u64) -> Option<Vec<u8>> {
-        // SAFETY: the context is valid (see `new`). The server returns a string that is ours, or null.
-        let name = unsafe { api!(RedisModule_GetClientUserNameById(self.ctx, client)) };
-        // SAFETY: the string is ours, or null.
-        unsafe { self.taken(name) }
-    }
-
-    /// Returns the name that a client has given its connection (`CLIENT SETNAME`), if there is one.
-    pub(crate) fn name_of(&self, client: u64) -> Option<Vec<u8>> {
-        // SAFETY: the server wrote the table of functions when it loaded the module. Redis before 7.0.3 does not have this function.
-        let name_of = unsafe { raw::RedisModule_GetClientNameById }?;
-        // SAFETY: the context is valid (see `new`). The server returns a string that is ours, or null.
-        let name = unsafe { name_of(self.ctx, client) };
-        // SAFETY: the string is ours, or null.
-        unsafe { self.taken(name) }
-    }
-
-    /// Frees a string, and returns its bytes; `None` for null.
-    ///
-    /// # Safety
-    /// The string must be ours, or null.
-    unsafe fn taken(&self, name: *mut raw::RedisModuleString) -> Option<Vec<u8>> {
-        if name.is_null() {
-            return None;
-        }
-        // SAFETY: the string lives until it is freed below.
-        let bytes = unsafe { Arg::new(name) }.bytes().to_vec();
-        // SAFETY: the string is ours, and nothing refers to it any more.
-        unsafe { api!(RedisModule_FreeString(self.ctx, name)) };
-        Some(bytes)
-    }
-
     /// Writes a line to the server's log. The line may have any characters.
     pub(crate) fn log(&self, level: LogLevel, line: &str) {
         log(self.ctx, level, line);
     }
+}
+
+/// The module's own context, for calls to the server (such as starting a timer) from code that has no callback's context.
+static DETACHED: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Gets the module's own context from the server, once, when the module is loaded.
+pub(super) fn open_detached(ctx: *mut raw::RedisModuleCtx) {
+    // SAFETY: the server gave us the context for the time of loading, and the new context lives as long as the module.
+    let own = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx)) };
+    DETACHED.store(own, Ordering::Relaxed);
+}
+
+/// Returns the module's own context, which can't be used to reply or replicate.
+pub(super) fn detached() -> *mut raw::RedisModuleCtx {
+    DETACHED.load(Ordering::Relaxed)
 }

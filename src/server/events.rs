@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use redis_module::raw;
 
+use super::context::detached;
 use super::guard::guard;
 use super::key::UNSEEN;
-use super::{Arg, Ctx, audience, detached, step};
+use super::{Arg, Ctx, audience, key};
 
 /// Callbacks for the server's events. An event may come in the middle of a change of keys. So a callback may only note the event, and must
 /// not open any key (except in `restored`).
@@ -111,7 +112,7 @@ pub(crate) fn listen_to_turns<E: TurnEvents>(on: bool) {
     let event = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_EVENTLOOP, dataver: 1 };
     let callback: raw::RedisModuleEventCallback = if on { Some(looped::<E>) } else { None };
     // SAFETY: the context is valid as long as the module is loaded, and the callback does not use the data.
-    unsafe { api!(RedisModule_SubscribeToServerEvent(detached::context(), event, callback)) };
+    unsafe { api!(RedisModule_SubscribeToServerEvent(detached(), event, callback)) };
 }
 
 /// # Safety
@@ -126,7 +127,7 @@ unsafe extern "C" fn gone<E: KeyspaceEvents>(
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: the key is valid until this callback returns.
     let key = unsafe { Arg::new(key) };
-    step::disturb();
+    key::disturb();
     if class == raw::REDISMODULE_NOTIFY_EVICTED {
         guard(c"evicted-event", || E::evicted(&ctx, key));
     } else {
@@ -202,7 +203,7 @@ unsafe extern "C" fn flushed<E: KeyspaceEvents>(
     // SAFETY: the caller promises the data, in the version that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleFlushInfo>() };
     let db = (info.dbnum >= 0).then_some(info.dbnum);
-    step::emptied(db);
+    key::emptied(db);
     guard(c"flush-event", || E::flushed(db));
 }
 
@@ -245,8 +246,8 @@ unsafe extern "C" fn swapped<E: KeyspaceEvents>(
 ) {
     // SAFETY: the caller promises the data, in the version that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleSwapDbInfo>() };
-    step::emptied(Some(info.dbnum_first));
-    step::emptied(Some(info.dbnum_second));
+    key::emptied(Some(info.dbnum_first));
+    key::emptied(Some(info.dbnum_second));
     guard(c"swap-event", || E::swapped(info.dbnum_first, info.dbnum_second));
 }
 

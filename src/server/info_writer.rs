@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 
 use redis_module::raw;
 
+use super::Ctx;
+use super::context::detached;
 use super::guard::guard;
-use super::{Ctx, detached};
 
 /// A function that writes the module's sections of `INFO`.
 pub(crate) type WriteInfo = fn(&mut InfoWriter);
@@ -25,7 +26,7 @@ impl InfoWriter {
     /// Returns a context for looking up keys, because the server gives no context to the callback for `INFO`.
     pub(crate) fn ctx(&self) -> Ctx<'static> {
         // SAFETY: the context is the module's own, which lives as long as the module.
-        unsafe { Ctx::new(detached::context()) }
+        unsafe { Ctx::new(detached()) }
     }
 
     pub(crate) fn field(&mut self, name: &CStr, value: u64) {

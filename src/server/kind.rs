@@ -1,12 +1,12 @@
-//! The kind of server: Redis or Valkey, and the differences that matter to the module.
+//! The kind of server: Redis or Valkey, and the differences that matter to the module; and what its `INFO` says.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use redis_module::raw;
 
 use super::Ctx;
-use super::section::Section;
+use super::clock::EXPIRES_EARLY;
 
 /// Whether the server is Valkey.
 static VALKEY: AtomicBool = AtomicBool::new(false);
@@ -19,14 +19,6 @@ static REDIS: AtomicU32 = AtomicU32::new(0);
 /// the client.
 pub(super) fn keeps_replies() -> bool {
     VALKEY.load(Ordering::Relaxed)
-}
-
-/// Whether the server may delete a key when the last millisecond of its TTL begins, instead of when this millisecond ends. (Redis may do
-/// this since 8.0: for a key that expires at `t`, `activeExpireCycleTryExpire` keeps the key while `now < t`. Before 8.0, it keeps the key
-/// while `now <= t`.)
-pub(super) fn expires_early() -> bool {
-    // Previews of 8.0 have the version 7.9.
-    REDIS.load(Ordering::Relaxed) >= number((7, 9))
 }
 
 /// How the server finds the keys of a command if their places are not fixed.
@@ -64,7 +56,10 @@ pub(super) fn options(ctx: &Ctx<'_>) -> c_int {
     let valkey = server.field(c"valkey_version").is_some();
     VALKEY.store(valkey, Ordering::Relaxed);
     let redis = server.field(c"redis_version").and_then(version).filter(|_| !valkey);
-    REDIS.store(redis.map_or(0, number), Ordering::Relaxed);
+    let redis = redis.map_or(0, number);
+    REDIS.store(redis, Ordering::Relaxed);
+    // Previews of 8.0 have the version 7.9.
+    EXPIRES_EARLY.store(redis >= number((7, 9)), Ordering::Relaxed);
     // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
     match unsafe { raw::RedisModule_GetModuleOptionsAll } {
         // SAFETY: the function takes nothing.
@@ -82,4 +77,43 @@ fn version(text: &str) -> Option<(u32, u32)> {
 /// Returns a version as one number, so that versions can be compared.
 fn number((major, minor): (u32, u32)) -> u32 {
     major.saturating_mul(1000).saturating_add(minor)
+}
+
+/// A section of the server's `INFO`.
+pub(super) struct Section<'a> {
+    ctx: &'a Ctx<'a>,
+    fields: *mut raw::RedisModuleServerInfoData,
+}
+
+impl<'a> Section<'a> {
+    pub(super) fn read(ctx: &'a Ctx<'a>, name: &CStr) -> Self {
+        // SAFETY: the context is valid (see its `new`), and the name ends in NUL.
+        let fields = unsafe { api!(RedisModule_GetServerInfo(ctx.raw(), name.as_ptr())) };
+        Self { ctx, fields }
+    }
+
+    /// Returns the value of a field; `None` if the section does not have the field.
+    pub(super) fn field(&self, name: &CStr) -> Option<&str> {
+        // SAFETY: the section is the server's, and lives until `drop`, and the name ends in NUL.
+        let text = unsafe { api!(RedisModule_ServerInfoGetFieldC(self.fields, name.as_ptr())) };
+        if text.is_null() {
+            return None;
+        }
+        // SAFETY: the text is the server's, ends in NUL, and lives as long as the section, which `self` keeps.
+        unsafe { CStr::from_ptr(text) }.to_str().ok()
+    }
+}
+
+impl Drop for Section<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the context is valid (see its `new`), and the section is ours, and everything that borrows from it has ended before.
+        unsafe { api!(RedisModule_FreeServerInfo(self.ctx.raw(), self.fields)) };
+    }
+}
+
+impl Ctx<'_> {
+    /// Returns the server's setting `maxmemory-policy`, which says which keys the server removes when memory is short.
+    pub(crate) fn maxmemory_policy(&self) -> String {
+        Section::read(self, c"memory").field(c"maxmemory_policy").unwrap_or_default().into()
+    }
 }

@@ -1,13 +1,28 @@
-//! Loads the module.
+//! Loads the module: adds to the server what its table (`Module`) has.
 
 use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use super::guard::{self, guard};
-use super::log::log;
-use super::{Arg, Args, Ctx, LogLevel, Module, NumericConfig};
-use super::{audience, detached, info_writer, kind, register, required};
+use super::guard::{self, guard, log};
+use super::info_writer::{self, WriteInfo};
+use super::{Arg, Args, CommandSpec, Ctx, EventSpec, LogLevel, NumericConfig, TypeSpec};
+use super::{api, audience, context, kind, register};
+
+/// Everything that a module adds to the server.
+pub(crate) struct Module {
+    /// The module's name, which the server puts before the names of settings and of sections of `INFO`.
+    pub(crate) name: &'static CStr,
+    /// The version that `MODULE LIST` shows.
+    pub(crate) version: i32,
+    pub(crate) types: &'static [TypeSpec],
+    /// The name of the module's own ACL category, which not every server lets the module make.
+    pub(crate) category: &'static CStr,
+    pub(crate) commands: &'static [CommandSpec],
+    pub(crate) configs: &'static [&'static NumericConfig],
+    pub(crate) events: &'static [EventSpec],
+    pub(crate) info: WriteInfo,
+}
 
 /// Defines the function `RedisModule_OnLoad`, which the server calls to load a module, for this `static` of type `Module`. This is a macro
 /// because the server finds the function by its name, and passes no pointer to the `static`.
@@ -66,7 +81,7 @@ pub(crate) unsafe fn on_load(
 }
 
 fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Result<(), String> {
-    if let Some(function) = required::missing() {
+    if let Some(function) = api::missing() {
         return Err(format!(
             "this server lacks {function}; Redis 7.0 or Valkey 8.0 is the oldest that will do"
         ));
@@ -95,7 +110,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
     if !info_writer::register(ctx, module.info) {
         return Err("the sections of INFO were refused".into());
     }
-    detached::open(ctx);
+    context::open_detached(ctx);
     audience::watch(ctx);
     // SAFETY: the server gave us the context for the time of loading.
     let ctx = unsafe { Ctx::new(ctx) };

@@ -15,20 +15,15 @@
 mod alloc;
 #[macro_use]
 mod api;
-mod arg;
 mod audience;
 mod blocked;
 mod call;
-mod cell;
 mod clock;
 mod command;
 mod config;
 mod context;
 mod definition;
-mod detached;
 mod events;
-#[cfg(debug_assertions)]
-mod fault_command;
 #[cfg(debug_assertions)]
 mod faults;
 #[cfg(fuzzing)]
@@ -38,45 +33,32 @@ mod info_writer;
 mod key;
 mod kind;
 mod load;
-mod log;
-mod loop_iteration;
-mod module;
 mod native_type;
-mod open_key;
-mod publish;
 mod rdb;
 mod register;
 mod replicas;
-mod required;
-mod section;
-mod step;
 mod timer;
 mod type_handle;
 mod user;
 
 #[cfg(not(any(test, fuzzing)))]
 pub(crate) use alloc::Aligning;
-pub(crate) use arg::{Arg, Args, OwnString};
 pub(crate) use blocked::{BlockedClient, BlockedEvents, client_exists, reply_arrived};
 pub(crate) use call::Called;
-pub(crate) use cell::ServerCell;
-pub(crate) use clock::{lease_start, now, ran, since_boot, ticks};
-pub(crate) use command::{Command, CommandSpec, ErrorReply};
+pub(crate) use clock::{LoopIteration, lease_start, now, ran, since_boot, ticks};
+pub(crate) use command::{Arg, Args, Command, CommandSpec, ErrorReply, OwnString};
 pub(crate) use config::NumericConfig;
 pub(crate) use context::Ctx;
 pub(crate) use definition::{Argument, Change, Definition, KeyUse, Keys};
 pub(crate) use events::{EventSpec, KeyspaceEvents, TurnEvents, listen_to_keys, listen_to_turns};
 #[cfg(debug_assertions)]
-pub(crate) use fault_command::Fault;
+pub(crate) use faults::Fault;
+pub(crate) use guard::{LogLevel, ServerCell};
 pub(crate) use info_writer::InfoWriter;
-pub(crate) use key::{Key, WrongType};
-pub(crate) use load::{define_on_load, on_load};
-pub(crate) use log::LogLevel;
-pub(crate) use loop_iteration::LoopIteration;
-pub(crate) use module::Module;
+pub(crate) use key::{Key, Step, WrongType, is_disturbed};
+pub(crate) use load::{Module, define_on_load, on_load};
 pub(crate) use native_type::{AofRewrite, Defrag, Digest, NativeType, TypeSpec, Unlinked, ValueEvents};
 pub(crate) use rdb::{RdbReader, RdbWriter, Truncated};
 pub(crate) use replicas::{AckEvents, Acks};
-pub(crate) use step::{Step, is_disturbed};
 pub(crate) use timer::{AFTER_PANIC, Timer, TimerTask, fire};
 pub(crate) use type_handle::TypeHandle;

@@ -4,9 +4,8 @@ use std::ffi::{CStr, c_int, c_void};
 
 use redis_module::raw;
 
-use super::guard::guard;
-use super::log::log;
-use super::{Arg, Ctx, LogLevel, RdbReader, RdbWriter, TypeHandle, step};
+use super::guard::{guard, log};
+use super::{Arg, Ctx, LogLevel, RdbReader, RdbWriter, TypeHandle, key};
 
 /// A type of values that keys can have.
 ///
@@ -213,7 +212,7 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     context: *mut raw::RedisModuleKeyOptCtx,
     value: *const c_void,
 ) {
-    if !step::is_ours(value) {
+    if !key::is_ours(value) {
         // SAFETY: the caller promises what `taken_out` requires.
         unsafe { taken_out::<T, E>(context, value) };
     }
@@ -230,7 +229,7 @@ unsafe fn taken_out<T: NativeType, E: ValueEvents<T>>(
     context: *mut raw::RedisModuleKeyOptCtx,
     value: *const c_void,
 ) {
-    step::taken_out(value);
+    key::taken_out(value);
     // SAFETY: the caller promises a value of this type.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"unlink", || E::unlinked(value, &Unlinked(context)));

@@ -6,8 +6,8 @@ use std::ptr;
 use redis_module::raw;
 
 use super::definition::{Argument, Definition, Keys, Kind};
+use super::guard::log;
 use super::kind::{self, GetKeys};
-use super::log::log;
 use super::{CommandSpec, Ctx, LogLevel, Module};
 
 /// Registers the commands of the module, and its ACL category.

@@ -6,9 +6,10 @@ use std::ptr::NonNull;
 
 use redis_module::raw;
 
+use super::context::detached;
 use super::guard::guard;
-use super::section::Section;
-use super::{Arg, Ctx, detached};
+use super::kind::Section;
+use super::{Arg, Ctx};
 
 /// A callback for acknowledgements of replicas.
 pub(crate) trait AckEvents {
@@ -73,8 +74,7 @@ impl Acks {
     /// Begins to listen to replicas' acknowledgements. Returns `None` if the server refuses.
     pub(crate) fn listen<E: AckEvents>() -> Option<Self> {
         // SAFETY: the context is valid as long as the module is loaded.
-        let registered =
-            unsafe { api!(RedisModule_RegisterCommandFilter(detached::context(), Some(filter::<E>), 0)) };
+        let registered = unsafe { api!(RedisModule_RegisterCommandFilter(detached(), Some(filter::<E>), 0)) };
         NonNull::new(registered).map(Self)
     }
 }
@@ -82,7 +82,7 @@ impl Acks {
 impl Drop for Acks {
     fn drop(&mut self) {
         // SAFETY: the context is valid as long as the module is loaded, and the filter is ours.
-        unsafe { api!(RedisModule_UnregisterCommandFilter(detached::context(), self.0.as_ptr())) };
+        unsafe { api!(RedisModule_UnregisterCommandFilter(detached(), self.0.as_ptr())) };
     }
 }
 

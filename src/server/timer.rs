@@ -4,8 +4,9 @@ use std::ffi::{CStr, c_void};
 
 use redis_module::raw;
 
+use super::Ctx;
+use super::context::detached;
 use super::guard::guard;
-use super::{Ctx, detached};
 
 /// The work of a timer.
 pub(crate) trait TimerTask: Sized {
@@ -36,7 +37,7 @@ impl Timer {
         // SAFETY: the context is valid as long as the module is loaded. The timer carries no data.
         let id = unsafe {
             api!(RedisModule_CreateTimer(
-                detached::context(),
+                detached(),
                 delay.clamp(0, LONGEST),
                 Some(run::<A>),
                 std::ptr::null_mut()
@@ -48,7 +49,7 @@ impl Timer {
     /// Stops the timer. This method must not be called while the timer fires.
     pub(crate) fn stop(self) {
         // SAFETY: the context is valid as long as the module is loaded. The server returns an error for a timer that it does not know.
-        unsafe { api!(RedisModule_StopTimer(detached::context(), self.0, std::ptr::null_mut())) };
+        unsafe { api!(RedisModule_StopTimer(detached(), self.0, std::ptr::null_mut())) };
     }
 }
 
