@@ -10,8 +10,8 @@ use std::ffi::CStr;
 
 use rules::encoding::{self, latest};
 
-use crate::keyspace::effects::APPLY;
-use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
+use super::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
+use super::lock_key::APPLY;
 use crate::server::{
     self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
 };

@@ -1,10 +1,15 @@
 //! One lock in the keyspace. This file makes every change of a lock: it stores the change, replicates it, and signals it to clients that
 //! `WATCH` the key. If something else has removed the key while it was open, this file stores and replicates nothing.
 
-use super::effects;
-use crate::server::{Arg, Ctx, Key, WrongType};
+use std::ffi::CStr;
+
+use crate::server::{Arg, Ctx, Key, LogLevel, WrongType};
+use rules::encoding::{number_of, state};
 use rules::lock::{Deadline, Fence, Grant, Millis, Value};
 use rules::waiting::{Effect, Grants};
+
+/// The command that carries effects. Other commands would not do, because an operator may have renamed `DEL` or `PEXPIREAT`.
+pub(crate) const APPLY: &CStr = c"lock.apply";
 
 /// An open key that is a lock, or does not exist.
 pub(crate) struct LockKey<'a> {
@@ -141,13 +146,13 @@ impl<'a> LockKey<'a> {
             }
             match (effect, of) {
                 (Effect::Lease(_), Some(held)) if value.is_some_and(Value::is_one) => {
-                    effects::lease(ctx, name, held.deadline);
+                    send(ctx, name, itoa::Buffer::new().format(number_of(held.deadline)).as_bytes());
                 }
-                (Effect::Alone(_), Some(held)) => effects::alone(ctx, name, held.grant, held.deadline),
-                (_, Some(held)) => effects::among(ctx, name, held.grant, held.deadline),
-                (Effect::Ended(fence), None) => effects::end(ctx, name, *fence),
-                (Effect::Lapsed(now), None) => effects::end_lapsed(ctx, name, *now),
-                _ => effects::free(ctx, name),
+                (Effect::Alone(_), Some(held)) => send(ctx, name, &state(held.grant, held.deadline, true)),
+                (_, Some(held)) => send(ctx, name, &state(held.grant, held.deadline, false)),
+                (Effect::Ended(fence), None) => send(ctx, name, format!("~{}", fence.get()).as_bytes()),
+                (Effect::Lapsed(now), None) => send(ctx, name, format!("<{now}").as_bytes()),
+                _ => check(ctx, ctx.replicate_key(APPLY, name)),
             }
         }
     }
@@ -163,7 +168,7 @@ impl<'a> LockKey<'a> {
     #[inline(always)]
     pub(crate) fn give(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
         if self.must_replicate(ctx) {
-            effects::alone(ctx, self.key.name(), &grant, until);
+            send(ctx, self.key.name(), &state(&grant, until, true));
         }
         self.store(grant, until);
     }
@@ -223,7 +228,7 @@ impl<'a> LockKey<'a> {
     #[inline(always)]
     pub(crate) fn free(&mut self, ctx: &Ctx<'_>) {
         if self.must_replicate(ctx) {
-            effects::free(ctx, self.key.name());
+            check(ctx, ctx.replicate_key(APPLY, self.key.name()));
         }
         self.remove();
     }
@@ -250,4 +255,18 @@ impl<'a> LockKey<'a> {
 
 fn is_change(effect: &Effect) -> bool {
     !matches!(effect, Effect::Event(_) | Effect::Lapse(..))
+}
+
+/// Replicates what happens to a lock, as `rules::encoding` writes it.
+#[inline(always)]
+fn send(ctx: &Ctx<'_>, key: Arg<'_>, state: &[u8]) {
+    check(ctx, ctx.replicate_bytes(APPLY, key, state));
+}
+
+/// Warns if the server did not replicate an effect. An operator must know, because the replicas now differ, and the module can't repair
+/// them.
+fn check(ctx: &Ctx<'_>, sent: bool) {
+    if !sent {
+        ctx.log(LogLevel::Warning, "an effect could not be replicated: was LOCK.APPLY renamed?");
+    }
 }

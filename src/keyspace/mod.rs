@@ -3,7 +3,6 @@
 //! An effect has the state of a lock after a change (the owner, the fence, the holds and the absolute deadline), never the request. So a
 //! replica makes no decision by its own clock, and applying an effect twice does no harm.
 
-mod effects;
 mod encoding;
 mod fences;
 #[cfg(fuzzing)]
@@ -11,10 +10,9 @@ pub(crate) mod fuzzing;
 mod lapses;
 mod lock_key;
 
-pub(crate) use effects::APPLY;
 pub(crate) use fences::{observe_fence, restored, with_fences};
 pub(crate) use lapses::{evicted, expired, log_lapse, publish_lapse, touched, unlinked, warn_of_evictions};
-pub(crate) use lock_key::{LockKey, Signal};
+pub(crate) use lock_key::{APPLY, LockKey, Signal};
 
 use crate::server::NativeType;
 use rules::lock::Value;
