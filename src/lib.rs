@@ -19,7 +19,6 @@ mod error;
 pub mod fuzzing;
 mod info;
 mod keyspace;
-mod reply;
 mod server;
 mod serving;
 mod stats;

@@ -9,9 +9,8 @@ use proc_macro2::{TokenStream, TokenTree};
 /// `lib.rs` may use any part.
 const ORDER: &[(&str, &[&str])] = &[
     ("info", &["keyspace", "server", "serving", "stats"]),
-    ("commands", &["config", "error", "keyspace", "reply", "server", "serving", "stats"]),
-    ("serving", &["config", "error", "keyspace", "reply", "server", "stats"]),
-    ("reply", &["error", "server"]),
+    ("commands", &["config", "error", "keyspace", "server", "serving", "stats"]),
+    ("serving", &["config", "error", "keyspace", "server", "stats"]),
     ("error", &["keyspace", "server"]),
     ("config", &["server"]),
     ("keyspace", &["server", "stats"]),

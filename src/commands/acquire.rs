@@ -8,7 +8,6 @@
 use super::ask::{self, AcquireArgs};
 use super::parse::{self, Words};
 use crate::error::Error;
-use crate::reply::reply_grant;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 
@@ -59,7 +58,9 @@ impl<'a> Acquire<'a> {
         let Self { key, mut asked } = self;
         let now = serving::now();
         let outcome = serving::acquire(ctx, key, &asked.ask, &mut asked.wait, now)?;
-        asked.reply(ctx, outcome, |owner, (got, until)| reply_grant(ctx, owner, got, until.left(now.start)));
+        asked.reply(ctx, outcome, |owner, (got, until)| {
+            serving::reply_grant(ctx, owner, got, until.left(now.start))
+        });
         Ok(())
     }
 }

@@ -7,7 +7,6 @@
 use super::ask::{self, AcquireArgs};
 use super::parse;
 use crate::error::Error;
-use crate::reply::reply_grants;
 use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 
@@ -64,8 +63,9 @@ impl<'a> Macquire<'a> {
         let Self { keys, mut asked } = self;
         let now = serving::now();
         let outcome = serving::acquire_all(ctx, &keys, &asked.ask, &mut asked.wait, now)?;
-        asked
-            .reply(ctx, outcome, |owner, (all, until)| reply_grants(ctx, owner, &all, until.left(now.start)));
+        asked.reply(ctx, outcome, |owner, (all, until)| {
+            serving::reply_grants(ctx, owner, &all, until.left(now.start))
+        });
         Ok(())
     }
 }

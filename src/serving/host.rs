@@ -3,9 +3,8 @@
 use std::ffi::CStr;
 use std::ops::DerefMut;
 
-use super::open_lock::step_on;
-use super::table::{TABLE, now};
-use super::{heartbeat, holders, messages};
+use super::locks::{TABLE, now, step_on};
+use super::{heartbeat, messages, views};
 use crate::keyspace::LockKey;
 use crate::server::{BlockedClient, Called, Ctx, ServerCell, ticks};
 use rules::lock::{Deadline, Fence, Limits, Micros, Millis, Now};
@@ -109,7 +108,7 @@ impl Host for Server<'_> {
 
     fn holders(&mut self, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {
         let read = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now, most);
-        holders::peek(self.ctx, id, read).unwrap_or_default()
+        views::peek(self.ctx, id, read).unwrap_or_default()
     }
 
     fn unblock(&mut self, client: BlockedClient) {

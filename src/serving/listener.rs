@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use super::table::{TABLE, is_empty};
+use super::locks::{TABLE, is_empty};
 use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;

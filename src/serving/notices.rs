@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::holders::{HolderInfo, Holders, holders_of};
+use super::locks::{TABLE, now};
 use super::messages::{client_name, named};
-use super::table::{TABLE, now};
+use super::views::{HolderInfo, Holders, holders_of};
 use crate::config;
 use crate::server::{Ctx, LogLevel, ServerCell};
 use rules::lock::{Millis, Now, Owner};

@@ -1,19 +1,20 @@
-//! What each command does to its locks in one step (see `open_lock`).
+//! What each command does to its locks in one step (see `locks`).
 
-use super::callers::{self, caller};
-use super::companion::companion;
+use super::blocked::block;
 use super::host::{self, Server};
-use super::open_lock::{Rules, open, publish, step, step_on, step_on_open};
-use super::table::{TABLE, begin_turn, is_empty, knows, now};
-use super::tell::BlockedReplies;
-use super::{heartbeat, tick};
+use super::locks::{
+    Rules, TABLE, begin_turn, is_empty, knows, now, open, publish, step, step_on, step_on_open,
+};
+use super::{heartbeat, messages};
+use crate::config;
 use crate::error::Error;
 use crate::keyspace::{self, LockKey};
-use crate::server::{Arg, BlockedClient, Ctx};
+use crate::server::{Arg, Ctx};
 use crate::stats;
-use rules::lock::{AcquireRequest, Deadline, Got, Grant, NotHeld, Now, Owner};
+use rules::lock::{AcquireRequest, Deadline, Got, Grant, Millis, NotHeld, Now, Owner, Slot};
 use rules::waiting::{
-    self, Cycle, ExtendRequest, LockEvent, LockRef, Refusal, ReleaseRequest, RequestId, Site, WaitOptions,
+    self, Caller, Cycle, ExtendRequest, LockEvent, LockRef, Refusal, ReleaseRequest, RequestId, Site,
+    WaitOptions,
 };
 
 /// The result of an acquire or an extension.
@@ -25,6 +26,39 @@ pub(crate) enum Outcome<G> {
     Queued,
     /// The request can't be granted now, and the client does not want to wait, or can't be blocked.
     Taken,
+}
+
+/// Replies with a grant, and the length of its lease in ms. If the owner asked with `LIMIT`, the slot (the number of its permit) comes
+/// last.
+pub(crate) fn reply_grant(ctx: &Ctx<'_>, owner: &[u8], got: Got, lease: Millis) {
+    ctx.reply_array(if got.slot.is_some() { 5 } else { 4 });
+    ctx.reply_bytes(owner);
+    ctx.reply_integer(got.fence.get().cast_signed());
+    ctx.reply_integer(got.holds.into());
+    ctx.reply_integer(lease);
+    if let Some(slot) = got.slot {
+        ctx.reply_integer(slot.get().into());
+    }
+}
+
+/// Replies with the grants of several locks, in the order of the keys, and with the length in ms of the lease that ends first.
+pub(crate) fn reply_grants(ctx: &Ctx<'_>, owner: &[u8], all: &[Got], lease: Millis) {
+    let slots: Vec<Slot> = all.iter().filter_map(|got| got.slot).collect();
+    ctx.reply_array(if slots.is_empty() { 4 } else { 5 });
+    ctx.reply_bytes(owner);
+    ctx.reply_array(all.len());
+    for got in all {
+        ctx.reply_integer(got.fence.get().cast_signed());
+    }
+    ctx.reply_array(all.len());
+    for got in all {
+        ctx.reply_integer(got.holds.into());
+    }
+    ctx.reply_integer(lease);
+    if !slots.is_empty() {
+        ctx.reply_array(slots.len());
+        slots.iter().for_each(|slot| ctx.reply_integer(slot.get().into()));
+    }
 }
 
 /// Acquires a lock for the client of the running command, or makes the client wait. Returns the grant, and the end of its lease.
@@ -95,6 +129,17 @@ pub(crate) fn acquire_all<'a>(
     finish(ctx, keys, outcome?, |until| Some((got, until)))
 }
 
+/// The client of the running command.
+fn caller(ctx: &Ctx<'_>) -> Caller {
+    Caller {
+        connection: ctx.client_id(),
+        may_block: ctx.may_block(),
+        most_waiters: config::max_waiters(),
+        most_places: config::max_places(),
+        claim: config::CLAIM.get(),
+    }
+}
+
 /// Whether the table knows nothing of a lock.
 #[inline(always)]
 fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
@@ -144,34 +189,49 @@ fn finish<G>(
     })
 }
 
-/// Blocks the client of the running command. Returns whether the server allows it.
-fn block(ctx: &Ctx<'_>, keys: &[Arg<'_>], request: RequestId) -> bool {
-    let parked_on = keys.first().map(|key| companion(key.bytes(), ctx.is_cluster())).unwrap_or_default();
-    let client = BlockedClient::new::<BlockedReplies>(ctx, &parked_on, request.0);
-    TABLE.with(|table| match client {
-        Some(client) => table.blocked(request, client),
-        None => table.refuse(request),
-    });
-    if client.is_none() {
-        tick::arm();
-    }
-    client.is_some()
-}
-
 /// Refuses `SESSION`, `NOTIFY` and `SYNC` where they are impossible, for example in a script, and `NOTIFY` if the user has no right to the
 /// channel. Replaces the channel's name by the address for messages.
 #[inline(always)]
 fn check_options(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) -> Result<(), Error> {
-    if ask.session {
-        callers::may_have_session(ctx)?;
-    }
-    if let Some(channel) = &mut wait.channel {
-        channel.address = callers::may_be_notified(ctx, &channel.address)?;
+    if ask.session || wait.channel.is_some() {
+        check_connection(ctx, ask, wait)?;
     }
     if wait.confirm.is_some() {
-        callers::may_reply_later(ctx)?;
+        may_reply_later(ctx)?;
     }
     Ok(())
+}
+
+/// Refuses `SESSION` and `NOTIFY` in a script, which has no connection of its own, and on a replica, which hands no lock over, and renews
+/// and ends no grants by itself.
+#[cold]
+fn check_connection(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) -> Result<(), Error> {
+    if ctx.is_replica() {
+        return Err(if ask.session { Error::SessionOnReplica } else { Error::NotifyOnReplica });
+    } else if !ctx.is_connected() {
+        return Err(if ask.session { Error::SessionInScript } else { Error::NotifyInScript });
+    }
+    if let Some(channel) = &mut wait.channel {
+        if !ctx.may_use_channel(&channel.address) {
+            return Err(Error::ChannelDenied);
+        }
+        channel.address =
+            messages::address(&ctx.user_of(ctx.client_id()).unwrap_or_default(), &channel.address);
+    }
+    Ok(())
+}
+
+/// Refuses `SYNC` if the client can't be blocked until replicas confirm the command.
+fn may_reply_later(ctx: &Ctx<'_>) -> Result<(), Error> {
+    if ctx.may_block() {
+        Ok(())
+    } else if ctx.is_replica() {
+        Err(Error::SyncOnReplica)
+    } else if ctx.is_script() {
+        Err(Error::SyncInScript)
+    } else {
+        Err(Error::SyncInTransaction)
+    }
 }
 
 /// Gives up the owner's place in the queue, or its unclaimed grant. Returns whether the owner had a place or an unclaimed grant.
@@ -231,7 +291,7 @@ pub(crate) fn extend<'a>(
     now: Now,
 ) -> Result<Outcome<Deadline>, Error> {
     if longer.confirm.is_some() {
-        callers::may_reply_later(ctx)?;
+        may_reply_later(ctx)?;
     }
     begin_turn();
     let caller = caller(ctx);

@@ -13,7 +13,7 @@
 use std::ffi::CStr;
 
 use super::host::Server;
-use super::table::{TABLE, begin_turn, now};
+use super::locks::{TABLE, begin_turn, now};
 use crate::server::{
     self, AFTER_PANIC, AckEvents, Acks, Ctx, ServerCell, Timer, TimerTask, TurnEvents, listen_to_turns,
 };

@@ -1,15 +1,41 @@
-//! Locks that are open for one step: the work of one command or timer, during which nothing else changes locks. The rules get what the keys
+//! The table of the rules, the clock, and locks that are open for one step: the work of one command or timer, during which nothing else changes locks. The rules get what the keys
 //! have, and say what is to happen to the keys. This is done when the rules are finished with the table, because a written key calls other
 //! modules, which may do anything.
 
-use super::table::{TABLE, after_step};
-use super::{heartbeat, notices};
+use super::{heartbeat, listener, notices, tick};
 use crate::error::Error;
 use crate::keyspace::{self, LockKey, Signal};
-use crate::server::{self, Arg, BlockedClient, Ctx, Step, client_exists};
+use crate::server::{self, Arg, BlockedClient, Ctx, ServerCell, Step, client_exists};
 use crate::stats;
 use rules::lock::{Deadline, Now};
-use rules::waiting::{Effect, Effects, Env, Grants, LockEvent, LockRef, Site};
+use rules::waiting::{Effect, Effects, Env, Grants, LockEvent, LockRef, Site, Table};
+
+/// All that the rules know between steps.
+pub(super) static TABLE: ServerCell<Table<BlockedClient>> = ServerCell::new(Table::new());
+
+/// Begins a turn of the event loop, or a command, with a whole budget.
+#[inline(always)]
+pub(super) fn begin_turn() {
+    TABLE.with(|table| table.begin_turn());
+}
+
+/// Returns the time, for a step that begins now.
+pub(crate) fn now() -> Now {
+    let micros = server::now();
+    Now { micros, start: server::lease_start(micros) }
+}
+
+/// Whether nothing is known of any lock.
+#[inline(always)]
+pub(super) fn is_empty() -> bool {
+    TABLE.with(|table| table.is_empty())
+}
+
+/// Whether the table knows anything of this lock. A function of its own, so that a step with an empty table pays for one comparison.
+#[inline(never)]
+pub(super) fn knows(at: LockRef<'_>) -> bool {
+    TABLE.with(|table| table.get(at).is_some())
+}
 
 pub(super) type Rules<'a> = Env<'a, BlockedClient>;
 
@@ -149,7 +175,11 @@ fn finish(ctx: &Ctx<'_>, step: Step, locks: &mut [OpenLock<'_>]) {
             }
         }
     }
-    after_step(ctx);
+    // Only events about changed keys say that somebody else has changed a lock of which something is known.
+    if !is_empty() {
+        listener::listen(ctx);
+    }
+    tick::arm();
 }
 
 /// Adds an event to the counters, and publishes it if it is a keyspace event.
