@@ -32,27 +32,11 @@ impl Command for Apply<'_> {
         if !ctx.applies_effects() {
             return Err(Error::NotAClientCommand);
         }
-        Apply::parse(args)?.apply(ctx)
-    }
-}
-
-impl<'a> Apply<'a> {
-    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
-        if let Some(word) = args.get(3) {
-            return Err(Error::syntax(Some(word)));
-        }
-        let state = args.get(2);
-        Ok(Self {
-            key: parse::required(args, 1, "key")?,
-            effect: Effect::parse(state.map(Arg::bytes), server::now).ok_or_else(|| Error::syntax(state))?,
-        })
-    }
-
-    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let Apply { key, effect } = Apply::parse(args)?;
         // The server expires no key while it applies effects. So no other module can change keys while this command opens its key.
         let _step = Step::begin().ok_or(Error::Nested)?;
-        let mut lock = LockKey::write(ctx, self.key, true)?;
-        match self.effect {
+        let mut lock = LockKey::write(ctx, key, true)?;
+        match effect {
             Effect::Free => lock.remove(),
             Effect::Lease(deadline) => lock.store_lease(deadline),
             Effect::Alone(grant, deadline) => {
@@ -69,5 +53,18 @@ impl<'a> Apply<'a> {
         ctx.replicate_verbatim();
         ctx.reply_status(c"OK");
         Ok(())
+    }
+}
+
+impl<'a> Apply<'a> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
+        if let Some(word) = args.get(3) {
+            return Err(Error::syntax(Some(word)));
+        }
+        let state = args.get(2);
+        Ok(Self {
+            key: parse::required(args, 1, "key")?,
+            effect: Effect::parse(state.map(Arg::bytes), server::now).ok_or_else(|| Error::syntax(state))?,
+        })
     }
 }

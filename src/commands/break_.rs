@@ -28,7 +28,21 @@ impl Command for Break<'_> {
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
-        Break::parse(args)?.apply(ctx)
+        let Break { key, fence } = Break::parse(args)?;
+        let broken = serving::break_(ctx, key, fence)?;
+        for grant in &broken {
+            let line = format!(
+                "lock broken: {}, fence {}, by {}, key \"{}\"",
+                serving::named(grant.owner().text().as_ref(), grant.label(), Vec::new),
+                grant.fence().get(),
+                ctx.client(),
+                // The key comes last, because the server cuts a line of the log off after 1 kB.
+                key.bytes().escape_ascii(),
+            );
+            ctx.log(LogLevel::Notice, &line);
+        }
+        ctx.reply_integer(broken.len() as i64);
+        Ok(())
     }
 }
 
@@ -44,22 +58,5 @@ impl<'a> Break<'a> {
             words.read(&mut fence)?;
         }
         Ok(Self { key, fence: fence.map(parse::fence).transpose()? })
-    }
-
-    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let broken = serving::break_(ctx, self.key, self.fence)?;
-        for grant in &broken {
-            let line = format!(
-                "lock broken: {}, fence {}, by {}, key \"{}\"",
-                serving::named(grant.owner().text().as_ref(), grant.label(), Vec::new),
-                grant.fence().get(),
-                ctx.client(),
-                // The key comes last, because the server cuts a line of the log off after 1 kB.
-                self.key.bytes().escape_ascii(),
-            );
-            ctx.log(LogLevel::Notice, &line);
-        }
-        ctx.reply_integer(broken.len() as i64);
-        Ok(())
     }
 }

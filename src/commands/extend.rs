@@ -1,6 +1,11 @@
 //! `LOCK.EXTEND key owner [EX seconds | PX milliseconds] [FENCE fence] [SYNC replicas milliseconds]`
 //!
 //! Sets the lease of the owner's grant to the given length, counted from now. Replies with the length of the lease in ms.
+//!
+//! `LOCK.MEXTEND numkeys key [key ...] owner [EX seconds | PX milliseconds] [FENCE fence] [SYNC replicas milliseconds]`
+//!
+//! Sets the lease of each lock to the given length, counted from now. If the command can't set one of the leases, it sets none. Replies
+//! with the length in ms of the lease that ends first.
 
 use super::parse::{self, Unit, Words};
 use crate::config;
@@ -38,7 +43,11 @@ impl Command for Extend<'_> {
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
-        Extend::parse(args)?.apply(ctx)
+        let Extend { key, longer } = Extend::parse(args)?;
+        let now = serving::now();
+        let outcome = serving::extend(ctx, &[key], false, &longer.asked(), now)?;
+        ExtendRequest::reply(ctx, outcome, now);
+        Ok(())
     }
 }
 
@@ -47,18 +56,46 @@ impl<'a> Extend<'a> {
         let key = parse::required(args, 1, "key")?;
         Ok(Self { key, longer: ExtendRequest::parse(Words::new(args, 2), "lock.extend")? })
     }
+}
 
-    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+pub(crate) struct Mextend<'a> {
+    pub(super) keys: Vec<Arg<'a>>,
+    pub(super) longer: ExtendRequest<'a>,
+}
+
+impl Command for Mextend<'_> {
+    const DEFINITION: Definition = Definition {
+        name: c"lock.mextend",
+        summary: c"Sets the leases of several held locks, counted from now: of all, or of none.",
+        complexity: c"O(K) for K locks if nobody else holds them. O(K log H) for H holders, and O(K log N) for N locks with waiters or a session.",
+        since: c"0.1.0",
+        flags: c"write blocking",
+        acl: &[c"write", c"slow", c"blocking", c"lock"],
+        tips: c"nondeterministic_output",
+        key: KeyUse { keys: Keys::Counted, tells: false, change: Some(Change::Update) },
+        arguments: &[parse::NUMKEYS, parse::KEYS, parse::OWNER, parse::LEASE, parse::FENCE, parse::SYNC],
+    };
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        let Mextend { keys, longer } = Mextend::parse(args)?;
         let now = serving::now();
-        let outcome = serving::extend(ctx, &[self.key], false, &self.longer.asked(), now)?;
+        let outcome = serving::extend(ctx, &keys, true, &longer.asked(), now)?;
         ExtendRequest::reply(ctx, outcome, now);
         Ok(())
     }
 }
 
+impl<'a> Mextend<'a> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let (keys, words) = parse::keys(args)?;
+        Ok(Self { keys, longer: ExtendRequest::parse(words, "lock.mextend")? })
+    }
+}
+
 impl<'a> ExtendRequest<'a> {
     /// Reads the arguments after the keys.
-    pub(super) fn parse(mut words: Words<'a>, command: &'static str) -> Result<Self, Error> {
+    fn parse(mut words: Words<'a>, command: &'static str) -> Result<Self, Error> {
         let owner = words.owner()?;
         let (mut lease, mut fence, mut confirm) = (None, None, None);
         while let Some(word) = words.next() {
@@ -83,12 +120,12 @@ impl<'a> ExtendRequest<'a> {
     }
 
     /// Returns the request, with the default lease if the client named no lease.
-    pub(super) fn asked(&self) -> waiting::ExtendRequest<'_> {
+    fn asked(&self) -> waiting::ExtendRequest<'_> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
         waiting::ExtendRequest { owner: &self.owner, fence: self.fence, lease, confirm: self.confirm }
     }
 
-    pub(super) fn reply(ctx: &Ctx<'_>, outcome: Outcome<Deadline>, now: Now) {
+    fn reply(ctx: &Ctx<'_>, outcome: Outcome<Deadline>, now: Now) {
         match outcome {
             Outcome::Granted(until) => ctx.reply_integer(until.left(now.start)),
             // The module replies when replicas have confirmed the extension, or when their time is up.

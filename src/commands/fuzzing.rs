@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str;
 
-use super::ask::AcquireArgs;
+use super::acquire::AcquireArgs;
 use super::extend::ExtendRequest;
 use super::release::ReleaseArgs;
 use super::waits::COUNT;

@@ -29,7 +29,10 @@ impl Command for Leave<'_> {
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
-        Leave::parse(args)?.apply(ctx)
+        let Leave { key, owner } = Leave::parse(args)?;
+        let left = serving::leave(ctx, key, &owner)?;
+        ctx.reply_integer(left.into());
+        Ok(())
     }
 }
 
@@ -42,11 +45,5 @@ impl<'a> Leave<'a> {
             key: parse::required(args, 1, "key")?,
             owner: parse::owner(parse::required(args, 2, "owner")?)?,
         })
-    }
-
-    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let left = serving::leave(ctx, self.key, &self.owner)?;
-        ctx.reply_integer(left.into());
-        Ok(())
     }
 }

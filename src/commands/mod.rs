@@ -1,8 +1,8 @@
-//! The module's commands. Each command has a file with its syntax, its parser and its reply. `serving` does the work of the commands.
+//! The module's commands. Each command, together with its form for several locks, has a file with its syntax, its parser and its reply.
+//! `serving` does the work of the commands.
 
 mod acquire;
 mod apply;
-mod ask;
 mod break_;
 mod extend;
 mod fields;
@@ -10,23 +10,17 @@ mod fields;
 pub(crate) mod fuzzing;
 mod info;
 mod leave;
-mod macquire;
-mod mextend;
-mod mrelease;
 mod parse;
 mod release;
 mod settle;
 mod waits;
 
-pub(crate) use acquire::Acquire;
+pub(crate) use acquire::{Acquire, Macquire};
 pub(crate) use apply::Apply;
 pub(crate) use break_::Break;
-pub(crate) use extend::Extend;
+pub(crate) use extend::{Extend, Mextend};
 pub(crate) use info::Info;
 pub(crate) use leave::Leave;
-pub(crate) use macquire::Macquire;
-pub(crate) use mextend::Mextend;
-pub(crate) use mrelease::Mrelease;
-pub(crate) use release::Release;
+pub(crate) use release::{Mrelease, Release};
 pub(crate) use settle::Settle;
 pub(crate) use waits::Waits;

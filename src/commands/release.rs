@@ -2,6 +2,11 @@
 //!
 //! Replies with the number of holds that are left. At 0, the grant has ended, and the next waiters get the lock. Otherwise the lease stays
 //! as it is.
+//!
+//! `LOCK.MRELEASE numkeys key [key ...] owner [ALL] [FENCE fence]`
+//!
+//! Releases one hold, or with `ALL` all holds, of each of these locks that the owner holds. For each lock, replies with the number of holds
+//! that are left, or null if the owner does not hold the lock.
 
 use super::parse::{self, Words};
 use crate::error::Error;
@@ -11,7 +16,7 @@ use rules::lock::Owner;
 use rules::waiting::{self, Refusal};
 
 /// `ALL` releases all holds of the owner at once.
-pub(super) const ALL: Argument = Argument::flag(c"all", c"ALL");
+const ALL: Argument = Argument::flag(c"all", c"ALL");
 
 pub(crate) struct Release<'a> {
     key: Arg<'a>,
@@ -40,7 +45,11 @@ impl Command for Release<'_> {
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
-        Release::parse(args)?.apply(ctx)
+        let Release { key, given } = Release::parse(args)?;
+        let left = serving::release(ctx, key, given.asked())?;
+        let left = left.map_err(|why| Refusal::NotHeld(why, None))?;
+        ctx.reply_integer(left.into());
+        Ok(())
     }
 }
 
@@ -49,19 +58,52 @@ impl<'a> Release<'a> {
         let key = parse::required(args, 1, "key")?;
         Ok(Self { key, given: ReleaseArgs::parse(Words::new(args, 2))? })
     }
+}
 
-    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let left = serving::release(ctx, self.key, self.given.asked())?;
-        let left = left.map_err(|why| Refusal::NotHeld(why, None))?;
-        ctx.reply_integer(left.into());
+pub(crate) struct Mrelease<'a> {
+    pub(super) keys: Vec<Arg<'a>>,
+    pub(super) given: ReleaseArgs<'a>,
+}
+
+impl Command for Mrelease<'_> {
+    const DEFINITION: Definition = Definition {
+        name: c"lock.mrelease",
+        summary: c"Releases one hold of each of several locks, or all of them.",
+        complexity: c"O(K) for K locks if nobody else holds them or waits. O(K log H) for H holders, and O(K log N) for N waiters.",
+        since: c"0.1.0",
+        flags: c"write",
+        acl: &[c"write", c"slow", c"lock"],
+        tips: c"",
+        key: KeyUse { keys: Keys::Counted, tells: true, change: Some(Change::Delete) },
+        arguments: &[parse::NUMKEYS, parse::KEYS, parse::OWNER, ALL, parse::FENCE],
+    };
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        let Mrelease { keys, given } = Mrelease::parse(args)?;
+        let left = serving::release_all(ctx, &keys, given.asked())?;
+        ctx.reply_array(left.len());
+        for holds in left {
+            match holds {
+                Ok(holds) => ctx.reply_integer(holds.into()),
+                Err(_) => ctx.reply_null(),
+            }
+        }
         Ok(())
+    }
+}
+
+impl<'a> Mrelease<'a> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let (keys, words) = parse::keys(args)?;
+        Ok(Self { keys, given: ReleaseArgs::parse(words)? })
     }
 }
 
 impl<'a> ReleaseArgs<'a> {
     /// Reads the arguments after the keys.
     #[inline(always)]
-    pub(super) fn parse(mut words: Words<'a>) -> Result<Self, Error> {
+    fn parse(mut words: Words<'a>) -> Result<Self, Error> {
         let owner = words.owner()?;
         let (mut all, mut fence) = (None, None);
         while let Some(word) = words.next() {
@@ -80,7 +122,7 @@ impl<'a> ReleaseArgs<'a> {
         })
     }
 
-    pub(super) fn asked(&self) -> waiting::ReleaseRequest<'_> {
+    fn asked(&self) -> waiting::ReleaseRequest<'_> {
         waiting::ReleaseRequest { owner: &self.owner, fence: self.fence, all: self.all }
     }
 }
