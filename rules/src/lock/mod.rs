@@ -6,8 +6,6 @@
 //! leave a half-made change, and all code here runs in tests without a server.
 
 mod decide;
-mod extras;
-mod fence;
 mod fields;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -16,7 +14,6 @@ mod map;
 mod owner;
 mod room;
 mod several;
-mod slots;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -26,12 +23,9 @@ pub use decide::{
     AcquireRequest, Acquired, Got, Held, Limits, NotHeld, ReentryError, Released, decide_acquire,
     decide_extend, decide_release, lengthen, release_holds, within_age,
 };
-pub use extras::{Extras, MAX_LABEL_LEN};
-pub use fence::{Fence, FenceClock};
-pub use fields::{Datum, FIELDS};
+pub use fields::{Datum, Extras, FIELDS, MAX_LABEL_LEN};
 pub use grant::{Full, Grant, GrantChange, Mover};
 pub use owner::Owner;
-pub use room::{Others, Room};
-pub use slots::{Slot, SlotRequest, UsedSlots};
-pub use time::{Deadline, LONGEST_LEASE, Micros, Millis, Now};
+pub use room::{Others, Room, Slot, SlotRequest, UsedSlots};
+pub use time::{Deadline, Fence, FenceClock, LONGEST_LEASE, Micros, Millis, Now};
 pub use value::Value;

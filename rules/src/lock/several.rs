@@ -1,7 +1,7 @@
 //! The grants of a lock that several owners hold at the same time.
 
 use super::map::Map;
-use super::slots::Slots;
+use super::room::Slots;
 use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room, UsedSlots};
 
 /// The grants of one lock. Adding, finding or ending a grant takes logarithmic time, unless a command such as `PEXPIRE` has moved the key's
