@@ -3,7 +3,7 @@
 use std::num::NonZero;
 
 use super::detect::Cycle;
-use super::grants::LockEvent;
+use super::grants::{LockEvent, Verdict};
 use super::judge::grant_all;
 use super::lock_id::LockRef;
 use super::lock_state::{Listener, Record, Session, WaiterNews};
@@ -13,7 +13,6 @@ use super::replication::Confirm;
 use super::step::{Env, Site, step_on_all};
 use super::sync::tell_when_confirmed;
 use super::table::{After, Table};
-use super::verdict::Verdict;
 use super::waiter::{Answer, Caller, RequestedLocks, Stage, Waiter};
 use crate::lock::{
     AcquireRequest, Deadline, Fence, Got, Grant, Limits, Millis, NotHeld, Now, Owner, ReentryError,

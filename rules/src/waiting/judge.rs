@@ -1,9 +1,8 @@
 //! Judges whether a request, of a command or of a waiter, can have a lock now (`judge`), and makes the grants (`grant_all`).
 
-use super::grants::LockEvent;
+use super::grants::{Decision, Kind, LockEvent, Verdict};
 use super::queue::RequestId;
 use super::step::{Env, Site};
-use super::verdict::{Decision, Kind, Verdict};
 use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Got, GrantChange, ReentryError};
 
 /// Grants all locks as decided. All new grants have the same fence. Returns the end of the lease that ends first; `None` if there are no

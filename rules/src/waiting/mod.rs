@@ -1,7 +1,7 @@
 //! The rules of queues, sessions and timers: who waits for a lock, who is next, and what happens to a grant when its waiter has gone away.
 //!
 //! Each command and each timer is one *step* on one lock or several (`step`): take its grants out of its key (`grants`) and its state out of
-//! the table, end what is over (`ends`), do the command's own work (`acquire`, `release`, `extend`, `leave`), serve the queue (`serve`),
+//! the table, end what is over (`ends`), do the command's own work (`acquire`, `release`, `extend`), serve the queue (`serve`),
 //! give all back. `judge` says whether a request can have a lock. A step calls nothing outside: what is to happen to the key is a list of
 //! effects. Between steps, `table` has all that is known: of each lock beyond its key (`lock_state`), of each waiter (`stages`), and what
 //! depends on each connection (`connections`). `due` does what timers start: looks at locks, ends of waits, answers (`tell`). `session`
@@ -22,7 +22,6 @@ mod grace;
 mod grants;
 mod host;
 mod judge;
-mod leave;
 mod lock_id;
 mod lock_state;
 mod message;
@@ -40,7 +39,6 @@ mod table;
 mod tell;
 #[cfg(test)]
 mod tests;
-mod verdict;
 mod waiter;
 
 pub use acquire::{Outcome, Refusal, WaitOptions, acquire, acquire_free};
@@ -51,12 +49,11 @@ pub use extend::{ExtendRequest, extend};
 pub use grace::{Grace, GraceLeft, GraceLength, Moment};
 pub use grants::{Effect, Effects, Grants, Holder, LockEvent, holders};
 pub use host::{Deferral, Host, Replicas, Settled};
-pub use leave::{GivenUp, leave};
 pub use lock_id::{LockId, LockRef};
 pub use message::{Channel, Message, MessageKind};
 pub use observers::Busy;
 pub use queue::RequestId;
-pub use release::{ReleaseRequest, break_, frees, release};
+pub use release::{GivenUp, ReleaseRequest, break_, frees, leave, release};
 pub use replication::Confirm;
 pub use serve::try_waiter;
 pub use shown::{LongWaits, Page, WaitInfo, WaiterInfo, longest_held};

@@ -9,7 +9,7 @@
 //! waits until `try_waiter` can grant it all of them.
 
 use super::budget::{CHANGE, LOOKUP};
-use super::grants::LockEvent;
+use super::grants::{LockEvent, Verdict};
 use super::judge::grant_all;
 use super::lock_id::LockRef;
 use super::lock_state::UntoldHold;
@@ -17,7 +17,6 @@ use super::message::Channel;
 use super::queue::RequestId;
 use super::step::{Env, Site, step_on_all};
 use super::table::{After, Table};
-use super::verdict::Verdict;
 use super::waiter::{Answer, RequestedLocks, Stage};
 use crate::lock::{AcquireRequest, Deadline, Fence, Now, Owner, Value};
 

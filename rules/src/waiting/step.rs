@@ -2,12 +2,11 @@
 //! serves the queues, and gives the states back.
 
 use super::grace::{GraceLeft, RETRY};
-use super::grants::{Effect, Effects, Grants, LockEvent};
+use super::grants::{Effect, Effects, Grants, LockEvent, Verdict};
 use super::lock_id::LockRef;
 use super::lock_state::{HeldSince, LockState};
 use super::message::MessageKind;
 use super::table::Table;
-use super::verdict::Verdict;
 use crate::lock::{Deadline, Fence, FenceClock, Got, GrantChange, Limits, Now};
 
 /// What a step may use beside its locks.
