@@ -103,60 +103,52 @@ pub fn acquire<C: Copy>(
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
 ) -> Result<Outcome, Refusal> {
-    step_on_all(env, sites, |env, sites| acquire_any(env, sites, several, caller, ask, wait))
-}
-
-fn acquire_any<C: Copy>(
-    env: &mut Env<'_, C>,
-    sites: &mut [Site<'_>],
-    several: bool,
-    caller: &Caller,
-    ask: &AcquireRequest<'_>,
-    wait: &WaitOptions,
-) -> Result<Outcome, Refusal> {
-    if ask.session {
-        let is_new = |site: &&Site<'_>| site.keeper(&ask.owner) != Some(caller.connection);
-        let new = sites.iter().filter(is_new).map(|site| site.at.weight()).sum();
-        check_places(env, caller, new)?;
-    }
-    let mut stuck = None;
-    for (number, site) in sites.iter_mut().enumerate() {
-        site.end_own(env, &ask.owner);
-        // Otherwise, the last step has served the queue.
-        if site.has_changed() || site.grants.value.is_none() {
-            site.serve(env);
+    step_on_all(env, sites, |env, sites| {
+        if ask.session {
+            let is_new = |site: &&Site<'_>| site.keeper(&ask.owner) != Some(caller.connection);
+            let new = sites.iter().filter(is_new).map(|site| site.at.weight()).sum();
+            check_places(env, caller, new)?;
         }
-        site.verdict = site.judge(env, ask, None)?;
-        if let Verdict::Taken { .. } = site.verdict {
-            stuck = stuck.or(Some(number));
+        let mut stuck = None;
+        for (number, site) in sites.iter_mut().enumerate() {
+            site.end_own(env, &ask.owner);
+            // Otherwise, the last step has served the queue.
+            if site.has_changed() || site.grants.value.is_none() {
+                site.serve(env);
+            }
+            site.verdict = site.judge(env, ask, None)?;
+            if let Verdict::Taken { .. } = site.verdict {
+                stuck = stuck.or(Some(number));
+            }
         }
-    }
-    let Some(stuck) = stuck else {
-        if wait.confirm.is_some() && !caller.may_block {
-            return Ok(Outcome::Taken);
-        }
-        let until = grant_all(env, sites, ask, LockEvent::Acquired).ok_or(Refusal::NoMoreFences)?;
-        if let Some(confirm) = wait.confirm {
-            let answer = Answer::Granted { until };
-            let request = tell_when_confirmed(env, sites, several, caller, ask.to_owned(), confirm, answer);
-            sites.iter_mut().for_each(|site| site.hand(request, ask, false, wait.channel.as_ref()));
-            return Ok(Outcome::Waits(request));
-        }
-        sites.iter_mut().for_each(|site| site.keep(env, caller.connection, ask, wait));
-        return Ok(Outcome::Granted(until));
-    };
-    let refusal = match join(env, sites, several, stuck, caller, ask, wait) {
-        Ok(Outcome::Taken) => {
-            let grace = sites
-                .get(stuck)
-                .is_some_and(|site| matches!(site.verdict, Verdict::Taken { grace: true, .. }));
-            grace.then_some(Refusal::Grace(env.grace.grants))
-        }
-        Ok(outcome) => return Ok(outcome),
-        Err(refusal) => Some(refusal),
-    };
-    sites.iter_mut().skip(stuck).take(1).for_each(|site| site.note(LockEvent::Refused));
-    refusal.map_or(Ok(Outcome::Taken), Err)
+        let Some(stuck) = stuck else {
+            if wait.confirm.is_some() && !caller.may_block {
+                return Ok(Outcome::Taken);
+            }
+            let until = grant_all(env, sites, ask, LockEvent::Acquired).ok_or(Refusal::NoMoreFences)?;
+            if let Some(confirm) = wait.confirm {
+                let answer = Answer::Granted { until };
+                let request =
+                    tell_when_confirmed(env, sites, several, caller, ask.to_owned(), confirm, answer);
+                sites.iter_mut().for_each(|site| site.hand(request, ask, false, wait.channel.as_ref()));
+                return Ok(Outcome::Waits(request));
+            }
+            sites.iter_mut().for_each(|site| site.keep(env, caller.connection, ask, wait));
+            return Ok(Outcome::Granted(until));
+        };
+        let refusal = match join(env, sites, several, stuck, caller, ask, wait) {
+            Ok(Outcome::Taken) => {
+                let grace = sites
+                    .get(stuck)
+                    .is_some_and(|site| matches!(site.verdict, Verdict::Taken { grace: true, .. }));
+                grace.then_some(Refusal::Grace(env.grace.grants))
+            }
+            Ok(outcome) => return Ok(outcome),
+            Err(refusal) => Some(refusal),
+        };
+        sites.iter_mut().skip(stuck).take(1).for_each(|site| site.note(LockEvent::Refused));
+        refusal.map_or(Ok(Outcome::Taken), Err)
+    })
 }
 
 /// Refuses what would make too many locks depend on the connection.

@@ -31,28 +31,24 @@ pub fn release<C: Copy>(
     site: &mut Site<'_>,
     given: ReleaseRequest<'_>,
 ) -> Result<u32, NotHeld> {
-    step(env, site, |env, site| site.release(env, given))
-}
-
-impl Site<'_> {
-    fn release<C: Copy>(&mut self, env: &mut Env<'_, C>, given: ReleaseRequest<'_>) -> Result<u32, NotHeld> {
+    step(env, site, |env, site| {
         let ReleaseRequest { owner, fence, all } = given;
-        self.end_own(env, owner);
-        let grants = &*self.grants;
+        site.end_own(env, owner);
+        let grants = &*site.grants;
         let grant = grants.grant_of(owner).ok_or_else(|| NotHeld::without_grant(grants.value.is_some()))?;
         let (its, released) = (grant.fence(), lock::decide_release(grant, fence, all)?);
         match released {
             Released::Kept { holds } => {
                 let until = grants.with_fence(its).map_or(Deadline::Never, |held| held.deadline);
-                self.update(env.now, its, GrantChange::holds(holds), until);
+                site.update(env.now, its, GrantChange::holds(holds), until);
                 Ok(holds)
             }
             Released::Ended => {
-                self.end(env, its, LockEvent::Released);
+                site.end(env, its, LockEvent::Released);
                 Ok(0)
             }
         }
-    }
+    })
 }
 
 /// Ends the grant with this fence, or all grants.
