@@ -14,11 +14,11 @@
 //! still so. In a cluster, somebody always counts as listening, because hash slots may be moving.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use redis_module::raw;
 
-use super::context::EFFECTS;
+use super::context::{EFFECTS, NOBODY};
 use super::guard::guard;
 use super::kind::Section;
 use super::{Ctx, since_boot};
@@ -29,15 +29,7 @@ const CHECK_EVERY: i64 = 250;
 /// When the callback for the server's cron checks next whether somebody still listens, in ms since boot.
 static NEXT_CHECK: AtomicI64 = AtomicI64::new(i64::MAX);
 
-/// Whether it is certain that nobody listens.
-static NOBODY: AtomicBool = AtomicBool::new(false);
-
-/// Whether somebody may receive what this server replicates.
-fn listens() -> bool {
-    !NOBODY.load(Ordering::Relaxed)
-}
-
-/// Starts to watch whether anybody listens. If the server lacks the event for forks, `listens` always returns `true`.
+/// Starts to watch whether anybody listens. If the server lacks the event for forks, somebody always counts as listening.
 pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
     let fork = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FORK_CHILD, dataver: 1 };
     // SAFETY: the server gave us the context for the time of loading, and the callback does not look at the data of the event.
@@ -72,7 +64,7 @@ unsafe extern "C" fn forked(
 
 /// Called by the callback for the server's cron. If a check is due, finds out and notes whether somebody still listens.
 pub(super) fn on_cron(ctx: &Ctx<'_>) {
-    if listens() && NEXT_CHECK.load(Ordering::Relaxed) <= since_boot() {
+    if !NOBODY.load(Ordering::Relaxed) && NEXT_CHECK.load(Ordering::Relaxed) <= since_boot() {
         guard(c"look", || {
             check_later();
             let nobody = !ctx.may_persist_or_replicate() && replicas_or_backlog(ctx) == Some(0);
@@ -82,18 +74,6 @@ pub(super) fn on_cron(ctx: &Ctx<'_>) {
 }
 
 impl Ctx<'_> {
-    /// Whether an effect has to be replicated. If nobody listens, this function makes the server count the running command as a change of
-    /// the data set (for `save` points), and the caller has nothing more to do.
-    pub(crate) fn must_replicate(&self) -> bool {
-        let listens = listens();
-        if !listens {
-            // Replicating the request does no harm, because nobody receives it. The server counts the replicated request as a change of the
-            // data set, and the module API has no other cheap call that makes the server do so.
-            self.replicate_verbatim();
-        }
-        listens
-    }
-
     /// Whether an effect may be needed even if no replica is connected: by an append-only file, by whoever gets the snapshot that a child
     /// process writes, or by a cluster. Also true if this server is a replica, or loads a data set.
     fn may_persist_or_replicate(&self) -> bool {

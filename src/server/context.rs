@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use redis_module::raw;
 
@@ -20,6 +20,9 @@ pub(crate) struct Ctx<'a> {
 pub(super) const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
     | raw::REDISMODULE_CTX_FLAGS_LOADING
     | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
+
+/// Whether it is certain that nobody receives what this server replicates (see `audience`).
+pub(super) static NOBODY: AtomicBool = AtomicBool::new(false);
 
 impl Ctx<'_> {
     /// # Safety
@@ -94,6 +97,18 @@ impl Ctx<'_> {
         let class = raw::REDISMODULE_NOTIFY_MODULE;
         // SAFETY: context and string are valid (see their `new`), and the server copies the event's name.
         unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.ctx, class, event.as_ptr(), key.raw())) };
+    }
+
+    /// Whether an effect has to be replicated. If nobody listens, this function makes the server count the running command as a change of
+    /// the data set (for `save` points), and the caller has nothing more to do.
+    pub(crate) fn must_replicate(&self) -> bool {
+        let listens = !NOBODY.load(Ordering::Relaxed);
+        if !listens {
+            // Replicating the request does no harm, because nobody receives it. The server counts the replicated request as a change of the
+            // data set, and the module API has no other cheap call that makes the server do so.
+            self.replicate_verbatim();
+        }
+        listens
     }
 
     /// Sends the running command unchanged to the replicas and the append-only file.
