@@ -109,6 +109,8 @@ mod tests {
         // A step does not pay for work that can't be put off.
         budget.begin_step();
         budget.spend(WORK);
+        assert!(budget.pay(WORK) && !budget.pay(0));
+        budget.begin_turn();
         assert!(budget.pay(0));
     }
 }

@@ -1,6 +1,6 @@
 //! Examples with hundreds of holders or places, for which a scene would be too long.
 
-use super::server::{Reply, Rules, Server, Writes};
+use super::server::{Reply, Rules, Server, Writes, at, time};
 use crate::lock::{AcquireRequest, Millis, Owner, Room};
 use crate::waiting::{Channel, WaitOptions};
 
@@ -212,4 +212,17 @@ fn a_refused_look_is_made_later() {
     server.acquire_on(rules, NOW, 4, 0, &read("e", 1_000), &BLOCKED);
     server.run_all_due(rules, NOW + 100);
     assert!(server.asks().is_empty());
+}
+
+/// An upgrade goes ahead of the queue, and is shown so.
+#[test]
+fn a_queue_is_shown_in_the_order_in_which_it_is_served() {
+    let mut server = Server::new(4);
+    let asks = [read("a", 1_000), read("b", 1_000), ask("c", 1_000, false), ask("a", 1_000, false)];
+    for (conn, ask) in (0..).zip(&asks) {
+        server.acquire_on(Rules::PLAIN, NOW, conn, 0, ask, &BLOCKED);
+    }
+    let shown = server.table.queue_of(at(0), 9, time(NOW));
+    let owners: Vec<_> = shown.into_iter().map(|waiter| waiter.owner).collect();
+    assert_eq!(owners, [name("a"), name("c")]);
 }

@@ -240,6 +240,12 @@ impl Server {
         [&[self.acked], self.more_acked.as_slice()].concat()
     }
 
+    pub(crate) fn acks_in_order(&self) -> Vec<Offset> {
+        let mut acks = self.acks();
+        acks.sort_unstable_by(|one, other| other.cmp(one));
+        acks
+    }
+
     pub(crate) fn moment(&self, now: Millis) -> Moment {
         let ran = now + self.busy;
         Moment { since_boot: ran + self.frozen, ran }

@@ -18,13 +18,15 @@ pub(super) struct Turn<'a> {
     pub(super) now: Millis,
     pub(super) writes: Writes,
     used: Micros,
+    /// Whether replicas were asked for an acknowledgement.
+    asked: bool,
 }
 
 impl Server {
     pub(super) fn turn(&mut self, rules: Rules, now: Millis) -> Turn<'_> {
         self.table.begin_turn();
         self.table.budget = if rules.slow { Budget::least() } else { Budget::new() };
-        Turn { server: self, rules, now, writes: Writes::Taken, used: 0 }
+        Turn { server: self, rules, now, writes: Writes::Taken, used: 0, asked: false }
     }
 }
 
@@ -124,7 +126,10 @@ impl Turn<'_> {
     }
 
     pub(super) fn run_due(&mut self) {
-        waiting::take_up_confirmed(self);
+        let again = waiting::take_up_confirmed(self);
+        // The next acknowledgement is another reason to go on.
+        let is_rest = self.server.table.replication.next_confirmed(&self.server.acks_in_order()).is_some();
+        assert!(!is_rest || again.is_some() || self.asked);
         waiting::run_due(self, time(self.now));
     }
 
@@ -214,6 +219,7 @@ impl Host for Turn<'_> {
     }
 
     fn ask_replicas(&mut self) -> bool {
+        self.asked = true;
         true
     }
 

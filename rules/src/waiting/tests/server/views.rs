@@ -154,9 +154,7 @@ impl Server {
     pub(crate) fn next_due(&self) -> Option<Millis> {
         let closes = self.conns.iter().any(|conn| conn.vanished || conn.doomed);
         let frees = self.blocked.values().any(|blocked| blocked.done);
-        let mut acks = self.acks();
-        acks.sort_unstable_by(|one, other| other.cmp(one));
-        let confirms = self.table.is_to_confirm(&acks);
+        let confirms = self.table.is_to_confirm(&self.acks_in_order());
         if closes || frees || confirms || self.table.has_answered() { Some(0) } else { self.table.next_due() }
     }
 
