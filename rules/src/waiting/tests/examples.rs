@@ -226,3 +226,12 @@ fn a_queue_is_shown_in_the_order_in_which_it_is_served() {
     let owners: Vec<_> = shown.into_iter().map(|waiter| waiter.owner).collect();
     assert_eq!(owners, [name("a"), name("c")]);
 }
+
+/// A lease ends beside one that a session renews, and a timer ends its grant at once, not when the session is renewed.
+#[test]
+fn a_lapse_beside_a_session_is_noticed_at_once() {
+    let mut server = shared_by(1, 1_000);
+    server.acquire_on(Rules::PLAIN, NOW, 1, 0, &read("brief", 100), &WaitOptions::default());
+    server.run_all_due(Rules::PLAIN, NOW + 101);
+    assert_eq!(server.all_held().len(), 1);
+}
