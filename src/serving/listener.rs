@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use super::locks::{TABLE, is_empty};
+use super::locks::{TABLE, is_empty, now};
 use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
@@ -127,7 +127,8 @@ impl KeyspaceEvents for ServerEvents {
     }
 
     fn swapped(first: i32, second: i32) {
-        TABLE.with(|table| table.swapped(first, second));
+        let now = now().millis();
+        TABLE.with(|table| table.swapped(first, second, now));
         tick::arm();
     }
 }

@@ -117,7 +117,7 @@ impl<C: Copy> Table<C> {
     }
 
     /// The server has swapped two databases.
-    pub fn swapped(&mut self, first: i32, second: i32) {
+    pub fn swapped(&mut self, first: i32, second: i32, now: Millis) {
         if first == second {
             return;
         }
@@ -132,10 +132,12 @@ impl<C: Copy> Table<C> {
         });
         let untold: Vec<RequestId> = untold.collect();
         untold.into_iter().for_each(|request| self.untell(request));
-        let at_once = self.wakes.iter().take_while(|(time, _)| *time < 0).map(|(_, id)| id);
-        let at_once: Vec<LockId> = at_once.filter(|id| moves(id)).cloned().collect();
+        // The server may have refused to look at what was due at once.
+        let is_soon = |(time, _): &&(Millis, LockId)| *time <= now.saturating_add(WHILE_REFUSED);
+        let soon = self.wakes.iter().take_while(is_soon).chain(self.renewals.iter().take_while(is_soon));
+        let soon: Vec<LockId> = soon.map(|(_, id)| id).filter(|id| moves(id)).cloned().collect();
         let mut strays: Vec<(LockId, Fence, u32)> = Vec::new();
-        for id in at_once {
+        for id in soon {
             let to = LockId { db: if id.db == first { second } else { first }, ..id.clone() };
             self.change(id.to_ref(), None, |_, lock| {
                 let lost: Vec<Fence> =

@@ -118,8 +118,6 @@ impl Site<'_> {
         match lock::release_holds(held.grant, holds) {
             Released::Kept { holds } => {
                 self.update(env.now, fence, GrantChange::holds(holds), until);
-                // A place that had to wait for this one to be claimed or given up may re-enter.
-                self.reenters = true;
             }
             Released::Ended => self.end(env, fence, LockEvent::TakenBack),
         }

@@ -225,10 +225,11 @@ impl<C: Copy> Table<C> {
         result
     }
 
-    /// Sets the timer of a lock.
+    /// Sets the timer of a lock. What was to be looked at once is looked at for the same reason later.
     pub(super) fn wake_by(&mut self, id: &LockId, time: Option<Millis>) {
         let mut lock = LockState::new();
         self.take(id.to_ref(), &mut lock);
+        lock.recheck |= lock.wake.is_some_and(|wake| wake < 0);
         lock.wake = time;
         self.put(id.to_ref(), &mut lock);
     }

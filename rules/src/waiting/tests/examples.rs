@@ -1,8 +1,8 @@
 //! Examples with hundreds of holders or places, for which a scene would be too long.
 
-use super::server::{Reply, Rules, Server, Writes, at, time};
+use super::server::{AT, Reply, Rules, Server, Writes, at, time};
 use crate::lock::{AcquireRequest, Millis, Owner, Room};
-use crate::waiting::{Channel, WaitOptions};
+use crate::waiting::{Channel, LockRef, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -171,21 +171,16 @@ fn one_claim_is_that_of_a_few_places() {
     assert_eq!(server.asks().len(), 0);
 }
 
-/// A writer has released its lock, for which three readers wait. The budget was enough for one of them.
-fn readers_after_a_writer() -> (Rules, Server) {
+/// A writer has released its lock, for which three readers wait, and the budget was enough for one of them. A refused release wakes nobody,
+/// but the lock is still due to be looked at.
+#[test]
+fn a_refused_release_loses_no_look() {
     let (rules, mut server) = (Rules { slow: true, ..Rules::PLAIN }, Server::new(5));
     server.acquire_on(rules, NOW, 0, 0, &ask("a", 1_000, false), &WaitOptions::default());
     for (conn, who) in [(1, "b"), (2, "c"), (3, "d")] {
         server.acquire_on(rules, NOW, conn, 0, &read(who, 1_000), &BLOCKED);
     }
     server.release(rules, NOW, &name("a"), None, false);
-    (rules, server)
-}
-
-/// A refused release wakes nobody, but a lock that was due to be looked at is still due.
-#[test]
-fn a_refused_release_loses_no_look() {
-    let (rules, mut server) = readers_after_a_writer();
     assert_eq!(server.release(rules, NOW, &name("x"), None, false), None);
     server.run_all_due(rules, NOW);
     assert!(server.asks().is_empty());
@@ -204,12 +199,16 @@ fn a_pause_that_is_over_delays_nothing() {
     assert!(server.next_due().is_some_and(|due| due <= now));
 }
 
-/// The server has refused to look at a lock, and does so later, although another client begins to wait for the lock.
+/// A grace ends early, because of a new value of the setting. The look at which the server finds this is made, although another client begins
+/// to wait before.
 #[test]
-fn a_refused_look_is_made_later() {
-    let (rules, mut server) = readers_after_a_writer();
-    server.run_due(rules, NOW, Writes::Refused);
-    server.acquire_on(rules, NOW, 4, 0, &read("e", 1_000), &BLOCKED);
+fn a_newcomer_puts_off_no_look() {
+    let (mut rules, mut server) = (Rules { grace: 1_000, ..Rules::PLAIN }, Server::new(3));
+    server.acquire_on(rules, NOW, 0, 0, &read("a", 1_000), &WaitOptions::default());
+    server.promote(NOW);
+    server.acquire_on(rules, NOW, 1, 0, &read("b", 1_000), &BLOCKED);
+    rules.grace = 0;
+    server.acquire_on(rules, NOW, 2, 0, &read("c", 1_000), &BLOCKED);
     server.run_all_due(rules, NOW + 100);
     assert!(server.asks().is_empty());
 }
@@ -234,4 +233,18 @@ fn a_lapse_beside_a_session_is_noticed_at_once() {
     server.acquire_on(Rules::PLAIN, NOW, 1, 0, &read("brief", 100), &WaitOptions::default());
     server.run_all_due(Rules::PLAIN, NOW + 101);
     assert_eq!(server.all_held().len(), 1);
+}
+
+/// The server refuses to look at a lock, and swaps databases before it looks again: the hold of a client that has gone away is taken back
+/// where the lock is then.
+#[test]
+fn a_hold_to_take_back_follows_its_lock() {
+    let (rules, mut server) = (Rules::PLAIN, Server::new(2));
+    server.acquire_on(rules, NOW, 0, 0, &ask("a", 1_000, false), &WaitOptions::default());
+    server.acquire_on(rules, NOW, 1, 0, &ask("b", 1_000, false), &BLOCKED);
+    server.release(rules, NOW, &name("a"), None, false);
+    server.close(rules, NOW, 1);
+    server.run_due(rules, NOW, Writes::Refused);
+    server.table.swapped(0, 1, NOW);
+    assert!(server.table.is_unsettled(LockRef { db: 1, ..AT }));
 }
