@@ -172,6 +172,7 @@ impl<C: Copy> Table<C> {
     pub(super) fn send_away(&mut self, at: LockRef<'_>) -> Option<Millis> {
         let (is_all, waits) =
             self.change(at, None, |table, lock| (table.drop_some(at, lock, false), !lock.queue.is_empty()));
+        self.end_step();
         if is_all { waits.then_some(WHILE_REFUSED) } else { Some(1) }
     }
 

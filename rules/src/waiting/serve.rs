@@ -37,7 +37,7 @@ enum Served {
 
 /// Tries to grant a waiter all its locks.
 pub fn try_waiter<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], request: RequestId) {
-    let aside = std::mem::take(&mut env.table.tries);
+    let (mut aside, known) = (std::mem::take(&mut env.table.tries), env.table.waiters.len());
     let changed = step_on_all(env, sites, |env, sites| {
         sites.iter_mut().for_each(|site| site.serve(env));
         let ask = env.table.waiters.get(&request).filter(|waiter| waiter.stage == Stage::Queued);
@@ -57,6 +57,10 @@ pub fn try_waiter<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], request
         // If it has left its queues, others may be next.
         !waits || sites.iter().any(Site::has_changed)
     });
+    if env.table.waiters.len() < known {
+        // Places whose connections have closed have been given up.
+        aside.retain(|request| env.table.waiters.contains_key(request));
+    }
     let since = std::mem::replace(&mut env.table.tries, aside);
     if changed {
         // The others have been tried with the locks as they are, if nothing has changed.

@@ -2,7 +2,7 @@
 
 use super::server::{AT, Reply, Rules, Server, Writes, at, time};
 use crate::lock::{AcquireRequest, Millis, Owner, Room};
-use crate::waiting::{Channel, LockRef, WaitOptions};
+use crate::waiting::{Channel, LockRef, Message, MessageKind, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -19,6 +19,11 @@ fn ask(owner: &str, lease: Millis, session: bool) -> AcquireRequest<'static> {
 
 fn read(owner: &str, lease: Millis) -> AcquireRequest<'static> {
     AcquireRequest { room: Room::ANY, ..ask(owner, lease, false) }
+}
+
+fn place() -> WaitOptions {
+    let channel = Some(Channel { address: b"a".as_slice().into(), wanted: false, start: None });
+    WaitOptions { channel, ..BLOCKED }
 }
 
 /// Returns a server with a lock that has this many holders, all with sessions on connection 0.
@@ -113,8 +118,7 @@ fn detect_looks_no_further_than_its_bound() {
 fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
     let mut server = Server::new(3);
-    let channel = Some(Channel { address: b"a".as_slice().into(), wanted: false, start: None });
-    let place = WaitOptions { channel, ..BLOCKED };
+    let place = place();
     for (conn, owner) in [(0, "a"), (1, "b")] {
         server.acquire_on(rules, NOW, conn, 0, &read(owner, 1_000), &WaitOptions::default());
     }
@@ -159,8 +163,7 @@ fn one_claim_is_that_of_a_few_places() {
     let mut server = Server::new(1);
     let a = ask("a", 1_000, false);
     server.acquire_on(rules, NOW, 0, 0, &a, &WaitOptions::default());
-    let channel = Some(Channel { address: b"b".as_slice().into(), wanted: false, start: None });
-    let place = WaitOptions { channel, ..BLOCKED };
+    let place = place();
     (0..40).for_each(|_| _ = server.acquire_on(rules, NOW, 0, 0, &ask("b", 1_000, false), &place));
     server.release(rules, NOW, &a.owner, None, true);
     server.run_all_due(rules, NOW);
@@ -247,4 +250,43 @@ fn a_hold_to_take_back_follows_its_lock() {
     server.run_due(rules, NOW, Writes::Refused);
     server.table.swapped(0, 1, NOW);
     assert!(server.table.is_unsettled(LockRef { db: 1, ..AT }));
+}
+
+/// A place for two locks has been granted them, and one of them moves to another server before the place is told: it has neither.
+#[test]
+fn a_place_whose_lock_moves_away_has_nothing() {
+    let (rules, mut server) = (Rules { slow: true, claim: 100, ..Rules::PLAIN }, Server::new(3));
+    server.acquire_all(rules, NOW, 0, &[0, 1, 2], &ask("holder", 1_000, false), &WaitOptions::default());
+    server.acquire_on(rules, NOW, 1, 2, &ask("told first", 1_000, false), &BLOCKED);
+    server.acquire_all(rules, NOW, 2, &[0, 1], &ask("a", 1_000, false), &place());
+    server.release_all(rules, NOW, &[0, 1, 2], &name("holder"), true);
+    server.run_due(rules, NOW, Writes::Taken);
+    assert_eq!(server.all_held().len(), 1);
+    server.touch(0);
+    for _ in 0..6 {
+        server.run_due(rules, NOW, Writes::Elsewhere);
+        server.check();
+    }
+    assert!(matches!(&server.messages[..], [Message { kind: MessageKind::Gone, .. }]));
+}
+
+/// A try finds a place whose connection has closed, and which was to be tried, too.
+#[test]
+fn a_place_that_is_gone_is_tried_no_more() {
+    let (rules, mut server) = (Rules { slow: true, ..Rules::PLAIN }, Server::new(4));
+    for (lock, who) in [(1, "l"), (2, "m")] {
+        server.acquire_on(rules, NOW, 0, lock, &ask(who, 1_000, false), &WaitOptions::default());
+    }
+    server.acquire_all(rules, NOW, 2, &[2, 0], &ask("a", 1_000, false), &BLOCKED);
+    server.acquire_all(rules, NOW, 1, &[1, 0], &ask("gone", 1_000, false), &place());
+    server.acquire_on(rules, NOW, 1, 2, &ask("given up first", 1_000, false), &place());
+    server.release_all(rules, NOW, &[2], &name("m"), true);
+    server.release_all(rules, NOW, &[1], &name("l"), true);
+    // After this look, a turn begins with tries.
+    server.touch(2);
+    server.run_due(rules, NOW, Writes::Taken);
+    server.close(rules, NOW, 1);
+    server.run_due(rules, NOW, Writes::Taken);
+    assert!(server.fence_of(0, &name("a"), NOW).is_some());
+    server.check();
 }
