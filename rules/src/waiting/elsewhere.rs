@@ -1,7 +1,7 @@
 //! What happens to locks other than by commands for them: keys are changed, moved, flushed or swapped, locks move to another server, and
 //! this server becomes a replica.
 
-use super::budget::LOOKUP;
+use super::budget::{CHANGE, LOOKUP};
 use super::connections::Connections;
 use super::host::WHILE_REFUSED;
 use super::lock_id::{LockId, LockRef};
@@ -67,18 +67,28 @@ impl<C: Copy> Table<C> {
     pub fn overwritten(&mut self, at: LockRef<'_>) {
         let waiters = self.get(at).into_iter().flat_map(|lock| lock.queue.iter()).take(AT_A_TIME);
         let waiters: Vec<RequestId> = waiters.collect();
-        waiters
-            .into_iter()
-            .for_each(|request| _ = self.leave_queues(request, Stage::Answered(Answer::WrongType)));
+        for request in waiters {
+            if self.pays_for(request) {
+                self.leave_queues(request, Stage::Answered(Answer::WrongType));
+            }
+        }
         self.change(at, None, |table, lock| {
             let grants = lock.records().take(AT_A_TIME).map(|record| record.fence);
             for fence in grants.collect::<Vec<Fence>>() {
-                table.ended(at, lock, fence, Some(MessageKind::Lost));
+                if table.budget.pay(CHANGE) {
+                    table.ended(at, lock, fence, Some(MessageKind::Lost));
+                }
             }
             // Timers do the rest. They can't open the lock.
             (lock.recheck, lock.wake) = (true, Some(0));
         });
         self.end_step();
+    }
+
+    /// Whether the budget is enough to take a waiter out of its queues.
+    fn pays_for(&mut self, request: RequestId) -> bool {
+        let locks = self.waiters.get(&request).map_or(0, |waiter| waiter.locks.all().len());
+        self.budget.pay(CHANGE.saturating_mul(locks as u32))
     }
 
     /// Something, such as a flush or a new setting, has happened to all locks of a database, or of all.
@@ -185,25 +195,31 @@ impl<C: Copy> Table<C> {
         let places: Vec<RequestId> = places.take(AT_A_TIME).collect();
         let grants = lock.records().take(AT_A_TIME - places.len()).map(|record| record.fence);
         let grants: Vec<Fence> = grants.collect();
-        for request in &places {
-            let Some(owner) = self.waiters.get(request).map(|waiter| waiter.ask.owner.clone()) else {
-                continue;
+        let mut are_all = places.len() + grants.len() < AT_A_TIME;
+        for request in places {
+            let owner = self.waiters.get(&request).map(|waiter| waiter.ask.owner.clone());
+            let Some(owner) = owner.filter(|_| self.pays_for(request)) else {
+                are_all = false;
+                break;
             };
-            lock.leave(*request, &owner);
-            self.leave_queues(*request, Stage::Answered(Answer::Gone));
+            lock.leave(request, &owner);
+            self.leave_queues(request, Stage::Answered(Answer::Gone));
         }
-        for fence in &grants {
+        for fence in grants {
+            if !self.budget.pay(CHANGE) {
+                are_all = false;
+                break;
+            }
             // Otherwise, the end of a client that was to be told could end a grant that moves back later.
-            lock.change(*fence, |record| {
+            lock.change(fence, |record| {
                 record.pending.retain(|hold| hold.to_claim);
                 if is_earlier {
                     (record.session, record.renewal) = (None, None);
                 }
             });
-            self.ended(at, lock, *fence, Some(|_| MessageKind::Gone));
+            self.ended(at, lock, fence, Some(|_| MessageKind::Gone));
         }
-        self.budget.spend(LOOKUP.saturating_mul((places.len() + grants.len()) as u32));
-        places.len() + grants.len() < AT_A_TIME
+        are_all
     }
 
     /// Does a little of the work on many locks. Returns whether there was any.

@@ -290,3 +290,24 @@ fn a_place_that_is_gone_is_tried_no_more() {
     assert!(server.fence_of(0, &name("a"), NOW).is_some());
     server.check();
 }
+
+/// Waiters that are dropped are paid for by all of their locks, so one step drops only some of them.
+#[test]
+fn who_is_dropped_is_paid_for() {
+    for overwritten in [true, false] {
+        let (rules, mut server) = (Rules::PLAIN, Server::new(2));
+        server.acquire_all(rules, NOW, 0, &[0, 1, 2], &ask("a", 1_000, false), &WaitOptions::default());
+        for _ in 0..300 {
+            server.acquire_all(rules, NOW, 1, &[0, 1, 2], &ask("b", 1_000, false), &place());
+        }
+        server.expire(rules, NOW);
+        if overwritten {
+            server.overwrite_one(0);
+        } else {
+            server.touch(0);
+            server.run_due(rules, NOW, Writes::Elsewhere);
+        }
+        let dropped = 300 - server.asks().len();
+        assert!((1..300).contains(&dropped) && server.table.budget.most() as usize >= dropped * 3 * 4);
+    }
+}
