@@ -138,6 +138,7 @@ pub(super) fn arm() {
 /// would fire too late.
 pub(super) fn on_cron() {
     let (now, wall) = (server::since_boot(), server::now() / 1000);
+    TABLE.with(|table| table.paused_until = 0);
     TICK.with(|tick| {
         tick.later = None;
         let is_late = |set: &mut SetTimer| (now - set.due).max(wall - set.at) > LATE;

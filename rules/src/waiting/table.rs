@@ -83,8 +83,8 @@ pub struct Table<C> {
     pub(super) earlier: Vec<Locks>,
     /// Each command, and each turn of timers, begins a turn.
     pub budget: Budget,
-    /// Until when the data set must not change.
-    pub(super) paused_until: Millis,
+    /// Until when the data set must not change. The server's cron forgets it, in case the clock has been set back.
+    pub paused_until: Millis,
     pub(super) last_request: NonZeroU64,
     pub(super) last_tried: RequestId,
     pub(super) next_kind: u8,

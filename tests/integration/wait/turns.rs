@@ -4,7 +4,10 @@ use std::time::Instant;
 
 use redis::Value;
 
-use crate::support::{Client, Mailbox, Server, Setup, Waiter, WallClock, grant, server_time, wait_for};
+use crate::support::{
+    Client, Mailbox, Server, Setup, Waiter, WallClock, grant, lease_end_after, server_time, wait_for,
+    wait_until,
+};
 
 const MANY: usize = 30_000;
 /// The number of locks whose leases can all be shortened well before the first of them ends.
@@ -81,4 +84,26 @@ fn a_clock_that_is_set_back_between_turns_delays_nobody() {
     let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 0");
     other.ask::<i64>("LOCK.EXTEND k alice PX 100");
     bob.granted();
+}
+
+/// The wall clock is set back after a pause. When the pause began to end, nothing was due.
+#[test]
+fn a_clock_that_is_set_back_after_a_pause_delays_nobody() {
+    let clock = WallClock::new();
+    let server = clock.of(Setup::new()).start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let bob = Waiter::new(&server, "k", "OWNER bob BLOCK 0");
+    let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 100", "CLIENT PAUSE 60000 WRITE"]);
+    wait_until(&mut client, ends + 50);
+    drop(bob);
+    wait_for("bob is gone", || client.info("lock", "lock_waiters") == "0");
+    let now = server_time(&mut client);
+    wait_until(&mut client, now + 50);
+    client.ask::<()>("CLIENT UNPAUSE");
+    clock.set(-3600);
+    client.acquire("l", "OWNER alice").unwrap();
+    let mut carol = Waiter::new(&server, "l", "OWNER carol BLOCK 0");
+    client.ask::<i64>("DEL l");
+    carol.granted();
 }
