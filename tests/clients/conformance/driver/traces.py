@@ -81,7 +81,7 @@ class Program:
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.core = Path(command[0]).parent.name in ("node", "python", "ruby")
+        self.core = Path(command[0]).parent.name in ("node", "python", "ruby", "go")
         self.serial, self.begun = Path(command[0]).parent.name in SERIAL, math.inf
         threading.Thread(target=self.watch, daemon=True).start()
 
