@@ -174,6 +174,26 @@ fn one_claim_is_that_of_a_few_places() {
     assert_eq!(server.asks().len(), 0);
 }
 
+/// A place for two locks may not re-enter one of them before its owner has claimed others. Then it is tried.
+#[test]
+fn a_place_for_several_locks_waits_for_claims() {
+    let (rules, mut server) = (Rules { claim: 100, ..Rules::PLAIN }, Server::new(1));
+    let (a, b) = (ask("a", 1_000, false), ask("b", 1_000, false));
+    for lock in [0, 1] {
+        server.acquire_on(rules, NOW, 0, lock, &a, &WaitOptions::default());
+    }
+    (0..32).for_each(|_| _ = server.acquire_on(rules, NOW, 0, 0, &b, &place()));
+    server.acquire_all(rules, NOW, 0, &[1, 0], &b, &place());
+    server.release_all(rules, NOW, &[0], &a.owner, true);
+    server.release_all(rules, NOW, &[1], &a.owner, true);
+    server.run_all_due(rules, NOW);
+    assert_eq!(server.asks().len(), 1);
+    let claim = AcquireRequest { once: true, ..b };
+    server.acquire_on(rules, NOW, 0, 0, &claim, &WaitOptions::default());
+    server.run_all_due(rules, NOW);
+    assert!(server.asks().is_empty());
+}
+
 /// A writer has released its lock, for which three readers wait, and the budget was enough for one of them. A refused release wakes nobody,
 /// but the lock is still due to be looked at.
 #[test]
