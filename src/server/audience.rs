@@ -18,8 +18,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use redis_module::raw;
 
-use super::context::{EFFECTS, NOBODY};
-use super::guard::guard;
+use super::callback::{EFFECTS, NOBODY, guard};
 use super::kind::Section;
 use super::{Ctx, since_boot};
 

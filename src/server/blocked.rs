@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use redis_module::raw;
 
-use super::guard::guard;
+use super::callback::guard;
 use super::{Ctx, kind};
 
 // The server keeps a client's number (see `BlockedEvents`) where it expects a pointer, so both must have the same size.

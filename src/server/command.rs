@@ -7,8 +7,8 @@ use std::slice;
 
 use redis_module::raw;
 
+use super::callback::guard;
 use super::definition::Keys;
-use super::guard::guard;
 use super::{Ctx, Definition};
 
 /// An error that can be sent to the client: a code in capitals, a space and a text.

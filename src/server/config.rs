@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use redis_module::raw;
 
-use super::guard::guard;
+use super::callback::guard;
 
 /// A setting whose value is an integer. The server checks that the value is in the setting's range.
 pub(crate) struct NumericConfig {

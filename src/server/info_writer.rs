@@ -6,8 +6,7 @@ use std::sync::OnceLock;
 use redis_module::raw;
 
 use super::Ctx;
-use super::context::detached;
-use super::guard::guard;
+use super::callback::{detached, guard};
 
 /// A function that writes the module's sections of `INFO`.
 pub(crate) type WriteInfo = fn(&mut InfoWriter);

@@ -4,10 +4,10 @@ use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use super::guard::{self, guard, log};
+use super::callback::{self, guard, log};
 use super::info_writer::{self, WriteInfo};
 use super::{Arg, Args, CommandSpec, Ctx, EventSpec, LogLevel, NumericConfig, TypeSpec};
-use super::{api, audience, context, kind, register};
+use super::{api, audience, kind, register};
 
 /// Everything that a module adds to the server.
 pub(crate) struct Module {
@@ -66,7 +66,7 @@ pub(crate) unsafe fn on_load(
     }
     // SAFETY: the server's own argument vector, valid until this callback returns.
     let args = unsafe { Args::new(argv, argc) };
-    guard::note_panics();
+    callback::note_panics();
     match guard(c"load", || load(ctx, module, args)) {
         Some(Ok(())) => raw::REDISMODULE_OK as c_int,
         Some(Err(reason)) => {
@@ -110,7 +110,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
     if !info_writer::register(ctx, module.info) {
         return Err("the sections of INFO were refused".into());
     }
-    context::open_detached(ctx);
+    callback::open_detached(ctx);
     audience::watch(ctx);
     // SAFETY: the server gave us the context for the time of loading.
     let ctx = unsafe { Ctx::new(ctx) };

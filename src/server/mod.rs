@@ -18,17 +18,16 @@ mod api;
 mod audience;
 mod blocked;
 mod call;
+mod callback;
 mod clock;
 mod command;
 mod config;
-mod context;
 mod definition;
 mod events;
 #[cfg(debug_assertions)]
 mod faults;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-mod guard;
 mod info_writer;
 mod key;
 mod kind;
@@ -37,7 +36,6 @@ mod native_type;
 mod rdb;
 mod register;
 mod replicas;
-mod timer;
 mod type_handle;
 mod user;
 
@@ -45,20 +43,21 @@ mod user;
 pub(crate) use alloc::Aligning;
 pub(crate) use blocked::{BlockedClient, BlockedEvents, client_exists, reply_arrived};
 pub(crate) use call::Called;
+pub(crate) use callback::{Ctx, LogLevel, ServerCell};
 pub(crate) use clock::{LoopIteration, lease_start, now, ran, since_boot, ticks};
 pub(crate) use command::{Arg, Args, Command, CommandSpec, ErrorReply, OwnString};
 pub(crate) use config::NumericConfig;
-pub(crate) use context::Ctx;
 pub(crate) use definition::{Argument, Change, Definition, KeyUse, Keys};
-pub(crate) use events::{EventSpec, KeyspaceEvents, TurnEvents, listen_to_keys, listen_to_turns};
+pub(crate) use events::{
+    AFTER_PANIC, EventSpec, KeyspaceEvents, Timer, TimerTask, TurnEvents, fire, listen_to_keys,
+    listen_to_turns,
+};
 #[cfg(debug_assertions)]
 pub(crate) use faults::Fault;
-pub(crate) use guard::{LogLevel, ServerCell};
 pub(crate) use info_writer::InfoWriter;
 pub(crate) use key::{Key, Step, WrongType, is_disturbed};
 pub(crate) use load::{Module, define_on_load, on_load};
 pub(crate) use native_type::{AofRewrite, Defrag, Digest, NativeType, TypeSpec, Unlinked, ValueEvents};
 pub(crate) use rdb::{RdbReader, RdbWriter, Truncated};
 pub(crate) use replicas::{AckEvents, Acks};
-pub(crate) use timer::{AFTER_PANIC, Timer, TimerTask, fire};
 pub(crate) use type_handle::TypeHandle;

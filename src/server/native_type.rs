@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int, c_void};
 
 use redis_module::raw;
 
-use super::guard::{guard, log};
+use super::callback::{guard, log};
 use super::{Arg, Ctx, LogLevel, RdbReader, RdbWriter, TypeHandle, key};
 
 /// A type of values that keys can have.

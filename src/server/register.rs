@@ -5,8 +5,8 @@ use std::ptr;
 
 use redis_module::raw;
 
+use super::callback::log;
 use super::definition::{Argument, Definition, Keys, Kind};
-use super::guard::log;
 use super::kind::{self, GetKeys};
 use super::{CommandSpec, Ctx, LogLevel, Module};
 

@@ -6,8 +6,7 @@ use std::ptr::NonNull;
 
 use redis_module::raw;
 
-use super::context::detached;
-use super::guard::guard;
+use super::callback::{detached, guard};
 use super::kind::Section;
 use super::{Arg, Ctx};
 
