@@ -6,10 +6,9 @@ use std::sync::LazyLock;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use super::host::Server;
 use super::locks::{TABLE, now};
 use super::steps::{reply_grant, reply_grants};
-use super::tick;
+use super::timers::{self, Server};
 use crate::error::Error;
 use crate::server::{Arg, BlockedClient, BlockedEvents, Ctx, ErrorReply, reply_arrived};
 use crate::stats;
@@ -25,7 +24,7 @@ pub(super) fn block(ctx: &Ctx<'_>, keys: &[Arg<'_>], request: RequestId) -> bool
         None => table.refuse(request),
     });
     if client.is_none() {
-        tick::arm();
+        timers::arm();
     }
     client.is_some()
 }
@@ -62,13 +61,13 @@ impl BlockedEvents for BlockedReplies {
         if told.synced {
             count(told.answer);
         }
-        tick::arm();
+        timers::arm();
     }
 
     fn departed(number: NonZeroU64) {
         let request = RequestId(number);
         TABLE.with(|table| table.depart(request));
-        tick::arm();
+        timers::arm();
     }
 
     fn finished(_: &Ctx<'_>, number: NonZeroU64, gone: bool) {
@@ -81,9 +80,9 @@ impl BlockedEvents for BlockedReplies {
 
     fn freed(number: NonZeroU64) {
         if TABLE.with(|table| table.freed(RequestId(number))) {
-            tick::hear_of_turns();
+            timers::hear_of_turns();
         } else {
-            tick::arm();
+            timers::arm();
         }
     }
 }

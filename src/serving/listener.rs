@@ -1,13 +1,13 @@
 //! Listens to the server's events. An event may come in the middle of a change of keys, so the listener changes no key. It notes the event,
 //! and leaves all changes of keys to a timer.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::locks::{TABLE, is_empty, now};
-use super::{heartbeat, notices, tick};
+use super::{heartbeat, locks, notices, timers};
 use crate::config;
 use crate::keyspace;
-use crate::server::{Arg, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys};
+use crate::server::{Arg, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents};
 use rules::lock::{Millis, Value};
 use rules::waiting::LockRef;
 
@@ -35,28 +35,18 @@ impl ValueEvents<Value> for ServerEvents {
         keyspace::unlinked(value, from, !is_empty() && TABLE.with(|table| table.is_watched(at)));
         // If the key expired, a timer for the end of the lease is already due.
         if !is_empty() && TABLE.with(|table| table.unlinked(at)) {
-            tick::arm();
+            timers::arm();
         }
     }
 
     fn sent(ctx: &Ctx<'_>) {
         // If the server accepts the client's value, it reports the event `restored`. The server sends the module such events only after a
         // call of `listen`.
-        listen(ctx);
+        locks::listen(ctx);
     }
 
     fn refused() -> LogLevel {
         notices::refusal_level()
-    }
-}
-
-/// Subscribes to events about changed keys, unless this has already been done. Only these events tell the module that somebody has
-/// shortened a lease on which a waiter or a session depends, or that a client's payload has become a key. The events cost time, so the
-/// module subscribes only when somebody first waits, a session first begins, or a client first sends a payload.
-pub(super) fn listen(ctx: &Ctx<'_>) {
-    static LISTENING: AtomicBool = AtomicBool::new(false);
-    if !LISTENING.swap(true, Ordering::Relaxed) {
-        listen_to_keys::<ServerEvents>(ctx);
     }
 }
 
@@ -76,7 +66,7 @@ impl KeyspaceEvents for ServerEvents {
         keyspace::touched();
         let at = LockRef { db, key: key.bytes() };
         if !is_empty() && TABLE.with(|table| table.touched(at)) {
-            tick::arm();
+            timers::arm();
         }
     }
 
@@ -94,7 +84,7 @@ impl KeyspaceEvents for ServerEvents {
         let most = config::MAX_HOLDERS.get();
         if MAX_HOLDERS.swap(most, Ordering::Relaxed) != most {
             TABLE.with(|table| table.touched_db(None));
-            tick::arm();
+            timers::arm();
         }
     }
 
@@ -103,13 +93,13 @@ impl KeyspaceEvents for ServerEvents {
             heartbeat::begin();
         } else {
             TABLE.with(|table| table.demoted());
-            tick::arm();
+            timers::arm();
         }
     }
 
     fn on_cron(ctx: &Ctx<'_>, again: Millis) {
         heartbeat::on_cron(ctx, again);
-        tick::on_cron();
+        timers::on_cron();
     }
 
     fn disconnected(ctx: &Ctx<'_>, client: u64) {
@@ -117,19 +107,19 @@ impl KeyspaceEvents for ServerEvents {
         let is_lost = || ctx.line_of(client).is_some_and(|line| is_grant_lost(&line, sheds));
         let is_lost = TABLE.with(|table| table.has_sent(client)) && is_lost();
         if TABLE.with(|table| table.closed(client, is_lost)) {
-            tick::arm();
+            timers::arm();
         }
     }
 
     fn flushed(db: Option<i32>) {
         TABLE.with(|table| table.touched_db(db));
-        tick::arm();
+        timers::arm();
     }
 
     fn swapped(first: i32, second: i32) {
         let now = now().millis();
         TABLE.with(|table| table.swapped(first, second, now));
-        tick::arm();
+        timers::arm();
     }
 }
 

@@ -2,10 +2,13 @@
 //! have, and say what is to happen to the keys. This is done when the rules are finished with the table, because a written key calls other
 //! modules, which may do anything.
 
-use super::{heartbeat, listener, notices, tick};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::listener::ServerEvents;
+use super::{heartbeat, notices, timers};
 use crate::error::Error;
 use crate::keyspace::{self, LockKey, Signal};
-use crate::server::{self, Arg, BlockedClient, Ctx, ServerCell, Step, client_exists};
+use crate::server::{self, Arg, BlockedClient, Ctx, ServerCell, Step, client_exists, listen_to_keys};
 use crate::stats;
 use rules::lock::{Deadline, Now};
 use rules::waiting::{Effect, Effects, Env, Grants, LockEvent, LockRef, Site, Table};
@@ -177,9 +180,19 @@ fn finish(ctx: &Ctx<'_>, step: Step, locks: &mut [OpenLock<'_>]) {
     }
     // Only events about changed keys say that somebody else has changed a lock of which something is known.
     if !is_empty() {
-        listener::listen(ctx);
+        listen(ctx);
     }
-    tick::arm();
+    timers::arm();
+}
+
+/// Subscribes to events about changed keys, unless this has already been done. Only these events tell the module that somebody has
+/// shortened a lease on which a waiter or a session depends, or that a client's payload has become a key. The events cost time, so the
+/// module subscribes only when somebody first waits, a session first begins, or a client first sends a payload.
+pub(super) fn listen(ctx: &Ctx<'_>) {
+    static LISTENING: AtomicBool = AtomicBool::new(false);
+    if !LISTENING.swap(true, Ordering::Relaxed) {
+        listen_to_keys::<ServerEvents>(ctx);
+    }
 }
 
 /// Adds an event to the counters, and publishes it if it is a keyspace event.

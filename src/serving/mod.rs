@@ -3,7 +3,7 @@
 //! - `steps`: what commands do to locks.
 //! - `locks`: the table of the rules, and locks that are open for one step (the work of one command or timer).
 //! - `blocked`: blocked clients, and the replies to them. `messages`: published messages.
-//! - `host`, `tick`: the work that falls due between commands, and the timers for it.
+//! - `timers`: the work that falls due between commands, the timers for it, and how it uses the server.
 //! - `notices`: lines in the log about long waits and lapses.
 //! - `heartbeat`: the grace, and whether this server was frozen.
 //! - `listener`: the server's events about keys, connections and its own role.
@@ -11,16 +11,14 @@
 
 mod blocked;
 mod heartbeat;
-mod host;
 mod listener;
 mod locks;
 mod messages;
 mod notices;
 mod steps;
-mod tick;
+mod timers;
 mod views;
 
-pub(crate) use host::SETTLE;
 pub(crate) use listener::ServerEvents;
 pub(crate) use locks::now;
 pub(crate) use messages::{client_name, named};
@@ -28,4 +26,5 @@ pub(crate) use steps::{
     Outcome, acquire, acquire_all, break_, extend, leave, release, release_all, reply_grant, reply_grants,
     settle,
 };
+pub(crate) use timers::SETTLE;
 pub(crate) use views::{HolderInfo, Holders, grace, holders_shown, longest_held, most_work, shown, view};

@@ -1,10 +1,10 @@
 //! What each command does to its locks in one step (see `locks`).
 
 use super::blocked::block;
-use super::host::{self, Server};
 use super::locks::{
     Rules, TABLE, begin_turn, is_empty, knows, now, open, publish, step, step_on, step_on_open,
 };
+use super::timers::{self, Server};
 use super::{heartbeat, messages};
 use crate::config;
 use crate::error::Error;
@@ -239,7 +239,7 @@ pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bo
     begin_turn();
     let left = step_on(ctx, key, now, |env, site| waiting::leave(env, site, owner))?;
     // If the server refuses this command, timers settle the other locks later.
-    left.others.iter().for_each(|id| _ = host::call_settle(ctx, None, std::slice::from_ref(id)));
+    left.others.iter().for_each(|id| _ = timers::call_settle(ctx, None, std::slice::from_ref(id)));
     Ok(left.any)
 }
 
@@ -315,7 +315,7 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
 
 /// Does the work of `LOCK.SETTLE` for one lock, or for all locks of a waiter's request. Returns an error if a client sent the command.
 pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>) -> Result<(), Error> {
-    if !host::is_settling() {
+    if !timers::is_settling() {
         return Err(Error::NotAClientCommand);
     }
     let settled = match (waiter, keys) {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::heartbeat;
-use super::host::Server;
 use super::locks::TABLE;
+use super::timers::Server;
 use crate::keyspace::LockKey;
 use crate::server::{Arg, BlockedClient, Ctx};
 use rules::lock::{Deadline, Grant, Held, Millis, Now, Owner};
