@@ -26,7 +26,9 @@ impl Site<'_> {
         } else if self.lock.records().len() == 1 {
             self.end_missing(env);
         }
-        env.table.end_closed(self.at, &mut self.lock);
+        if !env.table.connections.closed.is_empty() {
+            env.table.end_closed(self.at, &mut self.lock);
+        }
         while let Some((time, fence)) = self.lock.first_due().filter(|(time, _)| *time <= env.now.millis()) {
             if !env.table.budget.pay(CHANGE) {
                 // Renewals can wait for a timer. What has ended keeps the lock.

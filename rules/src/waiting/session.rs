@@ -119,9 +119,6 @@ impl<C: Copy> Table<C> {
 
     /// Marks the sessions of a lock whose connections have closed, so that `renew_or_end` ends their grants.
     pub(super) fn end_closed(&mut self, at: LockRef<'_>, lock: &mut LockState) {
-        if self.connections.closed.is_empty() {
-            return;
-        }
         let id = at.to_id();
         let ended = if self.connections.closed.len() < lock.records().len() {
             self.connections.closed_at(&id)
