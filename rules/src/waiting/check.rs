@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 
 use super::connections::{Connections, Dependent};
+use super::locks::Locks;
 use super::table::Table;
 use super::waiter::{Queued, Stage};
 
 impl<C: Copy> Table<C> {
     pub fn check_if_small(&self) {
-        if self.waiters.len() + self.locks.as_ref().map_or(0, |locks| locks.len()) <= 50 {
+        if self.waiters.len() + self.locks.as_ref().map_or(0, Locks::len) <= 50 {
             self.check();
         }
     }
@@ -20,7 +21,7 @@ impl<C: Copy> Table<C> {
         let (mut wakes, mut timeouts, mut queued) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut renewals = BTreeSet::new();
         let (mut connections, mut current) = (Connections::new(), BTreeSet::new());
-        for (id, lock) in self.locks.iter().flatten() {
+        for (id, lock) in self.locks.iter().flat_map(Locks::iter) {
             assert!(!lock.is_empty());
             lock.queue.check();
             lock.check();
@@ -42,18 +43,17 @@ impl<C: Copy> Table<C> {
             // A client that waited before a demotion is in no queue any more.
             assert!(!queued.contains(request) || waiter.stage == Stage::Queued);
             // A demotion drops the index, but the places go one by one.
-            let row = Dependent::Place(*request);
             let is_current = queued.contains(request) || current.contains(request);
-            let is_known = self.connections.all.contains(&(waiter.connection, row.clone()));
+            let is_known = self.connections.places.contains(&(waiter.connection, *request));
             if waiter.channel.is_some() && (is_current || is_known) {
-                connections.add(waiter.connection, row, waiter.locks.weight());
+                connections.add(waiter.connection, Dependent::Place(*request), waiter.locks.weight());
             }
         }
         assert_eq!((&wakes, &timeouts, &renewals), (&self.wakes, &self.timeouts, &self.renewals));
-        let locks = self.locks.iter().flatten();
-        let held_since: BTreeSet<_> =
+        let locks = self.locks.iter().flat_map(Locks::iter);
+        let held: BTreeSet<_> =
             locks.filter_map(|(id, lock)| Some((lock.held_since.0?, id.clone()))).collect();
-        assert_eq!(held_since, self.held_since);
+        assert_eq!(held, self.held_since);
         connections.closed = self.connections.closed.clone();
         connections.blocked = self.connections.blocked.clone();
         let mut waiting = Queued::new();
@@ -61,7 +61,7 @@ impl<C: Copy> Table<C> {
         queued.for_each(|(request, waiter)| waiting.add(*request, waiter));
         assert!(waiting.has_same(&self.queued));
         assert_eq!(connections, self.connections);
-        let in_earlier = self.earlier.iter().flatten().flat_map(|(_, lock)| lock.queue.iter());
+        let in_earlier = self.earlier.iter().flat_map(Locks::iter).flat_map(|(_, lock)| lock.queue.iter());
         assert!(in_earlier.into_iter().all(|request| self.waiters.contains_key(&request)));
         assert!(self.tries.iter().all(|request| self.stage(*request) == Some(Stage::Queued)));
     }

@@ -6,8 +6,7 @@ use super::lock_id::LockId;
 use super::queue::RequestId;
 use crate::lock::Fence;
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(test, derive(Hash))]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Dependent {
     Session(LockId, Fence),
     Place(RequestId),
@@ -16,40 +15,42 @@ pub(super) enum Dependent {
 #[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Clone, Hash))]
 pub(super) struct Connections {
-    pub(super) all: BTreeSet<(u64, Dependent)>,
+    pub(super) sessions: BTreeSet<(u64, LockId, Fence)>,
+    pub(super) places: BTreeSet<(u64, RequestId)>,
     /// The weight of all that depends on a connection (see `LockRef::weight`), which is never 0.
     pub(super) weights: BTreeMap<u64, usize>,
     /// The connections that have closed, but still have dependents.
     pub(super) closed: BTreeSet<u64>,
     /// The last wait that blocked a connection on which anything depends.
     pub(super) blocked: BTreeMap<u64, RequestId>,
-    /// How many of the dependents are sessions.
-    pub(super) sessions: usize,
 }
 
 impl Connections {
     pub(super) const fn new() -> Self {
         Self {
-            all: BTreeSet::new(),
+            sessions: BTreeSet::new(),
+            places: BTreeSet::new(),
             weights: BTreeMap::new(),
             closed: BTreeSet::new(),
             blocked: BTreeMap::new(),
-            sessions: 0,
         }
     }
 
     pub(super) fn add(&mut self, connection: u64, dependent: Dependent, weight: usize) {
-        let session = usize::from(matches!(dependent, Dependent::Session(..)));
-        if self.all.insert((connection, dependent)) {
-            self.sessions += session;
+        let is_new = match dependent {
+            Dependent::Session(id, fence) => self.sessions.insert((connection, id, fence)),
+            Dependent::Place(request) => self.places.insert((connection, request)),
+        };
+        if is_new {
             *self.weights.entry(connection).or_default() += weight;
         }
     }
 
     pub(super) fn remove(&mut self, connection: u64, dependent: Dependent, weight: usize) {
-        let session = usize::from(matches!(dependent, Dependent::Session(..)));
-        let is_known = self.all.remove(&(connection, dependent));
-        self.sessions -= if is_known { session } else { 0 };
+        let is_known = match dependent {
+            Dependent::Session(id, fence) => self.sessions.remove(&(connection, id, fence)),
+            Dependent::Place(request) => self.places.remove(&(connection, request)),
+        };
         if is_known && let Some(all) = self.weights.get_mut(&connection) {
             *all -= weight;
             if *all == 0 {
@@ -58,10 +59,6 @@ impl Connections {
                 self.blocked.remove(&connection);
             }
         }
-    }
-
-    pub(super) fn places(&self) -> usize {
-        self.all.len() - self.sessions
     }
 
     /// A wait blocks a connection, which gets no dependents meanwhile.
@@ -86,20 +83,22 @@ impl Connections {
 
     /// The next to end because its connection has closed. Places end from the last to the first, so that none of them gets a lock that
     /// another gives up.
-    pub(super) fn next_of_closed(&self) -> Option<(u64, Dependent)> {
+    pub(super) fn next_of_closed(&self) -> Option<Dependent> {
         let connection = *self.closed.first()?;
-        self.all.range(..=(connection, Dependent::Place(RequestId::MAX))).next_back().cloned()
+        let mut places = self.places.range((connection, RequestId::MIN)..=(connection, RequestId::MAX));
+        if let Some((_, request)) = places.next_back() {
+            return Some(Dependent::Place(*request));
+        }
+        let mut sessions = self.sessions.range(..(connection + 1, LockId::first(), Fence::MIN));
+        sessions.next_back().map(|(_, id, fence)| Dependent::Session(id.clone(), *fence))
     }
 
     /// The grants of this lock that closed connections kept alive.
     pub(super) fn closed_at(&self, id: &LockId) -> Vec<Fence> {
-        let row = |connection: u64, fence| (connection, Dependent::Session(id.clone(), fence));
-        let rows =
-            |connection: &u64| self.all.range(row(*connection, Fence::MIN)..=row(*connection, Fence::MAX));
-        let fence = |row: &(u64, Dependent)| match &row.1 {
-            Dependent::Session(_, fence) => Some(*fence),
-            Dependent::Place(_) => None,
+        let row = |connection: u64, fence| (connection, id.clone(), fence);
+        let rows = |connection: &u64| {
+            self.sessions.range(row(*connection, Fence::MIN)..=row(*connection, Fence::MAX))
         };
-        self.closed.iter().flat_map(rows).filter_map(fence).collect()
+        self.closed.iter().flat_map(rows).map(|(_, _, fence)| *fence).collect()
     }
 }

@@ -6,6 +6,7 @@ use super::connections::Connections;
 use super::host::WHILE_REFUSED;
 use super::lock_id::{LockId, LockRef};
 use super::lock_state::{LockState, Record};
+use super::locks::Locks;
 use super::message::MessageKind;
 use super::queue::RequestId;
 use super::replication::Replication;
@@ -93,7 +94,7 @@ impl<C: Copy> Table<C> {
 
     /// Something, such as a flush or a new setting, has happened to all locks of a database, or of all.
     pub fn touched_db(&mut self, db: Option<i32>) {
-        let cursor = self.locks.as_ref().map_or(0, |locks| locks.len());
+        let cursor = self.locks.as_ref().map_or(0, Locks::end);
         match self.sweeps.iter_mut().find(|sweep| sweep.db == db) {
             Some(sweep) => sweep.again = true,
             None => self.sweeps.push(Sweep { db, cursor, again: false }),
@@ -107,20 +108,18 @@ impl<C: Copy> Table<C> {
 
     /// Visits one more lock. Returns whether there was a walk.
     fn sweep(&mut self) -> bool {
-        let (Some(sweep), all) =
-            (self.sweeps.first_mut(), self.locks.as_ref().map_or(0, |locks| locks.len()))
-        else {
-            return false;
-        };
-        let (db, Some(next)) = (sweep.db, sweep.cursor.min(all).checked_sub(1)) else {
+        let Some(sweep) = self.sweeps.first_mut() else { return false };
+        let next = self.locks.as_ref().and_then(|locks| locks.before(sweep.cursor));
+        let (db, Some((next, id))) = (sweep.db, next) else {
             // A walk that begins anew comes after the others.
             let Sweep { db, again, .. } = self.sweeps.remove(0);
-            self.sweeps.extend(again.then_some(Sweep { db, cursor: all, again: false }));
+            let cursor = self.locks.as_ref().map_or(0, Locks::end);
+            self.sweeps.extend(again.then_some(Sweep { db, cursor, again: false }));
             return true;
         };
         sweep.cursor = next;
-        let id = self.locks.as_ref().and_then(|locks| locks.get_index(next)).map(|(id, _)| id.clone());
-        if let Some(id) = id.filter(|id| db.is_none_or(|db| db == id.db)) {
+        if db.is_none_or(|db| db == id.db) {
+            let id = id.clone();
             self.touched(id.to_ref());
         }
         true
@@ -166,15 +165,19 @@ impl<C: Copy> Table<C> {
     /// This server becomes a replica: it drops what it knows of locks, little by little, and may become a primary again meanwhile. The
     /// server itself sends blocked clients away.
     pub fn demoted(&mut self) {
-        self.earlier.extend(self.locks.take().filter(|locks| !locks.is_empty()));
+        self.earlier.extend(self.locks.take().filter(|locks| locks.len() > 0));
         self.observers.demoted(RequestId(self.last_request), self.queued.len());
         self.queued.demoted(RequestId(self.last_request));
-        self.wakes.clear();
-        self.held_since.clear();
-        self.renewals.clear();
+        self.unused.add(std::mem::take(&mut self.wakes));
+        self.unused.add(std::mem::take(&mut self.held_since));
+        self.unused.add(std::mem::take(&mut self.renewals));
+        let Connections { sessions, places, .. } =
+            std::mem::replace(&mut self.connections, Connections::new());
+        self.unused.add(sessions);
+        self.unused.add(places);
         self.tries.clear();
         self.sweeps.clear();
-        (self.connections, self.replication) = (Connections::new(), Replication::new());
+        self.replication = Replication::new();
     }
 
     /// A lock now belongs to another server. Its places and listening holders are told so; the server itself sends blocked clients away.
@@ -231,10 +234,38 @@ impl<C: Copy> Table<C> {
             {
                 locks.insert(id, lock);
             }
-            self.earlier.extend(Some(locks).filter(|locks| !locks.is_empty()));
+            self.earlier.extend(Some(locks).filter(|locks| locks.len() > 0));
             self.end_step();
             return true;
         }
-        self.sweep() || self.end_next_dependent()
+        self.sweep() || self.end_next_dependent() || self.unused.free_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A million rows at once would stall other clients.
+    #[test]
+    fn a_demotion_frees_the_rows_of_indexes_little_by_little() {
+        let (mut table, key) = (Table::<RequestId>::new(), Arc::<[u8]>::from(*b"lock"));
+        for db in 0..1_000 {
+            let id = LockId { db, key: Arc::clone(&key) };
+            table.wakes.insert((1, id.clone()));
+            table.renewals.insert((1, id.clone()));
+            table.connections.sessions.insert((7, id, Fence::MIN));
+        }
+        table.demoted();
+        let (mut left, mut most) = (Arc::strong_count(&key), 0);
+        assert_eq!(left, 3_001);
+        while table.clear_up() {
+            most = most.max(left - Arc::strong_count(&key));
+            left = Arc::strong_count(&key);
+        }
+        assert_eq!((left, table.next_due()), (1, None));
+        assert!(most <= 100, "{most} at once");
     }
 }

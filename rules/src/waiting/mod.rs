@@ -24,6 +24,7 @@ mod host;
 mod judge;
 mod lock_id;
 mod lock_state;
+mod locks;
 mod message;
 mod observers;
 mod queue;

@@ -83,7 +83,12 @@ impl<C> Waiter<C> {
 impl<C: Copy> Table<C> {
     /// The numbers of waiters, sessions, places, and of what replicas have to confirm.
     pub fn counts(&self) -> [usize; 4] {
-        [self.queued.len(), self.connections.sessions, self.connections.places(), self.replication.len()]
+        [
+            self.queued.len(),
+            self.connections.sessions.len(),
+            self.connections.places.len(),
+            self.replication.len(),
+        ]
     }
 
     pub fn waiters_of(&self, at: LockRef<'_>) -> usize {

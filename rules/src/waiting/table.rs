@@ -3,21 +3,23 @@
 //! those of a waiter. No other code does, but a demotion drops most of them (`demoted`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::num::{NonZero, NonZeroU64};
-
-use foldhash::fast::RandomState;
-use indexmap::IndexMap;
 
 use super::budget::{Budget, CHANGE, scan};
 use super::connections::{Connections, Dependent};
 use super::lock_id::{LockId, LockRef};
 use super::lock_state::{HeldSince, Listener, LockState};
+use super::locks::Locks;
 use super::message::{Message, MessageKind};
 use super::observers::Observers;
 use super::queue::RequestId;
 use super::replication::Replication;
 use super::waiter::{Queued, Stage, Waiter};
 use crate::lock::{Fence, Millis};
+
+/// How many rows a unit of work frees.
+const ROWS: usize = 8;
 
 /// Who has to be told something.
 #[derive(Clone, Debug)]
@@ -51,7 +53,49 @@ pub(super) struct Sweep {
     pub(super) again: bool,
 }
 
-pub(super) type Locks = IndexMap<LockId, Box<LockState>, RandomState>;
+/// Rows of indexes that nobody uses any more. To free many at once would take long. As the rows mean nothing, a copy has none.
+#[derive(Default)]
+pub(super) struct Unused(Vec<Box<dyn Iterator<Item = ()> + Send + Sync>>);
+
+impl fmt::Debug for Unused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl Clone for Unused {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+#[cfg(test)]
+impl PartialEq for Unused {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+impl Eq for Unused {}
+
+impl Unused {
+    pub(super) fn add<T: Send + Sync + 'static>(&mut self, rows: BTreeSet<T>) {
+        if !rows.is_empty() {
+            self.0.push(Box::new(rows.into_iter().map(drop)));
+        }
+    }
+
+    /// Frees some rows. Returns whether there were any.
+    pub(super) fn free_some(&mut self) -> bool {
+        let Some(rows) = self.0.last_mut() else { return false };
+        if rows.take(ROWS).count() < ROWS {
+            self.0.pop();
+        }
+        true
+    }
+}
 
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
@@ -81,6 +125,7 @@ pub struct Table<C> {
     pub(super) strays: Option<(LockId, Vec<(Fence, u32)>)>,
     /// The locks of this server's earlier times as a primary.
     pub(super) earlier: Vec<Locks>,
+    pub(super) unused: Unused,
     /// Each command, and each turn of timers, begins a turn.
     pub budget: Budget,
     /// Until when the data set must not change. The server's cron forgets it, in case the clock has been set back.
@@ -111,6 +156,7 @@ impl<C: Copy> Table<C> {
             sweeps: Vec::new(),
             strays: None,
             earlier: Vec::new(),
+            unused: Unused(Vec::new()),
             budget: Budget::new(),
             paused_until: 0,
             last_request: NonZeroU64::MIN,
@@ -133,19 +179,19 @@ impl<C: Copy> Table<C> {
     /// Whether nothing is known of any lock.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.locks.as_ref().is_none_or(|locks| locks.is_empty())
+        self.locks.as_ref().is_none_or(|locks| locks.len() == 0)
     }
 
     pub fn get(&self, at: LockRef<'_>) -> Option<&LockState> {
-        self.locks.as_ref()?.get(&at).map(Box::as_ref)
+        self.locks.as_ref()?.get(at).map(|(_, lock)| lock)
     }
 
     /// Moves the state of a lock out of the table for a step, to `lock`, which is new.
     #[inline]
     pub(super) fn take(&mut self, at: LockRef<'_>, lock: &mut LockState) {
         let recheck = !self.sweeps.is_empty() && self.is_swept(at);
-        if let Some(known) = self.locks.as_mut().and_then(|locks| locks.get_mut(&at)) {
-            std::mem::swap(&mut **known, lock);
+        if let Some((_, known)) = self.locks.as_mut().and_then(|locks| locks.get_mut(at)) {
+            std::mem::swap(known, lock);
             (known.wake, known.held_since, known.renew) = (lock.wake, lock.held_since, lock.renew);
         }
         lock.recheck |= recheck;
@@ -154,7 +200,7 @@ impl<C: Copy> Table<C> {
     /// The name of a lock, of which there is more to know from now on.
     pub(super) fn open(&mut self, at: LockRef<'_>) -> LockId {
         let locks = self.locks.get_or_insert_default();
-        if let Some((id, _)) = locks.get_key_value(&at) {
+        if let Some((id, _)) = locks.get(at) {
             return id.clone();
         }
         let id = at.to_id();
@@ -165,12 +211,12 @@ impl<C: Copy> Table<C> {
     /// Moves the state of a lock back. Has holders told that somebody waits.
     pub(super) fn put(&mut self, at: LockRef<'_>, lock: &mut LockState) {
         let locks = self.locks.get_or_insert_default();
-        let index = match locks.get_index_of(&at) {
-            Some(index) => index,
+        let position = match locks.position(at) {
+            Some(position) => position,
             None if lock.is_empty() => return,
-            None => locks.insert_full(at.to_id(), Box::new(LockState::new())).0,
+            None => locks.insert(at.to_id(), Box::new(LockState::new())),
         };
-        let Some((id, known)) = locks.get_index_mut(index) else { return };
+        let Some((id, known)) = locks.at_mut(position) else { return };
         lock.wake = lock.wake.filter(|_| !lock.is_empty());
         // What is to be looked at once may yet change who is to be told.
         let is_quiet = lock.queue.is_empty() || lock.wake.is_none_or(|wake| wake > 0);
@@ -203,9 +249,9 @@ impl<C: Copy> Table<C> {
             lock.held_since.0.map(|since| self.held_since.insert((since, id.clone())));
         }
         if lock.is_empty() {
-            locks.swap_remove_index(index);
+            locks.remove(position);
         } else {
-            std::mem::swap(&mut **known, lock);
+            std::mem::swap(known, lock);
         }
     }
 
@@ -255,8 +301,8 @@ impl<C: Copy> Table<C> {
     /// Ends the next session or place of a connection that has closed.
     pub(super) fn end_next_dependent(&mut self) -> bool {
         match self.connections.next_of_closed() {
-            Some((_, Dependent::Place(request))) => self.give_up(request),
-            Some((_, Dependent::Session(id, fence))) => {
+            Some(Dependent::Place(request)) => self.give_up(request),
+            Some(Dependent::Session(id, fence)) => {
                 self.change(id.to_ref(), Some(0), |table, lock| table.end_session(&id, lock, fence));
             }
             None => return false,
@@ -335,8 +381,10 @@ impl<C: Copy> Table<C> {
 
     /// When the next work is due.
     pub fn next_due(&self) -> Option<Millis> {
-        let at_once =
-            !self.connections.closed.is_empty() || !self.sweeps.is_empty() || !self.earlier.is_empty();
+        let at_once = !self.connections.closed.is_empty()
+            || !self.sweeps.is_empty()
+            || !self.earlier.is_empty()
+            || !self.unused.0.is_empty();
         let tries = (!self.tries.is_empty()).then_some(self.paused_until);
         let wakes = self.wakes.first().into_iter().chain(self.renewals.first());
         let wake = wakes.map(|(time, _)| *time.max(&self.paused_until)).min();

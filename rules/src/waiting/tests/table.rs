@@ -6,8 +6,9 @@ use std::num::NonZeroU64;
 
 use crate::lock::{AcquireRequest, Fence, Millis};
 use crate::waiting::Table;
-use crate::waiting::connections::{Connections, Dependent};
+use crate::waiting::connections::Connections;
 use crate::waiting::lock_state::Record;
+use crate::waiting::locks::Locks;
 use crate::waiting::replication::Offset;
 use crate::waiting::table::Notice;
 use crate::waiting::waiter::{Queued, Stage};
@@ -58,7 +59,7 @@ impl<C: Copy> Table<C> {
 
     pub(crate) fn clients(&self) -> BTreeSet<u64> {
         let sent = self.sent.iter().map(|(client, _)| *client);
-        let locks = self.locks.iter().chain(&self.earlier).flatten();
+        let locks = self.locks.iter().chain(&self.earlier).flat_map(Locks::iter);
         let sessions = locks.flat_map(|(_, lock)| lock.records());
         let sessions = sessions.filter_map(|record| Some(record.session?.connection));
         let waiters = self.waiters.values().map(|waiter| waiter.connection);
@@ -86,17 +87,13 @@ impl Table<RequestId> {
             self.last_at_once += 1;
             self.wakes.remove(&(time, id.clone()));
             self.wakes.insert((self.last_at_once, id.clone()));
-            self.locks.as_mut().unwrap()[&id].wake = Some(self.last_at_once);
+            self.locks.as_mut().unwrap().get_mut(id.to_ref()).unwrap().1.wake = Some(self.last_at_once);
         }
         self.timeouts = self.timeouts.iter().map(|(time_up, request)| (*time_up, new[request])).collect();
         self.tries = self.tries.iter().map(|request| new[request]).collect();
         self.last_tried = new.get(&self.last_tried).copied().unwrap_or(RequestId::MIN);
-        let rows = std::mem::take(&mut self.connections.all).into_iter();
-        let row = |row| match row {
-            (client, Dependent::Place(request)) => (client, Dependent::Place(new[&request])),
-            row => row,
-        };
-        self.connections.all = rows.map(row).collect();
+        let places = std::mem::take(&mut self.connections.places).into_iter();
+        self.connections.places = places.map(|(client, request)| (client, new[&request])).collect();
         for request in self.connections.blocked.values_mut() {
             *request = new.get(request).copied().unwrap_or(RequestId::MIN);
         }
@@ -118,7 +115,7 @@ impl Table<RequestId> {
             }
         }
         self.sent.iter_mut().for_each(|sent| sent.1 = new[&sent.1]);
-        for (_, lock) in self.locks.iter_mut().chain(&mut self.earlier).flatten() {
+        for (_, lock) in self.locks.iter_mut().chain(&mut self.earlier).flat_map(Locks::iter_mut) {
             let queued: Vec<RequestId> = lock.queue.iter().collect();
             lock.queue = crate::waiting::queue::Queue::new();
             for request in queued {
@@ -141,14 +138,19 @@ impl Table<RequestId> {
         for waiter in self.waiters.values_mut() {
             waiter.connection = ids[&waiter.connection];
         }
-        for (_, lock) in self.locks.iter_mut().chain(&mut self.earlier).flatten() {
+        for (_, lock) in self.locks.iter_mut().chain(&mut self.earlier).flat_map(Locks::iter_mut) {
             lock.renumber(|record| {
                 record.session.iter_mut().for_each(|session| session.connection = ids[&session.connection]);
             });
         }
-        let Connections { all, weights, closed, blocked, .. } = &mut self.connections;
+        let Connections { sessions, places, weights, closed, blocked } = &mut self.connections;
         *blocked = std::mem::take(blocked).into_iter().map(|(client, it)| (ids[&client], it)).collect();
-        *all = std::mem::take(all).into_iter().map(|(client, row)| (ids[&client], row)).collect();
+        *sessions = std::mem::take(sessions)
+            .into_iter()
+            .map(|(client, id, fence)| (ids[&client], id, fence))
+            .collect();
+        *places =
+            std::mem::take(places).into_iter().map(|(client, request)| (ids[&client], request)).collect();
         *weights = std::mem::take(weights).into_iter().map(|(client, all)| (ids[&client], all)).collect();
         *closed = closed.iter().map(|client| ids[client]).collect();
         self.sent.iter_mut().for_each(|sent| sent.0 = ids[&sent.0]);
@@ -157,14 +159,14 @@ impl Table<RequestId> {
 
 impl<C: Hash> Hash for Table<C> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for (id, lock) in self.locks.iter().flatten() {
+        for (id, lock) in self.locks.iter().flat_map(Locks::iter) {
             id.hash(state);
             lock.hash(state);
         }
         self.waiters.hash(state);
         self.connections.hash(state);
         self.replication.hash(state);
-        for (id, lock) in self.earlier.iter().flatten() {
+        for (id, lock) in self.earlier.iter().flat_map(Locks::iter) {
             (id, lock).hash(state);
         }
         (&self.sweeps, self.paused_until).hash(state);
