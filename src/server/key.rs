@@ -1,5 +1,5 @@
-//! Keys that are open during a callback, and steps. A step is the work of one command or timer on open keys, and stays correct even if other modules change these keys meanwhile.
-//! Steps run one at a time.
+//! Keys that are open during a callback, and steps. A step is the work of one command or timer on open keys, and stays correct even if other
+//! modules change these keys meanwhile. Steps run one at a time.
 //!
 //! Opening an expired key deletes it, and writing may make a new key. The server tells other modules of both, and these modules may then do
 //! anything to any key. When the server returns to us, the value of an open key may be gone. So after such a call, a step does not rely on
@@ -187,8 +187,9 @@ impl<T: NativeType> Drop for Key<'_, T> {
     }
 }
 
-/// The handle and the value of one open key. All are in one place, so that `lose` can find and clear them when a key is lost (see `Key`). If the key is absent, the value is null. If the key is lost, the handle is null, too, because closing the handle would
-/// make the server look at a freed value. While an `OpenKey` is not in use, its value is null.
+/// The handle and the value of one open key. They are not in the `Key` itself, so that `lose` can find and clear them when the key is lost
+/// (see `Key`). If the key is absent, the value is null. If the key is lost, the handle is null, too, because closing the handle would make
+/// the server look at a freed value. While an `OpenKey` is not in use, its value is null.
 struct OpenKey {
     key: Cell<*mut raw::RedisModuleKey>,
     value: Cell<*mut c_void>,

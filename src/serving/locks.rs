@@ -1,6 +1,6 @@
-//! The table of the rules, the clock, and locks that are open for one step: the work of one command or timer, during which nothing else changes locks. The rules get what the keys
-//! have, and say what is to happen to the keys. This is done when the rules are finished with the table, because a written key calls other
-//! modules, which may do anything.
+//! The table of the rules, the clock, and locks that are open for one step: the work of one command or timer, during which nothing else
+//! changes locks. The rules get what the keys have, and say what is to happen to the keys. This is done when the rules are finished with the
+//! table, because a written key calls other modules, which may do anything.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,7 +1,7 @@
 //! The fields of a grant, except its owner and its fence. Files, effects (commands that carry changes to replicas), digests and `LOCK.INFO`
 //! use `FIELDS`. A new field needs a row there and a place in `Full`. If a command can change the field, it also needs a place in
-//! `GrantChange`. `is_plain` in `encoding::effect` must test the field, unless the short form of effects has it (`IN_SHORT`). `Full::plain_counts`
-//! must test a field that is not in `Extras`.
+//! `GrantChange`. `is_plain` in `encoding::effect` must test the field, unless the short form of effects has it (`IN_SHORT`).
+//! `Full::plain_counts` must test a field that is not in `Extras`.
 
 use std::sync::Arc;
 

@@ -33,8 +33,8 @@ impl Repr {
     }
 }
 
-/// A fence and a number of holds, packed into 7 bytes. The fence takes 53 of the 56 bits, the holds take 3 bits. So an enum that contains this type has room for
-/// its tag in the eighth byte.
+/// A fence and a number of holds, packed into 7 bytes. The fence takes 53 of the 56 bits, the holds take 3 bits. So an enum that contains
+/// this type has room for its tag in the eighth byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 struct Counts([u8; 7]);

@@ -2,8 +2,8 @@
 //! they were told, and sessions whose connections have closed.
 //!
 //! A lapse is noticed here if the lock has several grants. The key of a single grant expires: the server deletes it, and reports this
-//! (`keyspace::lapses`). For both, `Site::finish` sets the lock's timer. `session` ends a grant whose last renewal replicas have not confirmed
-//! in time, if its earlier lease is over.
+//! (`keyspace::lapses`). For both, `Site::finish` sets the lock's timer. `session` ends a grant whose last renewal replicas have not
+//! confirmed in time, if its earlier lease is over.
 
 use super::budget::{CHANGE, END, scan};
 use super::grants::{Effect, LockEvent};

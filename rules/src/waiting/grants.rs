@@ -183,7 +183,7 @@ pub(super) enum Kind {
 pub(super) enum Verdict {
     Fits(Decision),
     Taken {
-        /// For an upgrade, the grant that its owner has: its waiters go ahead of the queue.
+        /// If the request is for an upgrade, the grant that its owner has. Waiters for an upgrade go ahead of the queue.
         upgrade: Option<Fence>,
         /// Whether the request fits, but has to wait for the end of the grace.
         grace: bool,

@@ -1,4 +1,8 @@
 //! Judges whether a request, of a command or of a waiter, can have a lock now (`judge`), and makes the grants (`grant_all`).
+//!
+//! A new grant has to fit and to be next (at the head of the queue, or while nobody waits). It also waits for the end of a grace, and until
+//! all that is over at the lock has been ended (`is_settled`). An upgrade has to fit, and waits for the end of a grace. A re-entry that is
+//! no upgrade waits for none of this.
 
 use super::grants::{Decision, Kind, LockEvent, Verdict};
 use super::queue::RequestId;

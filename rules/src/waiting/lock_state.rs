@@ -242,7 +242,7 @@ impl LockState {
     /// Changes what is known of a grant, of which there may be more to know from now on.
     pub(super) fn open<R>(&mut self, fence: Fence, body: impl FnOnce(&mut Record) -> R) -> Option<R> {
         let number = self.position(fence).unwrap_or_else(|next| {
-            // Usually, there is only one.
+            // Usually, a lock has a record of one grant only, so the first one gets no room for more beside it.
             self.records.reserve_exact(usize::from(self.records.is_empty()));
             self.records.insert(next, Record::new(fence));
             next
@@ -277,7 +277,7 @@ impl LockState {
         Some(result)
     }
 
-    /// Takes the record of a grant that has ended.
+    /// Removes and returns the record of a grant that has ended. Waiters for its upgrade no longer go ahead of the queue.
     pub(super) fn take(&mut self, fence: Fence) -> Option<Record> {
         self.upgrade.take_if(|upgrade| upgrade.0 == fence);
         self.change(fence, |record| std::mem::replace(record, Record::new(fence)))

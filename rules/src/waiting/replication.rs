@@ -166,7 +166,8 @@ impl Replication {
     }
 }
 
-/// Rows in the order of a key that is computed from the row. A row without this key is not in the index. Only `Replication::write` changes it.
+/// Rows in the order of a key that is computed from the row. A row without this key is not in the index. Only `Replication::write` changes
+/// the index.
 #[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Clone, Hash))]
 struct Index<K, Id>(BTreeSet<(K, Id)>);

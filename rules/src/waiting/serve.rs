@@ -2,7 +2,7 @@
 //!
 //! A waiter that can't have its locks yet (`judge` says why) keeps those behind it waiting, too. Some are served before it:
 //!
-//! - waiters whose owner holds the lock re-enter, wherever they are in the queue (`reenter`), also past `PASSED` that can't yet;
+//! - waiters whose owner holds the lock re-enter, wherever they are in the queue, until `PASSED` of them can't yet (`reenter`);
 //! - waiters for an upgrade go ahead of the queue (`LockState::head`).
 //!
 //! A waiter that can never have its locks, or a place whose connection has closed (`is_gone`), leaves the queue. A waiter for several locks
@@ -20,8 +20,8 @@ use super::table::{After, Table};
 use super::waiter::{Answer, RequestedLocks, Stage};
 use crate::lock::{AcquireRequest, Deadline, Fence, Now, Owner, Value};
 
-/// Several clients may wait under the name of an owner that holds the lock. A step passes over at most this many that can't re-enter yet.
-/// Those behind them wait until one of them is served, or until they are at the head of the queue.
+/// Several clients may wait under the name of an owner that holds the lock. A step tries to let them re-enter, in order, and stops after
+/// this many that can't yet. Those behind them wait until one of them is served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
 /// While an owner's places have this many locks to claim with one grant, no further place gets a hold of it. Otherwise one claim could be any
@@ -231,7 +231,7 @@ impl Site<'_> {
 }
 
 impl<C: Copy> Table<C> {
-    /// Has a waiter for several locks tried, unless another lock keeps it waiting.
+    /// Notes that a waiter for several locks is to be tried, unless another lock keeps it waiting.
     fn try_at(&mut self, at: LockRef<'_>, request: RequestId) {
         let Some(waiter) = self.waiters.get(&request) else { return };
         let stuck = waiter.locks.all().get(waiter.locks.stuck()).map(|lock| lock.id.to_ref());

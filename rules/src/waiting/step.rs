@@ -132,7 +132,8 @@ impl<'a> Site<'a> {
         // A new value of the setting may end the grace earlier.
         let grace = Some(env.grace.grants.min(RETRY)).filter(|left| *left > 0 && !lock.queue.is_empty());
         let grace = grace.map(|left| now.saturating_add(left));
-        // A look that was to be made later, as in a grace that has ended early, may be the only one.
+        // If this step did not serve the queue, a timer that was set for the lock, and is not due yet, stays. It may be the only one that
+        // will serve the queue, for example if it was set for the end of a grace, and the grace has ended early.
         let later = lock.wake.filter(|_| self.skips_serving && !self.was_due);
         let again = self.again.then_some(0);
         lock.wake = again.into_iter().chain(later).chain(lapse).chain(due).chain(grace).min();

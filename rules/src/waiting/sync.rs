@@ -2,8 +2,8 @@
 //! away, it is like a waiter that has not been told of its grant.
 //!
 //! `tell_when_confirmed` has the client of a command blocked; a waiter is blocked already, and stays so (`Stage::Unconfirmed`). What
-//! replicas have to confirm is in `replication`. `take_up_confirmed` takes up what they have confirmed, and `end_unconfirmed` ends what they have not
-//! confirmed in time. The renewals of a session that began with `SYNC` have to be confirmed, too (`session`).
+//! replicas have to confirm is in `replication`. `take_up_confirmed` takes up what they have confirmed, and `end_unconfirmed` ends what they
+//! have not confirmed in time. The renewals of a session that began with `SYNC` have to be confirmed, too (`session`).
 
 use std::num::NonZero;
 

@@ -218,7 +218,7 @@ impl<C: Copy> Table<C> {
         };
         let Some((id, known)) = locks.at_mut(position) else { return };
         lock.wake = lock.wake.filter(|_| !lock.is_empty());
-        // What is to be looked at once may yet change who is to be told.
+        // If a timer is to look at the lock at once, holders get no news of the queue before: the look may change who is to be told.
         let is_quiet = lock.queue.is_empty() || lock.wake.is_none_or(|wake| wake > 0);
         if lock.listening > 0 && lock.has_news() && is_quiet {
             self.budget.spend(scan(lock.records().len()));

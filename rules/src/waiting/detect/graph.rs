@@ -31,7 +31,7 @@ pub(super) struct Need {
     pub(super) others: Vec<Other>,
     /// The waits ahead of this wait that need more than room for one more holder: other locks, too, or a certain slot.
     pub(super) ahead: Vec<Number>,
-    /// The least room of all other requests ahead of this wait.
+    /// The least room of the requests ahead of this wait that are not in `ahead`.
     pub(super) room: Room,
 }
 
