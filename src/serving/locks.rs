@@ -37,7 +37,7 @@ pub(super) fn is_empty() -> bool {
 /// Whether the table knows anything of this lock. A function of its own, so that a step with an empty table pays for one comparison.
 #[inline(never)]
 pub(super) fn knows(at: LockRef<'_>) -> bool {
-    TABLE.with(|table| table.get(at).is_some())
+    TABLE.with(|table| table.knows(at))
 }
 
 pub(super) type Rules<'a> = Env<'a, BlockedClient>;

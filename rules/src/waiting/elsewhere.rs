@@ -35,7 +35,7 @@ impl<C: Copy> Table<C> {
             }
         }
         self.change(at, Some(0), |_, lock| lock.recheck = true);
-        strays || self.get(at).is_some()
+        strays || self.knows(at)
     }
 
     /// Has holds of a grant taken back, if it is found at this key.
@@ -61,7 +61,7 @@ impl<C: Copy> Table<C> {
         let strays: Vec<_> = strays.filter(|(_, holds)| *holds > 0).collect();
         self.strays = (!strays.is_empty()).then(|| (at.to_id(), strays));
         self.change(at, Some(0), |_, lock| lock.recheck = true);
-        self.get(at).is_some()
+        self.knows(at)
     }
 
     /// A client has overwritten the key with another type.

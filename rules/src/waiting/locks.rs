@@ -52,15 +52,26 @@ impl Locks {
         ((hash >> 40) as usize & (self.parts.len() - 1), hash)
     }
 
+    #[inline]
+    fn search(&self, at: LockRef<'_>) -> Option<usize> {
+        let (number, hash) = self.find(at);
+        let index = self.parts.get(number)?.raw_entry_v1().index_from_hash(hash, |id| at.equivalent(id))?;
+        Some(number << INDEX | index)
+    }
+
+    /// Whether the table has a lock. For locks that it usually does not have.
+    #[inline]
+    pub(super) fn has(&self, at: LockRef<'_>) -> bool {
+        self.len > 0 && self.search(at).is_some()
+    }
+
     /// The position of a lock, until another one is removed.
     pub(super) fn position(&self, at: LockRef<'_>) -> Option<usize> {
         let last = self.parts.get(self.last >> INDEX)?.get_index(self.last & REST);
         if last.is_some_and(|(id, _)| id.is(at)) {
             return Some(self.last);
         }
-        let (number, hash) = self.find(at);
-        let index = self.parts.get(number)?.raw_entry_v1().index_from_hash(hash, |id| at.equivalent(id))?;
-        Some(number << INDEX | index)
+        self.search(at)
     }
 
     #[inline]

@@ -186,6 +186,12 @@ impl<C: Copy> Table<C> {
         self.locks.as_ref()?.get(at).map(|(_, lock)| lock)
     }
 
+    /// Whether anything is known of a lock.
+    #[inline]
+    pub fn knows(&self, at: LockRef<'_>) -> bool {
+        self.locks.as_ref().is_some_and(|locks| locks.has(at))
+    }
+
     /// Moves the state of a lock out of the table for a step, to `lock`, which is new.
     #[inline]
     pub(super) fn take(&mut self, at: LockRef<'_>, lock: &mut LockState) {
