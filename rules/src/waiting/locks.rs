@@ -1,4 +1,4 @@
-//! The table of locks, by name.
+//! Locks by name: the hash table for what is known of each.
 
 use std::hash::BuildHasher as _;
 
@@ -7,21 +7,20 @@ use indexmap::map::raw_entry_v1::{RawEntryApiV1 as _, RawEntryMut};
 use indexmap::{Equivalent as _, IndexMap};
 
 use super::lock_id::{HASHES, LockId, LockRef};
-use super::lock_state::LockState;
 
 /// A hash table in parts. A hash table grows by copying all that it has, and a command must not wait until a million locks are copied.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
-pub(super) struct Locks {
+pub(super) struct Locks<V> {
     hasher: RandomState,
-    parts: Box<[Part]>,
+    parts: Box<[Part<V>]>,
     len: usize,
     /// The position of the lock that was used last, because a step uses its lock several times.
     last: usize,
 }
 
 /// The hash comes from outside, because it also chooses the part.
-type Part = IndexMap<LockId, Box<LockState>, ()>;
+type Part<V> = IndexMap<LockId, Box<V>, ()>;
 
 /// A power of two. The worlds copy the table at each step.
 const PARTS: usize = if cfg!(test) { 1 } else { 256 };
@@ -31,13 +30,13 @@ const KEPT: usize = 64;
 const INDEX: u32 = 32;
 const REST: usize = (1 << INDEX) - 1;
 
-impl Default for Locks {
+impl<V> Default for Locks<V> {
     fn default() -> Self {
         Self::new(PARTS)
     }
 }
 
-impl Locks {
+impl<V> Locks<V> {
     fn new(parts: usize) -> Self {
         Self { hasher: HASHES.clone(), parts: (0..parts).map(|_| Part::default()).collect(), len: 0, last: 0 }
     }
@@ -75,26 +74,26 @@ impl Locks {
     }
 
     #[inline]
-    pub(super) fn at_mut(&mut self, position: usize) -> Option<(&LockId, &mut LockState)> {
+    pub(super) fn at_mut(&mut self, position: usize) -> Option<(&LockId, &mut V)> {
         self.last = position;
         let (id, lock) = self.parts.get_mut(position >> INDEX)?.get_index_mut(position & REST)?;
         Some((id, lock))
     }
 
     #[inline]
-    pub(super) fn get(&self, at: LockRef<'_>) -> Option<(&LockId, &LockState)> {
+    pub(super) fn get(&self, at: LockRef<'_>) -> Option<(&LockId, &V)> {
         let position = self.position(at)?;
         let (id, lock) = self.parts.get(position >> INDEX)?.get_index(position & REST)?;
         Some((id, lock))
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut LockState)> {
+    pub(super) fn get_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut V)> {
         self.at_mut(self.position(at)?)
     }
 
     /// Adds a lock that is not in the table. Returns its position.
-    pub(super) fn insert(&mut self, id: LockId, lock: Box<LockState>) -> usize {
+    pub(super) fn insert(&mut self, id: LockId, lock: Box<V>) -> usize {
         let (number, hash) = self.find(id.to_ref());
         let Some(part) = self.parts.get_mut(number) else { return 0 };
         let index = part.len();
@@ -113,7 +112,7 @@ impl Locks {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<(LockId, Box<LockState>)> {
+    pub(super) fn pop(&mut self) -> Option<(LockId, Box<V>)> {
         let last = self.parts.iter_mut().rev().find_map(IndexMap::pop)?;
         self.len -= 1;
         Some(last)
@@ -140,28 +139,28 @@ impl Locks {
 }
 
 #[cfg(any(test, debug_assertions))]
-impl Locks {
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&LockId, &Box<LockState>)> {
+impl<V> Locks<V> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&LockId, &Box<V>)> {
         self.parts.iter().flatten()
     }
 }
 
 #[cfg(test)]
-impl Locks {
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&LockId, &mut Box<LockState>)> {
+impl<V> Locks<V> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&LockId, &mut Box<V>)> {
         self.parts.iter_mut().flatten()
     }
 }
 
 #[cfg(test)]
-impl PartialEq for Locks {
+impl<V: PartialEq> PartialEq for Locks<V> {
     fn eq(&self, other: &Self) -> bool {
         self.len == other.len && self.iter().all(|(id, lock)| other.get(id.to_ref()) == Some((id, lock)))
     }
 }
 
 #[cfg(test)]
-impl Eq for Locks {}
+impl<V: Eq> Eq for Locks<V> {}
 
 #[cfg(test)]
 mod tests {
@@ -173,14 +172,14 @@ mod tests {
         LockRef { db: 0, key: &number.to_le_bytes() }.to_id()
     }
 
-    fn remove(locks: &mut Locks, number: usize) {
+    fn remove(locks: &mut Locks<()>, number: usize) {
         locks.position(id(number).to_ref()).into_iter().for_each(|position| locks.remove(position));
     }
 
-    fn filled(parts: usize, count: usize) -> Locks {
+    fn filled(parts: usize, count: usize) -> Locks<()> {
         let mut locks = Locks::new(parts);
         for number in 0..count {
-            locks.insert(id(number), Box::new(LockState::new()));
+            locks.insert(id(number), Box::new(()));
         }
         locks
     }
@@ -205,7 +204,7 @@ mod tests {
                 seen.insert(id_of.clone());
                 position = next;
                 remove(&mut locks, step * 3);
-                locks.insert(id(1_000 + step), Box::new(LockState::new()));
+                locks.insert(id(1_000 + step), Box::new(()));
             }
             assert!((0..100).filter(|number| number % 3 > 0).all(|number| seen.contains(&id(number))));
         }

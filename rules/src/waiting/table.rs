@@ -100,7 +100,7 @@ impl Unused {
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub struct Table<C> {
-    pub(super) locks: Option<Locks>,
+    pub(super) locks: Option<Locks<LockState>>,
     pub(super) waiters: BTreeMap<RequestId, Waiter<C>>,
     pub(super) queued: Queued,
     pub(super) connections: Connections,
@@ -124,7 +124,7 @@ pub struct Table<C> {
     /// The lock whose value was last removed by something other than the module, and its holds of which no client knew.
     pub(super) strays: Option<(LockId, Vec<(Fence, u32)>)>,
     /// The locks of this server's earlier times as a primary.
-    pub(super) earlier: Vec<Locks>,
+    pub(super) earlier: Vec<Locks<LockState>>,
     pub(super) unused: Unused,
     /// Each command, and each turn of timers, begins a turn.
     pub budget: Budget,
