@@ -81,7 +81,6 @@ class Program:
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.core = Path(command[0]).parent.name in ("node", "python", "ruby", "go")
         self.serial, self.begun = Path(command[0]).parent.name in SERIAL, math.inf
         threading.Thread(target=self.watch, daemon=True).start()
 
@@ -123,33 +122,10 @@ class Program:
 
     def step(self, line):
         """Returns what the core did, and when its next timer is due."""
-        if self.core:
-            return self.step_(line)
         self.begun = time.monotonic()
         done = []
-        try:
-            print(json.dumps(line), file=self.process.stdin, flush=True)
-        except BrokenPipeError:
-            raise Differs(f"the program ended: exit code {self.process.wait()}") from None
-        while line != ["new"]:
-            text = self.process.stdout.readline()
-            if not text:
-                raise Differs(f"the program ended: exit code {self.process.wait()}")
-            said = json.loads(text)
-            if said[0] == "next":
-                self.begun = math.inf
-                return done, said[1]
-            done.append(said)
-        self.begun = math.inf
-
-
-    def step_(self, line):
-        self.begun = time.monotonic()
-        try:
+        with contextlib.suppress(BrokenPipeError):
             print(json.dumps(self.told(line)), file=self.process.stdin, flush=True)
-        except BrokenPipeError:
-            raise Differs(f"the program ended: exit code {self.process.wait()}") from None
-        done = []
         while text := self.process.stdout.readline():
             event = json.loads(text)
             if event["event"] == "next":

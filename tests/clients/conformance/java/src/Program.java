@@ -1,4 +1,5 @@
 import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -11,33 +12,37 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Callable;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
 import redislock.Held;
 import redislock.LockException;
 import redislock.LockObserver;
 import redislock.Locks;
 
-/** The program of the conformance scenarios. */
+/** The program of the conformance scenarios. ../core/Bench.java runs a copy inside the package, without a server. */
 final class Program {
-    private static final Gson GSON = new Gson();
+    static final Gson GSON = new GsonBuilder().serializeNulls().create();
+    static Supplier<Long> now = () -> null;
+    static Consumer<Words> others = line -> {
+        throw new IllegalArgumentException(line.what);
+    };
 
-    private final Map<String, Task> tasks = new ConcurrentHashMap<>();
+    final Map<String, Task> tasks = new LinkedHashMap<>();
     private AbstractRedisClient client;
     private Locks locks;
 
-    private static void say(String event, String task, Map<String, Object> more) {
+    static void say(String event, String task, Map<String, Object> more) {
         var said = new LinkedHashMap<String, Object>(Map.of("event", event));
+        said.put("at", now.get());
         if (task != null) said.put("task", task);
         said.putAll(more);
         System.out.println(GSON.toJson(said));
     }
 
-    private static void tell(String task, Throwable error) {
-        String outcome = Words.outcome(error);
-        String event = error instanceof IllegalArgumentException ? "refused" : outcome.equals("closed") ? "cancelled" : outcome.replace(' ', '_');
-        var more = new HashMap<String, Object>(Map.of("message", error.toString(), "reason", error.toString()));
+    private static void tell(String what, String task, Throwable error) {
+        String event = error instanceof IllegalArgumentException ? "refused" : Words.outcome(error).replace(' ', '_');
+        var more = new HashMap<String, Object>(Map.of("what", what, "message", error.toString(), "reason", error.toString()));
         if (error instanceof LockException.Deadlock deadlock) more.put("cycle", deadlock.cycle());
         if (event.equals("error")) error.printStackTrace();
         say(event, task, more);
@@ -75,56 +80,62 @@ final class Program {
         }
     }
 
-    /** A thread that acquires and holds a lock, until a command or a loss ends this. */
-    private final class Task implements Runnable {
-        final Words line;
-        final CompletableFuture<String> over = new CompletableFuture<>();
-        final CompletableFuture<Held> held = new CompletableFuture<>();
-        Thread thread;
+    final class Task {
+        final String name;
+        volatile Held held;
+        private final Thread wait;
 
         Task(Words line) {
-            this.line = line;
+            name = line.task;
+            wait = start(() -> acquire(line));
         }
 
-        @Override
-        public void run() {
-            String said;
-            try (Held held = locks.acquire(line.keys == null ? List.of() : line.keys, line::options)) {
-                this.held.complete(held);
-                held.lost().thenAccept(over::completeExceptionally);
-                var more = new HashMap<String, Object>(Map.of("owner", held.owner(), "fences", held.fences()));
-                held.slot().ifPresent(slot -> more.put("slot", slot));
-                say("acquired", line.task, more);
-                try {
-                    said = over.get();
-                } catch (InterruptedException stopped) {
-                    said = "cancelled";
-                } catch (ExecutionException lost) {
-                    tell(line.task, lost.getCause());
-                    said = null;
-                }
-            } catch (Exception failed) {
-                if (!over.isCompletedExceptionally()) tell(line.task, failed);
+        private void acquire(Words line) {
+            try {
+                held = locks.acquire(line.keys == null ? List.of() : line.keys, line::options);
+            } catch (InterruptedException | RuntimeException failed) {
+                tell("refused", name, failed);
                 return;
             }
-            if (said != null) say(said, line.task, Map.of());
+            var more = new HashMap<String, Object>(Map.of("owner", held.owner(), "fences", held.fences()));
+            held.slot().ifPresent(slot -> more.put("slot", slot));
+            say("acquired", name, more);
+            held.lost().thenAccept(lost -> {
+                tell("lost", name, lost);
+                try {
+                    held.close();
+                } catch (RuntimeException told) { // before
+                }
+            });
+        }
+
+        void ask(String event, String failure, Callable<Map<String, Object>> work) {
+            start(() -> {
+                try {
+                    say(event, name, work.call());
+                } catch (Exception failed) {
+                    tell(failure, name, failed);
+                }
+            });
+        }
+
+        void release(String event) {
+            ask(event, "not released", () -> {
+                held.close();
+                return Map.of();
+            });
+        }
+
+        void extend(Long lease) {
+            ask("extended", "not extended",
+                () -> Map.of("lease", (lease == null ? held.extend() : held.extend(Duration.ofMillis(lease))).toMillis()));
         }
     }
 
-    private Thread start(Runnable work) {
+    private static Thread start(Runnable work) {
         var thread = new Thread(work);
         thread.start();
         return thread;
-    }
-
-    private void open(Words line) {
-        try {
-            connect(line);
-            locks = line.observe ? new Locks(client, new Tells()) : new Locks(client);
-            say("opened", null, Map.of());
-        } catch (RuntimeException failed) {
-            tell(null, failed);
-        }
     }
 
     private void connect(Words line) {
@@ -145,44 +156,38 @@ final class Program {
     private void close() {
         if (locks == null) return;
         locks.close();
-        client.shutdown(0, 2, java.util.concurrent.TimeUnit.SECONDS);
-        locks = null;
+        if (client != null) client.shutdown(0, 2, java.util.concurrent.TimeUnit.SECONDS);
     }
 
-    private void extend(Words line) {
-        try {
-            Duration given = tasks.get(line.task).held.get().extend(Duration.ofMillis(line.lease));
-            say("extended", line.task, Map.of("lease", given.toMillis()));
-        } catch (Exception failed) {
-            tell(line.task, failed);
-        }
-    }
-
-    private void carryOut(String word, Words line) {
-        switch (word) {
-            case "open" -> open(line);
+    void obey(Words line) {
+        var task = tasks.get(line.task);
+        switch (line.what) {
+            case "open" -> {
+                tasks.clear();
+                if (line.urls != null) connect(line);
+                locks = new Locks(client, line.observe ? new Tells() : null);
+                say("opened", null, Map.of());
+            }
             case "close" -> {
                 close();
                 say("closed", null, Map.of());
             }
-            case "acquire" -> {
-                var task = new Task(line);
-                tasks.put(line.task, task);
-                task.thread = start(task);
+            case "acquire" -> tasks.put(line.task, new Task(line));
+            case "release" -> task.release("released");
+            case "cancel" -> {
+                if (task.held != null) task.release("cancelled");
+                else task.wait.interrupt();
             }
-            case "release" -> tasks.get(line.task).over.complete("released");
-            case "cancel" -> tasks.get(line.task).thread.interrupt();
-            case "extend" -> start(() -> extend(line));
-            default -> throw new IllegalArgumentException(word);
+            case "extend" -> task.extend(line.lease);
+            case "check" -> task.held.isHeld();
+            default -> others.accept(line);
         }
     }
 
     public static void main(String[] args) throws Exception {
         var program = new Program();
         var lines = new BufferedReader(new InputStreamReader(System.in));
-        for (String line; (line = lines.readLine()) != null;) {
-            program.carryOut((String) GSON.fromJson(line, Map.class).get("do"), GSON.fromJson(line, Words.class));
-        }
+        for (String line; (line = lines.readLine()) != null;) program.obey(GSON.fromJson(line, Words.class));
         program.close();
         System.exit(0);
     }

@@ -1,10 +1,13 @@
+import com.google.gson.JsonElement;
+import com.google.gson.annotations.SerializedName;
 import java.time.Duration;
 import java.util.List;
 import redislock.LockException;
 import redislock.Options;
 
-/** A command, and the names of outcomes: for the program, and for the replay, where a copy of this file is in the package itself. */
+/** A command, and the names of outcomes. */
 final class Words {
+    @SerializedName("do") String what;
     String task, kind, service, label, owner;
     List<String> urls, keys;
     Long wait, lease, max_hold;
@@ -12,6 +15,10 @@ final class Words {
     Boolean renew;
     Integer limit, slot;
     List<Long> sync;
+    long at; // for the core alone, and these
+    int command;
+    String message;
+    JsonElement reply;
 
     void options(Options options) {
         if (wait != null) options.wait(Duration.ofMillis(wait));
