@@ -173,6 +173,8 @@ def main(folder, count, *kinds):
         print(f"REDIS_URLS={' '.join(urls)}\nREDIS_URL={urls[0]}\nREDIS_PORT={started[0].port}")
         for kind in kinds:
             print(f"{kind.upper()}_URL={cluster(Path(folder) / kind, start, 1)[0].url}")
+        for server in started:
+            server.connection.close()  # tests count who is connected
         print(flush=True)
         signal.pause()
     finally:
