@@ -61,9 +61,12 @@ class Proxy:
         """From now on, drops what the server sends over connections of these kinds, or over all."""
         self.swallowed = kinds or ("commands", "subscription")
 
-    def pass_on(self):
-        """Lets replies through again."""
+    def cut_swallowed(self):
+        """Closes the connections that get no replies. New ones get theirs, also one that is made while this runs."""
+        kinds = self.swallowed
+        self.forget(*kinds)
         self.swallowed = ()
+        self.cut(*kinds)
 
     def end(self):
         self.ended = True

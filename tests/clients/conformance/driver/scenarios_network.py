@@ -47,10 +47,7 @@ def cut_subscription(stage):
     proxy.swallow("subscription")
     server("LOCK.BREAK", "broken")
     free(server, "k")
-    proxy.refuses = True  # so that the new subscription gets its answer
-    proxy.cut("subscription")
-    proxy.pass_on()
-    proxy.refuses = False
+    proxy.cut_swallowed()
     broken.next("lost")
     task.acquired()
     watch.within(0, 2500, "the loss, and the lock")
@@ -128,8 +125,7 @@ def answer_to_an_acquire_is_lost(stage):
     proxy.swallow("commands")
     task = program.acquire("k")
     until(lambda: server.lock("k"), "the grant")
-    proxy.cut("commands")
-    proxy.pass_on()
+    proxy.cut_swallowed()
     task.acquired(seconds=15)
     assert server.lock("k")["holds"] == 1
     task.release()
@@ -146,8 +142,7 @@ def answer_is_lost_and_then_one_of_several_locks(stage):
     until(lambda: server.lock("k"), "the grant")
     server("LOCK.BREAK", "k")
     server("LOCK.ACQUIRE", "k", "OWNER", "bob", "PX", LONG)
-    proxy.cut("commands")
-    proxy.pass_on()
+    proxy.cut_swallowed()
     task.next("not_acquired", seconds=15)
     until(lambda: server.lock("l") is None, "the other lock is given back", seconds=5)
 
@@ -160,8 +155,7 @@ def answer_to_a_release_is_lost(stage):
     program.tell(do="release", task=task.name)
     until(lambda: server.lock("k") is None, "the release")
     server("LOCK.ACQUIRE", "k", "OWNER", "alice", "PX", LONG)
-    proxy.cut("commands")
-    proxy.pass_on()
+    proxy.cut_swallowed()
     task.next("released")
     until(lambda: server.calls("lock.release") >= 2, "it is sent again")
     assert server.lock("k")["owner"] == "alice", "a late release ended another grant"
