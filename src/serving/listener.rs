@@ -17,9 +17,9 @@ pub(crate) struct ServerEvents;
 /// The value of `lock.max-holders` after the last change of any setting.
 static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 
-/// Whether the server has not sent, and will not send, the grant to a client, whose connection it now closes in the same turn of the event
-/// loop in which the module made this reply. `line` is the client's line of `CLIENT LIST`. If the line does not say, or the client has run
-/// another command since, the reply counts as sent. `sheds` says whether the server closes the connections of clients that take much memory
+/// Whether a client never gets the reply with its grant, because the server closes the connection in the same turn of the event loop in
+/// which the module made the reply. `line` is the client's line of `CLIENT LIST`. If the line does not say, or the client has run another
+/// command since, the reply counts as sent. `sheds` says whether the server closes the connections of clients that take much memory
 /// (`maxmemory-clients`), which it may do after it has sent all replies.
 fn is_grant_lost(line: &str, sheds: impl FnOnce() -> bool) -> bool {
     let field = |name: &str| line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name));

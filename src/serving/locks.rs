@@ -1,6 +1,6 @@
 //! The table of the rules, the clock, and locks that are open for one step: the work of one command or timer, during which nothing else
-//! changes locks. The rules get what the keys have, and say what is to happen to the keys. This is done when the rules are finished with the
-//! table, because a written key calls other modules, which may do anything.
+//! changes locks. The rules get what the keys have, and say what is to happen to the keys. The keys are written when the rules are finished
+//! with the table, because writing may call other modules, which may do anything.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,7 +34,7 @@ pub(super) fn is_empty() -> bool {
     TABLE.with(|table| table.is_empty())
 }
 
-/// Whether the table knows anything of this lock. A function of its own, so that a step with an empty table pays for one comparison.
+/// Whether the table knows anything of this lock. Not inlined, so that a step with an empty table pays only for one comparison.
 #[inline(never)]
 pub(super) fn knows(at: LockRef<'_>) -> bool {
     TABLE.with(|table| table.knows(at))
@@ -178,7 +178,7 @@ fn finish(ctx: &Ctx<'_>, step: Step, locks: &mut [OpenLock<'_>]) {
             }
         }
     }
-    // Only events about changed keys say that somebody else has changed a lock of which something is known.
+    // While the table has a lock, the module has to notice if somebody else changes its key. Only events about changed keys say so.
     if !is_empty() {
         listen(ctx);
     }

@@ -12,7 +12,7 @@ use rules::waiting::Message;
 /// How many addresses `RECENT` keeps.
 const KEPT: usize = 1_024;
 
-/// Addresses that were used a short time ago, by hash. A process always has the same address, so its grants and places share one in memory.
+/// Addresses that were used a short time ago, by hash. A client process always uses one address, so its grants and places share it.
 static RECENT: ServerCell<[Option<Arc<[u8]>>; KEPT]> = ServerCell::new([const { None }; KEPT]);
 
 /// Returns the address for messages to a user: the user's name, a NUL, and the channel's name.

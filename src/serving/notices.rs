@@ -15,7 +15,7 @@ static WAIT_LINES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static LAPSE_LINES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static REFUSAL_LINES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
-/// Returns the log level for a lapse of a lock with so many waiters. If there are any, the lapse counts for the rate limit.
+/// Returns the log level for a lapse of a lock that has this many waiters. If it has any, the lapse counts for the rate limit.
 pub(super) fn lapse_level(waiters: usize) -> LogLevel {
     let may = waiters > 0 && LAPSE_LINES.with(|lapses| lapses.take(now().millis()));
     if may { LogLevel::Notice } else { LogLevel::Verbose }

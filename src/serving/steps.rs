@@ -146,7 +146,7 @@ fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
     is_empty() || !knows(LockRef { db: ctx.db(), key: key.bytes() })
 }
 
-/// Refuses a wait that would never end. If it may end, the client waits at the next try.
+/// Refuses a wait that would never end. If the wait may end, the caller tries again, and then the client waits.
 #[cold]
 fn detect(
     ctx: &Ctx<'_>,
@@ -238,13 +238,13 @@ fn may_reply_later(ctx: &Ctx<'_>) -> Result<(), Error> {
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
     begin_turn();
     let left = step_on(ctx, key, now, |env, site| waiting::leave(env, site, owner))?;
-    // If the server refuses this command, timers settle the other locks later.
+    // If the server refuses to settle one of the request's other locks now, a timer settles this lock later.
     left.others.iter().for_each(|id| _ = timers::call_settle(ctx, None, std::slice::from_ref(id)));
     Ok(left.any)
 }
 
 /// Releases one hold of a lock, or all holds. Returns how many are left, or why the owner does not hold the lock. Reads the clock only if
-/// this is needed, because this takes longer than the rest of most releases.
+/// needed, because that takes longer than the rest of most releases.
 #[inline(always)]
 pub(crate) fn release<'a>(
     ctx: &'a Ctx<'a>,

@@ -170,8 +170,8 @@ pub(super) fn on_cron() {
     arm();
 }
 
-/// A client has been told of its grant. Has the server tell the module when this turn of the event loop is over: then the reply has been
-/// sent. The next timer for answers ends this, usually in the next turn (that of the next handover), or the server's cron sets such a timer.
+/// A client has been told of its grant. From now on, the server reports the end of each turn of its event loop, when the reply has been
+/// sent. The next timer for answers ends these reports. It is usually that of the next handover; without one, the server's cron sets it.
 pub(super) fn hear_of_turns() {
     if !TICK.with(|tick| std::mem::replace(&mut tick.hears_of_turns, true)) {
         listen_to_turns::<Turns>(true);

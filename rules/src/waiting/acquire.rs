@@ -76,8 +76,8 @@ pub enum Outcome {
     Detect,
 }
 
-/// Most acquires: grants a free lock of which nothing is known, outside of a grace. Returns the grant and the end of its lease; `None` if
-/// this takes more.
+/// Makes the grant of a free lock of which nothing is known, outside of a grace, as for most acquires. Returns the grant and the end of its
+/// lease; `None` if the request needs a step.
 #[inline(always)]
 pub fn acquire_free(
     ask: &AcquireRequest<'_>,
@@ -112,7 +112,7 @@ pub fn acquire<C: Copy>(
         let mut stuck = None;
         for (number, site) in sites.iter_mut().enumerate() {
             site.end_own(env, &ask.owner);
-            // Otherwise, the last step has served the queue.
+            // In all other cases, the last step has already served the queue.
             if site.has_changed() || site.grants.value.is_none() {
                 site.serve(env);
             }
@@ -151,7 +151,7 @@ pub fn acquire<C: Copy>(
     })
 }
 
-/// Refuses what would make too many locks depend on the connection.
+/// Refuses a request that would make too many locks depend on the connection.
 fn check_places<C: Copy>(env: &Env<'_, C>, caller: &Caller, new: usize) -> Result<(), Refusal> {
     let all = env.table.connections.weight_of(caller.connection).saturating_add(new);
     if new > 0 && caller.most_places.is_some_and(|most| all > most) {
@@ -198,14 +198,14 @@ fn join<C: Copy>(
             check_places(env, caller, sites.iter().map(|site| site.at.weight()).sum())?;
         }
     }
-    // The millisecond of the arrival was partly over.
+    // One ms is added, because the millisecond of the arrival was partly over.
     let time_up = (timeout > 0).then(|| (since / 1000).saturating_add(timeout).saturating_add(1));
     let time_up = time_up.and_then(NonZero::new);
     let (channel, connection, stage) = (wait.channel.clone().map(Box::new), caller.connection, Stage::Queued);
     // Only the claim of a place says whether replicas have to confirm its grant.
     let confirm = wait.confirm.filter(|_| !is_place);
     if let Some((request, _)) = known {
-        // The owner keeps its place. The options of the new request replace the old ones: it may fit beside the present holders.
+        // The owner keeps its place. The options of the new request replace the old ones, so the owner may now fit beside the holders.
         sites.iter_mut().for_each(|site| {
             site.lock.withdraw_upgrade(request);
             (site.again, site.skips_serving) = (site.again || !ask.room.is_exclusive(), true);
@@ -223,7 +223,7 @@ fn join<C: Copy>(
     let request = env.table.next_request();
     for site in sites.iter_mut() {
         site.lock.queue.join(request, ask.owner.clone());
-        // Its waiters were served before the request was judged.
+        // The lock's other waiters were served before this request was judged.
         site.skips_serving = true;
     }
     go_ahead(sites, request);
@@ -254,7 +254,7 @@ fn go_ahead(sites: &mut [Site<'_>], request: RequestId) {
 }
 
 impl<C: Copy> Table<C> {
-    /// The owner's last place for exactly these locks, and the connection on which it asked.
+    /// The owner's last place for exactly these locks, and the connection on which the owner asked.
     pub(super) fn place_of(
         &self,
         all: &[LockRef<'_>],
@@ -280,7 +280,7 @@ impl Site<'_> {
         Some(session.connection).filter(|_| !session.closed)
     }
 
-    /// The owner is told of its grant at once. Notes its channel, and its session.
+    /// The command's reply tells the owner of its grant. Notes the owner's channel and its session.
     fn keep<C: Copy>(
         &mut self,
         env: &mut Env<'_, C>,
@@ -303,8 +303,8 @@ impl Site<'_> {
         }
     }
 
-    /// From now on, the holder of this grant gets messages about it on this channel. If it `knows` of its grant, and somebody waits, it
-    /// is told so once more, because a holder asks again when it may have missed a message.
+    /// From now on, the holder gets messages about this grant on this channel. If the holder `knows` of its grant, and somebody waits, it
+    /// is told so once more, because a holder that may have missed a message asks again.
     pub(super) fn listen(&mut self, fence: Fence, owner: Owner<'static>, channel: &Channel, knows: bool) {
         let channel = Channel { start: None, ..channel.clone() };
         self.lock.open(fence, |record| {

@@ -81,8 +81,8 @@ impl Connections {
         !self.closed.is_empty() && self.closed.contains(&connection)
     }
 
-    /// The next to end because its connection has closed. Places end from the last to the first, so that none of them gets a lock that
-    /// another gives up.
+    /// The next session or place to end because its connection has closed. Places end from the last to the first, so that none of them gets
+    /// a lock that another gives up.
     pub(super) fn next_of_closed(&self) -> Option<Dependent> {
         let connection = *self.closed.first()?;
         let mut places = self.places.range((connection, RequestId::MIN)..=(connection, RequestId::MAX));

@@ -1,5 +1,5 @@
-//! The work that timers start: looks at locks, tries of waiters for several locks, ends of waits, answers. One turn of the event loop stops
-//! after 2 ms; the next one goes on with the next kind of work.
+//! Does the work that timers start: settles locks, tries to serve waiters for several locks, ends waits, and sends answers. One turn of the
+//! event loop stops after 2 ms; the next turn goes on with the next kind of work.
 
 use std::ops::{Bound, Range};
 
@@ -76,7 +76,7 @@ fn send_next<H: Host>(host: &mut H, answers: &mut usize, now: impl Fn() -> Now) 
     true
 }
 
-/// Looks at the lock with the session that is to renew its lease first. However many leases end meanwhile, sessions go on.
+/// Settles the lock whose session is due first. This is a kind of work of its own, so that sessions go on however many leases end.
 fn renew_next<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> bool {
     let first = host.table().renewals.first().filter(|(time, _)| *time <= now.millis()).cloned();
     let Some((_, id)) = first.filter(|_| !matches!(deferral, Deferral::Until(_))) else { return false };
@@ -84,7 +84,7 @@ fn renew_next<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> bool {
     true
 }
 
-/// Looks at the lock that is due first in this time. Looks that are due at once and others take turns.
+/// Settles the lock that is due first in this range of times. Locks that are due at once (times below 0) and others take turns.
 fn settle_next<H: Host>(host: &mut H, deferral: Deferral, due: Range<Millis>, now: Now) -> bool {
     if let Deferral::Until(_) = deferral {
         return false;
@@ -120,7 +120,7 @@ fn has_session<H: Host>(host: &mut H, id: &LockId) -> bool {
     fences.into_iter().any(|fence| host.alive_with(id, fence, Millis::MIN).is_some())
 }
 
-/// Tries the next waiter for several locks. They take turns.
+/// Tries to serve the next waiter for several locks. These waiters take turns.
 fn try_next<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> bool {
     if let Deferral::Until(_) = deferral {
         return false;
@@ -145,13 +145,13 @@ fn try_one<H: Host>(host: &mut H, deferral: Deferral, request: RequestId, now: N
         locks.map(|lock| lock.id.clone()).collect()
     };
     if deferral == Deferral::None && host.settle(Some(request), &ids) != Settled::Done {
-        // One lock may be the reason, so timers settle each of them.
+        // The server may have refused because of one lock only, so timers settle each lock by itself.
         let then = now.millis().saturating_add(WHILE_REFUSED);
         ids.iter().for_each(|id| host.table().wake_by(id, Some(then)));
     }
 }
 
-/// Ends the wait whose time was up first. What is due at its locks is done before, because it may still get them.
+/// Ends the wait whose time was up first. Before that, does what is due at its locks, because the waiter may still get them.
 fn end_wait<H: Host>(host: &mut H, deferral: Deferral, now: Now) -> Option<bool> {
     let first = host.table().timeouts.first().copied();
     let (_, request) = first.filter(|(time_up, _)| *time_up <= now.millis())?;

@@ -38,7 +38,7 @@ impl<C: Copy> Table<C> {
         strays || self.knows(at)
     }
 
-    /// Has holds of a grant taken back, if it is found at this key.
+    /// Notes holds that a timer takes back from a grant, if it finds the grant at this key.
     fn note_to_take_back(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         if holds > 0 {
             self.change(at, Some(0), |_, lock| lock.open(fence, |record| record.to_take_back += holds));
@@ -49,8 +49,8 @@ impl<C: Copy> Table<C> {
         matches!(self.stage(request), Some(Stage::Answered(_) | Stage::Unconfirmed(_)))
     }
 
-    /// Something other than the module removes the value of a lock, perhaps to move it to another key. Wherever it turns up (`touched`), the
-    /// holds of which no client has been told are taken back.
+    /// Something other than the module removes the value of a lock, perhaps to move it to another key. Wherever the value turns up
+    /// (`touched`), the holds of which no client has been told are taken back.
     pub fn unlinked(&mut self, at: LockRef<'_>) -> bool {
         let untold = |record: &Record| {
             let revocable =
@@ -80,7 +80,7 @@ impl<C: Copy> Table<C> {
                     table.ended(at, lock, fence, Some(MessageKind::Lost));
                 }
             }
-            // Timers do the rest. They can't open the lock.
+            // Timers do the rest: they find that the key has another type, and call this method again.
             (lock.recheck, lock.wake) = (true, Some(0));
         });
         self.end_step();
@@ -92,7 +92,7 @@ impl<C: Copy> Table<C> {
         self.budget.pay(CHANGE.saturating_mul(locks as u32))
     }
 
-    /// Something, such as a flush or a new setting, has happened to all locks of a database, or of all.
+    /// Something, such as a flush or a new setting, has happened to all locks of a database; `None`: of all databases.
     pub fn touched_db(&mut self, db: Option<i32>) {
         let cursor = self.locks.as_ref().map_or(0, Locks::end);
         match self.sweeps.iter_mut().find(|sweep| sweep.db == db) {
@@ -141,7 +141,7 @@ impl<C: Copy> Table<C> {
         });
         let untold: Vec<RequestId> = untold.collect();
         untold.into_iter().for_each(|request| self.untell(request));
-        // The server may have refused to look at what was due at once.
+        // Looks that were due at once may be due a little later now, because the server refused them.
         let is_soon = |(time, _): &&(Millis, LockId)| *time <= now.saturating_add(WHILE_REFUSED);
         let soon = self.wakes.iter().take_while(is_soon).chain(self.renewals.iter().take_while(is_soon));
         let soon: Vec<LockId> = soon.map(|(_, id)| id).filter(|id| moves(id)).cloned().collect();
@@ -213,7 +213,7 @@ impl<C: Copy> Table<C> {
                 are_all = false;
                 break;
             }
-            // Otherwise, the end of a client that was to be told could end a grant that moves back later.
+            // Otherwise, a client that goes away before it is told could end this grant, if the grant has moved back by then.
             lock.change(fence, |record| {
                 record.pending.retain(|hold| hold.to_claim);
                 if is_earlier {

@@ -31,7 +31,7 @@ impl Site<'_> {
         }
         while let Some((time, fence)) = self.lock.first_due().filter(|(time, _)| *time <= env.now.millis()) {
             if !env.table.budget.pay(CHANGE) {
-                // Renewals can wait for a timer. What has ended keeps the lock.
+                // Renewals can wait for a timer. But while something is still to be ended (`time` is 0), the lock counts as taken.
                 return all && time > 0;
             }
             match self.lock.change(fence, |record| std::mem::take(&mut record.to_take_back)) {
@@ -43,7 +43,7 @@ impl Site<'_> {
         all
     }
 
-    /// Ends lapsed grants among several. (The server itself ends the only one.)
+    /// Ends lapsed grants if the lock has several grants. (The server itself ends an only grant.)
     fn end_lapsed<C: Copy>(&mut self, env: &mut Env<'_, C>) -> bool {
         if !self.grants.are_several() {
             return true;
@@ -66,7 +66,7 @@ impl Site<'_> {
         paid == all
     }
 
-    /// If not all that is over could be ended, ends at least what is over of the owner's own grant, so that its command sees its true state.
+    /// If not all that is over could be ended, ends at least what is over of the owner's grant, so that the command sees its true state.
     pub(super) fn end_own<C: Copy>(&mut self, env: &mut Env<'_, C>, owner: &Owner<'_>) {
         let own = self.grants.grant_of(owner).filter(|_| !self.is_settled).map(Grant::fence);
         let (Some(fence), now) = (own, env.now.millis()) else { return };

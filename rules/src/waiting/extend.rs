@@ -72,7 +72,7 @@ impl Site<'_> {
             env.table.shorten_answers(record, until, env.now);
         }
         env.table.claim(&mut self.lock, fence);
-        // The owner knows that it holds the lock, so one hold stays, even if all clients that are still to be told go away.
+        // The owner knows that it holds the lock. So one hold stays even if all clients that have not been told of their holds go away.
         self.lock.change(fence, |record: &mut Record| {
             let mut revocable = record.pending.iter_mut().filter(|hold| hold.revocable);
             let (first, more) = (revocable.next(), revocable.count());

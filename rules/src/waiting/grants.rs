@@ -36,7 +36,7 @@ pub enum LockEvent {
     Extended,
 }
 
-/// What a step does to the key, and its events, in order. The server does it when the step is over and the table is given back, because
+/// What a step does to the key, and its events, in order. The server does this when the step is over and the table is given back, because
 /// writing a key may call other modules, and these may call this one. A grant's fence stands for the grant, as it is after the step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -54,7 +54,7 @@ pub enum Effect {
     Lapse(Box<Grant>, usize),
 }
 
-/// Room for as many as a handover has.
+/// The effects of a step. Those of a handover need no allocation.
 pub type Effects = SmallVec<[Effect; 6]>;
 
 /// What the key of a lock has.
@@ -64,7 +64,7 @@ pub struct Grants {
     pub value: Option<Value>,
     /// The end of the lease that ends last.
     pub until: Deadline,
-    /// The last grant, if the step has ended it: until the key is deleted, it still has this value.
+    /// The last grant, if the step has ended it. The key still has this value until it is deleted.
     pub ended: Option<Value>,
 }
 
@@ -197,7 +197,7 @@ impl Verdict {
         matches!(self, Self::Fits(decision) if decision.kind == Kind::New)
     }
 
-    /// For a lock of which not all that is over has been ended: an owner may re-enter. For everybody else, the lock counts as taken.
+    /// Returns the verdict while not all that is over at the lock has been ended: owners may re-enter, but for others, the lock is taken.
     pub(super) fn unless_settled(self) -> Self {
         match self {
             Self::Taken { upgrade, grace } => {

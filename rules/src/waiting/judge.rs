@@ -96,7 +96,7 @@ impl Site<'_> {
             self.effects.push(effect);
             return self.note(how);
         }
-        // With its first slot, the owner can't get another slot any more, for which others of its clients may wait.
+        // Other clients of this owner may wait for another slot, which they can't get any more once the grant has its first slot.
         let held = self.grants.with_fence(fence);
         self.again |= slot.is_some() && held.is_some_and(|held| held.grant.slot().is_none());
         let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: ask.label() };

@@ -16,11 +16,11 @@ use crate::lock::{Deadline, Fence, Held, Millis, Owner};
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub struct LockState {
     pub(super) queue: Queue,
-    /// The grant whose owner waits to have it with less room, and its waiters for this, which go ahead of the queue.
+    /// The grant whose owner waits for an upgrade, and the waiters for this upgrade, which go ahead of the queue.
     pub(super) upgrade: Option<Box<(Fence, BTreeSet<RequestId>)>>,
-    /// In the order of fences. Only `change_at` changes a record, but `news` notes who is told.
+    /// In the order of fences. Only `change_at` changes records, except that `news` notes which holders are told.
     records: VecDeque<Record>,
-    /// When there is something to do about a grant.
+    /// When something is due at each grant, the earliest first.
     due: VecDeque<(Millis, Fence)>,
     /// How many holders get messages about their grants.
     pub(super) listening: u32,
@@ -62,7 +62,7 @@ pub(super) struct Record {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct UntoldHold {
     pub(super) request: RequestId,
-    /// Whether a hold is taken back if the client goes away. With `ONCE`, it may be that of another client of the owner, and stays.
+    /// Whether the hold is taken back if the client goes away. With `ONCE`, the hold may be another client's of the owner, and stays.
     pub(super) revocable: bool,
     /// Whether the client's connection keeps the grant alive once the client is told.
     pub(super) binds: bool,
@@ -77,9 +77,9 @@ pub(super) struct Session {
     /// The id of the connection.
     pub(super) connection: u64,
     pub(super) lease: Millis,
-    /// When a third of the lease has passed.
+    /// When the session renews the lease: when a third of the lease has passed.
     pub(super) renew_at: Millis,
-    /// When a timer looks at the lock for it: at `renew_at`; earlier if the lease has become shorter; at once (0) if the connection closed.
+    /// When a timer looks at the lock for the session: `renew_at`; earlier if the lease got shorter; at once (0) if the connection closed.
     pub(super) wake_at: Millis,
     /// Whether the connection has closed.
     pub(super) closed: bool,
@@ -138,7 +138,7 @@ impl Record {
         Some(self.pending.remove(place))
     }
 
-    /// The client of a hold has gone away. Another client that shares the hold has it from now on; or else it has to be taken back.
+    /// The client of a hold has gone away. If another client shares the hold, that client has it now. If not, it is to be taken back.
     pub(super) fn revoke(&mut self, request: RequestId) {
         let Some(gone) = self.remove(request) else { return };
         if gone.revocable {
@@ -153,7 +153,7 @@ impl Record {
         }
     }
 
-    /// The owner knows of this grant. So if other clients that are to be told of its holds go away, these holds stay.
+    /// The owner knows of this grant. So its holds stay even if clients that are still to be told of them go away.
     pub(super) fn share(&mut self) {
         self.pending.iter_mut().filter(|hold| !hold.to_claim).for_each(|hold| hold.revocable = false);
     }
@@ -233,13 +233,13 @@ impl LockState {
         self.records.iter()
     }
 
-    /// Changes what is known of a grant, if anything is.
+    /// Changes what is known of a grant. Does nothing if nothing is known.
     pub(super) fn change<R>(&mut self, fence: Fence, body: impl FnOnce(&mut Record) -> R) -> Option<R> {
         let number = self.position(fence).ok()?;
         self.change_at(number, body)
     }
 
-    /// Changes what is known of a grant, of which there may be more to know from now on.
+    /// Changes what is known of a grant, even if nothing has been known of it so far.
     pub(super) fn open<R>(&mut self, fence: Fence, body: impl FnOnce(&mut Record) -> R) -> Option<R> {
         let number = self.position(fence).unwrap_or_else(|next| {
             // Usually, a lock has a record of one grant only, so the first one gets no room for more beside it.
@@ -259,7 +259,7 @@ impl LockState {
             (self.recheck, self.put_off) = (true, false);
         }
         if record.due() != due {
-            // In order. What is due first usually becomes due last, so little is moved.
+            // `due` stays in order. Usually, the first entry becomes the last, so few entries move.
             let place = due.and_then(|due| self.due.binary_search(&(due, fence)).ok());
             place.map(|place| self.due.remove(place));
             if let Some(row) = record.due().map(|due| (due, fence)) {
@@ -301,7 +301,7 @@ impl LockState {
         }
     }
 
-    /// When there is something to do about a grant, and about which.
+    /// The next time when there is something to do about a grant, and the grant's fence.
     pub(super) fn first_due(&self) -> Option<(Millis, Fence)> {
         self.due.front().copied()
     }
@@ -311,13 +311,13 @@ impl LockState {
         self.wake.filter(|wake| self.renew.is_none_or(|renew| renew.get() != *wake))
     }
 
-    /// Whether holders have to be told that somebody waits, or that this is no news any more when the next waiter comes.
+    /// Whether `news` has anything to note: holders to be told that somebody waits, or, when nobody waits, to be told again next time.
     pub(super) fn has_news(&self) -> bool {
         if self.queue.is_empty() { self.is_told } else { self.is_news }
     }
 
-    /// Notes which holders have to be told that somebody waits: all of them when the first waiter comes, and once more whoever asks again.
-    /// Returns their grants.
+    /// Notes which holders have to be told that somebody waits: all of them when the first waiter comes, and later each holder that asks
+    /// again. Returns their grants.
     pub(super) fn news(&mut self) -> Vec<Fence> {
         let (waits, mut news) = (!self.queue.is_empty(), Vec::new());
         let listeners =

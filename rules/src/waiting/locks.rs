@@ -22,7 +22,7 @@ pub(super) struct Locks<V> {
 /// The hash comes from outside, because it also chooses the part.
 type Part<V> = IndexMap<LockId, Box<V>, ()>;
 
-/// A power of two. The worlds copy the table at each step.
+/// The number of parts: a power of two. The tests' models copy the table at each step, so they have one part.
 const PARTS: usize = if cfg!(test) { 1 } else { 256 };
 /// A part without locks that has room for more than this gives its memory back.
 const KEPT: usize = 64;
@@ -58,13 +58,13 @@ impl<V> Locks<V> {
         Some(number << INDEX | index)
     }
 
-    /// Whether the table has a lock. For locks that it usually does not have.
+    /// Whether the table has a lock. Searches at once, without a look at `last`, because the lock is usually not in the table.
     #[inline]
     pub(super) fn has(&self, at: LockRef<'_>) -> bool {
         self.len > 0 && self.search(at).is_some()
     }
 
-    /// The position of a lock, until another one is removed.
+    /// The position of a lock, which is valid until a lock is removed.
     pub(super) fn position(&self, at: LockRef<'_>) -> Option<usize> {
         let last = self.parts.get(self.last >> INDEX)?.get_index(self.last & REST);
         if last.is_some_and(|(id, _)| id.is(at)) {
@@ -124,8 +124,8 @@ impl<V> Locks<V> {
         last << INDEX | self.parts.last().map_or(0, IndexMap::len)
     }
 
-    /// The lock before this position, and its own. If a lock is removed, the last of its part takes its place: a walk has visited that one,
-    /// or still comes to it.
+    /// Returns the lock before this position, and that lock's own position. If a lock is removed, the last lock of its part moves to its
+    /// position: a walk has already visited the moved lock, or still comes to it.
     pub(super) fn before(&self, position: usize) -> Option<(usize, &LockId)> {
         let (mut number, mut left) = (position >> INDEX, position & REST);
         loop {

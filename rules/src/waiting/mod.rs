@@ -1,12 +1,12 @@
 //! The rules of queues, sessions and timers: who waits for a lock, who is next, and what happens to a grant when its waiter has gone away.
 //!
-//! Each command and each timer is one *step* on one lock or several (`step`): take its grants out of its key (`grants`) and its state out of
-//! the table, end what is over (`ends`), do the command's own work (`acquire`, `release`, `extend`), serve the queue (`serve`),
-//! give all back. `judge` says whether a request can have a lock. A step calls nothing outside: what is to happen to the key is a list of
+//! Each command and each timer is one *step* on one lock or several (`step`): take its grants out of its key (`grants`) and its state out
+//! of the table, end what is over (`ends`), do the command's own work (`acquire`, `release`, `extend`), serve the queue (`serve`), and put
+//! both back. `judge` says whether a request can have a lock. A step calls nothing outside: what is to happen to the key is a list of
 //! effects. Between steps, `table` has all that is known: of each lock beyond its key (`lock_state`), of each waiter (`stages`), and what
-//! depends on each connection (`connections`). `due` does what timers start: looks at locks, ends of waits, answers (`tell`). `session`
-//! says when leases are renewed, and when a session ends; `sync` what happens at `SYNC`; `elsewhere` what happens to locks other than by
-//! commands for them.
+//! depends on each connection (`connections`). `due` does what timers start: it settles locks, ends waits and sends answers (`tell`).
+//! `session` says when leases are renewed, and when a session ends; `sync` says what happens at `SYNC`, and `elsewhere` what happens to
+//! locks without a command for them.
 
 mod acquire;
 mod budget;

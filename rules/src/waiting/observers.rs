@@ -89,7 +89,7 @@ impl Observers {
         Self { first: RequestId::MIN, long_waits: RequestId::MIN, ungranted: 0, busiest: Busiest::new() }
     }
 
-    /// Of the waiters up to this request, nothing is shown any more.
+    /// The waiters up to this request are not shown any more.
     pub(super) fn demoted(&mut self, last: RequestId, waited: usize) {
         self.first = RequestId(last.0.saturating_add(1));
         self.long_waits = last;

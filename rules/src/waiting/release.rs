@@ -14,7 +14,7 @@ pub struct ReleaseRequest<'a> {
     pub all: bool,
 }
 
-/// Most releases: whether it ends the only grant of a lock of which nothing is known.
+/// Whether a release ends the only grant of its lock. If so, and if the table knows nothing of the lock, the lock simply becomes free.
 #[inline(always)]
 pub fn frees(value: Option<&Value>, given: ReleaseRequest<'_>) -> Result<bool, NotHeld> {
     match value {

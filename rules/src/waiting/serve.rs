@@ -2,7 +2,7 @@
 //!
 //! A waiter that can't have its locks yet (`judge` says why) keeps those behind it waiting, too. Some are served before it:
 //!
-//! - waiters whose owner holds the lock re-enter, wherever they are in the queue, until `PASSED` of them can't yet (`reenter`);
+//! - waiters whose owner holds the lock re-enter, wherever they are in the queue, until `PASSED` of them could not (`reenter`);
 //! - waiters for an upgrade go ahead of the queue (`LockState::head`).
 //!
 //! A waiter that can never have its locks, or a place whose connection has closed (`is_gone`), leaves the queue. A waiter for several locks
@@ -24,8 +24,8 @@ use crate::lock::{AcquireRequest, Deadline, Fence, Now, Owner, Value};
 /// this many that can't yet. Those behind them wait until one of them is served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
-/// While an owner's places have this many locks to claim with one grant, no further place gets a hold of it. Otherwise one claim could be any
-/// amount of work.
+/// While an owner's places have this many locks to claim with one grant, no further place gets a hold of it. Otherwise, one claim could be
+/// any amount of work.
 const MOST_UNCLAIMED: usize = 32;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,12 +63,12 @@ pub fn try_waiter<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], request
     }
     let since = std::mem::replace(&mut env.table.tries, aside);
     if changed {
-        // The others have been tried with the locks as they are, if nothing has changed.
+        // If nothing has changed, the others have already been tried with the locks as they are.
         env.table.tries.extend(since);
     }
 }
 
-/// Tries to grant a waiter its locks, which are those of all `sites`. If it can never have them, has it told so.
+/// Tries to grant a waiter its locks, which are those of all `sites`. A waiter that can never have them gets an answer that says so.
 fn serve_at<C: Copy>(
     env: &mut Env<'_, C>,
     sites: &mut [Site<'_>],
@@ -77,7 +77,7 @@ fn serve_at<C: Copy>(
 ) -> Served {
     for number in 0..sites.len() {
         let Some(site) = sites.get_mut(number) else { break };
-        // A grant that is still to be ended keeps the lock.
+        // The lock counts as taken while a grant is still to be ended.
         let is_known = site.is_settled || site.grants.value.is_none();
         let verdict = if is_known { site.judge(env, ask, Some(request)) } else { Ok(Verdict::TAKEN) };
         let reenters = verdict.as_ref().ok().and_then(Verdict::reenters);
@@ -202,7 +202,7 @@ impl Site<'_> {
         !is_full
     }
 
-    /// Serves a waiter. Returns its owner, and whether it asks to be alone.
+    /// Serves a waiter. Returns what happened, the waiter's owner, and whether the waiter asks to be the only holder.
     fn serve_one<C: Copy>(
         &mut self,
         env: &mut Env<'_, C>,
@@ -220,7 +220,7 @@ impl Site<'_> {
             env.table.after.push((request, After::GivenUp));
             Served::Answered
         } else if locks > 1 {
-            // A step on one lock can't serve it. A timer tries to, if this is the lock that keeps it waiting.
+            // A step on one lock can't serve this waiter. A timer tries to, if this lock is the one that keeps the waiter waiting.
             env.table.try_at(self.at, request);
             Served::Waits
         } else {
@@ -255,13 +255,13 @@ impl<C: Copy> Table<C> {
         }
     }
 
-    /// Has a waiter told this answer, which its queues don't have any more.
+    /// Answers a waiter that has left its queues.
     fn answer(&mut self, request: RequestId, answer: Answer) {
         self.tries.remove(&request);
         self.go_on(request, Stage::Answered(answer));
     }
 
-    /// Has a waiter told of its grants. Returns the channel of a place, which has to claim them.
+    /// Answers a waiter with its grants. If the waiter has a place, and so has to claim them, returns its channel.
     fn answer_granted(
         &mut self,
         request: RequestId,
@@ -285,7 +285,7 @@ impl<C: Copy> Table<C> {
         if let Deadline::At(_) = until {
             waiter.ask.lease = waiter.ask.lease.min(until.left(now.start));
         }
-        // Usually, the grant ends first, because its lease is as short.
+        // Usually, the grant ends first, because its lease is 3 ms shorter.
         let time_up = now.millis().saturating_add(waiter.ask.lease).saturating_add(3);
         self.end_by(request, Some(time_up));
         Some(channel)

@@ -41,7 +41,7 @@ impl Session {
         session
     }
 
-    /// The lease ends at `until`, unless it is renewed before.
+    /// Makes sure that the session renews a lease that ends at `until` before this time.
     pub(super) fn renew_before(&mut self, until: Deadline, now: Millis) {
         if until < Deadline::At(self.renew_at) {
             self.wake_at = self.wake_at.min(now.saturating_add(until.left(now) / RENEWALS_PER_LEASE));
@@ -56,7 +56,7 @@ fn next_renewal(lease: Millis, now: Millis) -> Millis {
 }
 
 impl<C: Copy> Table<C> {
-    /// A connection keeps a grant alive, instead of any other connection.
+    /// From now on, this session keeps the grant alive, instead of any other.
     pub(super) fn start_session(
         &mut self,
         at: LockRef<'_>,
@@ -64,7 +64,7 @@ impl<C: Copy> Table<C> {
         fence: Fence,
         session: Session,
     ) {
-        // Blocked clients of the same owner that are still to be told don't take it over.
+        // When blocked clients of the same owner are told of the grant, they begin no session of their own.
         lock.change(fence, |record| {
             record.pending.iter_mut().filter(|hold| !hold.to_claim).for_each(|hold| hold.binds = false);
         });
@@ -174,7 +174,7 @@ impl<C: Copy> Table<C> {
         })
     }
 
-    /// A waiter is told, so its connection keeps its grant alive. `told` is the end of the lease of which it is told, and that of the grant.
+    /// A waiter is told of its grant, so its session begins. `told` leads from the lease's end in the answer to the end in the grant.
     pub(super) fn begin_session(
         &mut self,
         request: RequestId,
@@ -197,7 +197,7 @@ impl<C: Copy> Table<C> {
                 Some(binds)
             };
             if lock.change(fence, binds).flatten() == Some(true) {
-                // If replicas confirmed the leases of an earlier session, only its last renewal may not be confirmed yet.
+                // If replicas confirmed the leases of an earlier session, only the last renewal may not be confirmed yet.
                 let earlier = lock.record(fence).filter(|_| lock.is_synced(fence));
                 let sure = earlier.map(|record| record.renewal.as_ref().map_or(told.to, |last| last.0.from));
                 let from = sure.map_or(told.from, |sure| sure.max(told.from));
@@ -215,7 +215,7 @@ impl<C: Copy> Table<C> {
 }
 
 impl Site<'_> {
-    /// Ends the grant if its connection has closed. Renews the lease, if not.
+    /// Ends the grant if the connection of its session has closed. If not, renews the lease.
     pub(super) fn renew_or_end<C: Copy>(&mut self, env: &mut Env<'_, C>, fence: Fence) {
         let Some(record) = self.lock.record(fence) else { return };
         let (Some(session), now) = (record.session, env.now.millis()) else { return };
@@ -249,8 +249,8 @@ impl Site<'_> {
         self.renew_at(fence, next_renewal(lease, now));
     }
 
-    /// Replicas have not confirmed a renewal in time. The lease ends when it did before, unless somebody has changed it since, and the
-    /// session tries again. If that time has passed, the grant ends.
+    /// Replicas have not confirmed a renewal in time. The lease gets its earlier end back, unless somebody has changed it since, and the
+    /// session tries again. If the earlier end has passed, the grant ends.
     fn undo_renewal<C: Copy>(
         &mut self,
         env: &mut Env<'_, C>,

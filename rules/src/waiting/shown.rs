@@ -1,4 +1,4 @@
-//! What `LOCK.INFO`, `LOCK.WAITS`, `INFO` and the log show of locks and waiters. No decision depends on what only they need.
+//! What `LOCK.INFO`, `LOCK.WAITS`, `INFO` and the log show of locks and waiters. No decision depends on what is kept only to be shown.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub struct Page {
 #[derive(Default)]
 pub struct LongWaits {
     pub waits: Vec<WaitInfo>,
-    /// How many are not in `waits`.
+    /// How many more of these waits there are.
     pub others: u64,
 }
 
@@ -146,7 +146,7 @@ impl<C: Copy> Table<C> {
         Page { waits, last: None }
     }
 
-    /// The waiter that has waited longest. Later calls begin there.
+    /// Finds the waiter that has waited longest. Later calls begin their search with this waiter.
     fn find_first(&mut self) -> Option<RequestId> {
         let mut waiters = self.waiters.range(self.observers.first..);
         let first = waiters.find(|(_, waiter)| waiter.stage == Stage::Queued).map(|(request, _)| *request);
@@ -178,7 +178,7 @@ impl<C: Copy> Table<C> {
         let unseen = (Bound::Excluded(self.observers.long_waits), Bound::Unbounded);
         for (request, waiter) in self.waiters.range(unseen).take(LOOKS) {
             if waiter.stage == Stage::Queued {
-                // Below 0 if the waiter came before the clock was set back: it is left out, for it would hide those behind it.
+                // If the clock was set back, `waited` may be below 0. Such a waiter is left out, or it would hide those behind it.
                 let waited = now.micros.saturating_sub(waiter.since) / 1000;
                 if (0..limit).contains(&waited) {
                     break;
@@ -195,8 +195,8 @@ impl<C: Copy> Table<C> {
     }
 }
 
-/// For how long the lock has been held that, of all with waiters, has been held longest; 0 if none is held. (After `MOST_HELD` locks, the
-/// longest of these; the next query looks at further locks.)
+/// Finds the lock with waiters that has been held longest, and returns for how many ms it has been held; 0 if none is held. (Looks at
+/// `MOST_HELD` locks at most; the next query looks at further locks.)
 pub fn longest_held<H: Host>(host: &mut H, now: Millis) -> Millis {
     let mut longest = 0;
     for _ in 0..MOST_HELD {

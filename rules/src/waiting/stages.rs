@@ -9,7 +9,7 @@
 //!   (`revoke`);
 //! - one of its grants ends before it was told (`untell`), and the others are taken back.
 //!
-//! When the server is done with a blocked client (`freed`; if it was told of a grant, `turn_sent` or `closed`), `forget` removes the waiter.
+//! When the server is done with a blocked client (`freed`; after a grant also `turn_sent` or `closed`), `forget` removes the waiter.
 
 use std::num::NonZero;
 
@@ -154,7 +154,7 @@ impl<C: Copy> Table<C> {
         }
     }
 
-    /// One of the grants of a waiter has ended before it was told, so it gets none.
+    /// One of the grants of a waiter has ended before the waiter was told, so the waiter gets none.
     pub(super) fn untell(&mut self, request: RequestId) {
         self.revoke(request);
         let over = Stage::Answered(Answer::Granted { until: Deadline::At(0) });
@@ -165,7 +165,7 @@ impl<C: Copy> Table<C> {
             Some(Waiter { stage: Stage::Unconfirmed(_), .. }) => _ = self.go_on(request, over),
             _ => (),
         }
-        // A place hears of no loss of what it did not hear that it had.
+        // A place that has not heard of its grant does not hear of the loss either.
         for (id, fence) in self.granted(request) {
             self.change(id.to_ref(), None, |_, lock| {
                 lock.change(fence, |record| {
@@ -176,8 +176,8 @@ impl<C: Copy> Table<C> {
         }
     }
 
-    /// Gives up a place, and has what it was granted taken back. If a grant goes on with other holds, its owner counts as knowing of it, and
-    /// gets messages about it.
+    /// Gives up a place, and has its holds taken back. If other holds keep the grant, the owner counts as knowing of the grant, and gets
+    /// messages about it.
     pub(super) fn give_up(&mut self, request: RequestId) {
         self.depart(request);
         for (id, fence) in self.granted(request) {
@@ -205,14 +205,14 @@ impl<C: Copy> Table<C> {
         waited
     }
 
-    /// Whether the next look at its lock ends a grant with this many holds, because clients have gone away.
+    /// Whether the next step at the lock ends this grant, which has `holds` holds, because clients have gone away.
     pub(super) fn is_abandoned(&self, id: &LockId, fence: Fence, holds: u32) -> bool {
         let Some(record) = self.get(id.to_ref()).and_then(|lock| lock.record(fence)) else { return false };
         let has_closed = record.session.is_some_and(|session| self.has_closed(session));
         record.to_take_back >= holds || has_closed && !self.has_successor(record)
     }
 
-    /// The lease of a grant is shorter now. Who is still to be told of the grant is told so.
+    /// The lease of a grant is shorter now. Clients that are still to be told of the grant are told of this lease.
     pub(super) fn shorten_answers(&mut self, record: &Record, until: Deadline, now: Now) {
         for hold in &record.pending {
             let Some(waiter) = self.waiters.get_mut(&hold.request) else { continue };
@@ -221,7 +221,7 @@ impl<C: Copy> Table<C> {
                 && until < *known
             {
                 *known = until;
-                // A `start` message tells it. A session renews the lease that its client asked for.
+                // A `start` message tells this length. A session still sets the length that its client asked for.
                 if waiter.channel.is_some() {
                     waiter.ask.lease = waiter.ask.lease.min(until.left(now.start));
                 }
@@ -264,7 +264,7 @@ impl<C: Copy> Table<C> {
         self.remove(request);
     }
 
-    /// A waiter knows what it was granted. Of a hold that it shares with other clients of its owner, they need not be told.
+    /// A waiter knows what it was granted. If it shares a hold with other clients of its owner, the owner knows of the whole grant.
     pub(super) fn known(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(&request) else { return };
         let (locks, is_synced) = (waiter.locks.clone(), waiter.confirm.is_some());

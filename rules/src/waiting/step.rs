@@ -14,7 +14,7 @@ pub struct Env<'a, C> {
     pub table: &'a mut Table<C>,
     pub fences: &'a mut FenceClock,
     pub limits: Limits,
-    /// After a start, a promotion or a freeze, nothing new is granted.
+    /// For how long nothing new is granted, after a start, a promotion or a freeze.
     pub grace: GraceLeft,
     pub now: Now,
     /// Whether a connection with this id is open.
@@ -35,11 +35,11 @@ pub struct Site<'a> {
     was_due: bool,
     /// Whether all that is over has been ended. If not, because the budget was not enough, the lock counts as taken.
     pub(super) is_settled: bool,
-    /// Whether waiters of all holders may be able to re-enter.
+    /// Whether `serve` has to check for every holder whether its waiters can re-enter.
     pub(super) reenters: bool,
     /// Whether there is more to do, so that a timer looks at the lock at once.
     pub(super) again: bool,
-    /// Whether `finish` does not serve the queue: it has just been served, or a timer serves it (`again`). A timer that is set for it stays.
+    /// Whether `finish` leaves the queue alone: it has just been served, or a timer will serve it (`again`). A timer that is set stays set.
     pub(super) skips_serving: bool,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Site<'a> {
 
     fn finish<C: Copy>(&mut self, env: &mut Env<'_, C>) {
         if !self.skips_serving {
-            // The command's own grant stays, not that of a waiter.
+            // `serve` may set `got` to a waiter's grant, but the caller needs the command's own.
             let got = self.got;
             self.serve(env);
             self.got = got;
@@ -148,7 +148,7 @@ impl<'a> Site<'a> {
         self.effects.push(Effect::Event(event));
     }
 
-    /// Changes a grant for a command. If its session would renew the lease too late then, the session renews it earlier.
+    /// Changes a grant. If the grant's session would renew the new lease too late, the session renews it earlier.
     pub(super) fn update(&mut self, now: Now, fence: Fence, change: GrantChange<'_>, until: Deadline) {
         self.effects.extend(self.grants.update(fence, change, until));
         self.lock.change(fence, |record| {

@@ -1,9 +1,9 @@
 //! `SYNC`: replicas have to confirm a grant or an extension before the client is told of it. Until then, the client is blocked; if it goes
-//! away, it is like a waiter that has not been told of its grant.
+//! away, it counts as a waiter that has not been told of its grant.
 //!
-//! `tell_when_confirmed` has the client of a command blocked; a waiter is blocked already, and stays so (`Stage::Unconfirmed`). What
-//! replicas have to confirm is in `replication`. `take_up_confirmed` takes up what they have confirmed, and `end_unconfirmed` ends what they
-//! have not confirmed in time. The renewals of a session that began with `SYNC` have to be confirmed, too (`session`).
+//! `tell_when_confirmed` has the client of a command blocked; a waiter is already blocked, and stays so (`Stage::Unconfirmed`). What
+//! replicas have to confirm is in `replication`. `take_up_confirmed` takes up what they have confirmed, and `end_unconfirmed` ends what
+//! they have not confirmed in time. The renewals of a session that began with `SYNC` have to be confirmed, too (`session`).
 
 use std::num::NonZero;
 
@@ -56,9 +56,9 @@ pub(super) fn tell_when_confirmed<C: Copy>(
     request
 }
 
-/// Has clients told what enough replicas have confirmed by now. If there are newer changes, asks the replicas for another acknowledgement.
-/// A timer calls this after each acknowledgement, and from time to time. Returns in how many ms it has to call it again; `None` if there
-/// is nothing to do before the next acknowledgement.
+/// Takes up what enough replicas have confirmed by now: clients are told, and renewals count. If there are newer changes, asks the replicas
+/// for another acknowledgement. A timer calls this function after each acknowledgement, and from time to time. Returns in how many ms the
+/// timer has to call it again; `None` if there is nothing to do before the next acknowledgement.
 pub fn take_up_confirmed<H: Host>(host: &mut H) -> Option<Millis> {
     if host.table().replication.is_empty() {
         return None;
@@ -98,7 +98,7 @@ impl<C: Copy> Table<C> {
         true
     }
 
-    /// Too few replicas have confirmed an answer in time.
+    /// Too few replicas have confirmed an answer in time. Returns whether the request had such an answer.
     pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
         let Some(Stage::Unconfirmed(answer)) = self.stage(request) else { return false };
         if let Answer::Extended { .. } = answer {

@@ -1,6 +1,6 @@
-//! All that is known between steps: locks, waiters, and what depends on connections. Timers and indexes follow from the rows: `put` writes
-//! those of a lock; `move_session` and `set_renewal` (in `session`) those of a session; `add`, `remove`, `go_on` and `end_by` (in `stages`)
-//! those of a waiter. No other code does, but a demotion drops most of them (`demoted`).
+//! All that is known between steps: locks, waiters, and what depends on connections. Timers and indexes follow from these. Only this code
+//! writes them: for a lock `put`; for a session `move_session` and `set_renewal` (in `session`); for a waiter `add`, `remove`, `go_on` and
+//! `end_by` (in `stages`). A demotion drops most of them (`demoted`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -18,7 +18,7 @@ use super::replication::Replication;
 use super::waiter::{Queued, Stage, Waiter};
 use crate::lock::{Fence, Millis};
 
-/// How many rows a unit of work frees.
+/// How many rows of unused indexes a unit of work frees.
 const ROWS: usize = 8;
 
 /// Who has to be told something.
@@ -27,14 +27,14 @@ const ROWS: usize = 8;
 pub(super) enum Notice {
     Waiter(RequestId),
     Message(Message),
-    /// The holder of this grant, that somebody waits.
+    /// The holder of this grant has to be told that somebody waits.
     Wanted(LockId, Fence),
 }
 
 /// What a step leaves to do at other locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// One of the waiter's grants has ended before it was told, so it gets none.
+    /// One of the waiter's grants has ended before the waiter was told, so the waiter gets none.
     Untold,
     /// The place has claimed its grants.
     Claimed,
@@ -49,7 +49,7 @@ pub(super) struct Sweep {
     pub(super) db: Option<i32>,
     /// The locks before this one have not been visited.
     pub(super) cursor: usize,
-    /// Whether it has happened again, so that the walk begins anew when it ends.
+    /// Whether something has happened again, so that the walk begins anew when it ends.
     pub(super) again: bool,
 }
 
@@ -123,12 +123,12 @@ pub struct Table<C> {
     pub(super) sweeps: Vec<Sweep>,
     /// The lock whose value was last removed by something other than the module, and its holds of which no client knew.
     pub(super) strays: Option<(LockId, Vec<(Fence, u32)>)>,
-    /// The locks of this server's earlier times as a primary.
+    /// The locks of this server's earlier times as a primary, which are dropped little by little.
     pub(super) earlier: Vec<Locks<LockState>>,
     pub(super) unused: Unused,
     /// Each command, and each turn of timers, begins a turn.
     pub budget: Budget,
-    /// Until when the data set must not change. The server's cron forgets it, in case the clock has been set back.
+    /// Until when the data set must not change. The server's cron sets this to 0, in case the clock has been set back.
     pub paused_until: Millis,
     pub(super) last_request: NonZeroU64,
     pub(super) last_tried: RequestId,
@@ -203,7 +203,7 @@ impl<C: Copy> Table<C> {
         lock.recheck |= recheck;
     }
 
-    /// The name of a lock, of which there is more to know from now on.
+    /// Returns the id of a lock. Adds the lock to the table if nothing has been known of it.
     pub(super) fn open(&mut self, at: LockRef<'_>) -> LockId {
         let locks = self.locks.get_or_insert_default();
         if let Some((id, _)) = locks.get(at) {
@@ -224,7 +224,7 @@ impl<C: Copy> Table<C> {
         };
         let Some((id, known)) = locks.at_mut(position) else { return };
         lock.wake = lock.wake.filter(|_| !lock.is_empty());
-        // If a timer is to look at the lock at once, holders get no news of the queue before: the look may change who is to be told.
+        // If a timer is to look at the lock at once, holders get news of the queue only afterwards: the look may change who is to be told.
         let is_quiet = lock.queue.is_empty() || lock.wake.is_none_or(|wake| wake > 0);
         if lock.listening > 0 && lock.has_news() && is_quiet {
             self.budget.spend(scan(lock.records().len()));
@@ -235,7 +235,7 @@ impl<C: Copy> Table<C> {
             self.last_at_once += 1;
             lock.wake = known.wake.filter(|wake| *wake < 0).or(Some(self.last_at_once));
         }
-        // If the server has refused a look, `wake` says when to try again, after what was due.
+        // If the server has refused a look, `wake` says when to try again, which is later than what was due.
         let renew = lock.wake.and_then(|wake| Some(lock.first_due()?.0.max(wake)));
         lock.renew = renew.filter(|time| *time > 0).and_then(NonZero::new);
         if known.renew != lock.renew {
@@ -277,7 +277,7 @@ impl<C: Copy> Table<C> {
         result
     }
 
-    /// Sets the timer of a lock. What was to be looked at once is looked at for the same reason later.
+    /// Sets the timer of a lock. If a look was due at once, the later look checks the same (`recheck`).
     pub(super) fn wake_by(&mut self, id: &LockId, time: Option<Millis>) {
         let mut lock = LockState::new();
         self.take(id.to_ref(), &mut lock);
@@ -291,8 +291,8 @@ impl<C: Copy> Table<C> {
         self.sent.iter().any(|sent| sent.0 == connection)
     }
 
-    /// A connection has closed. `is_lost`: the server has not sent the reply that the module gave it in this turn. Timers end its sessions
-    /// and places. Returns whether anything is due.
+    /// A connection has closed. `is_lost`: the server has not sent the reply that the module made in this turn. Timers end the connection's
+    /// sessions and places. Returns whether anything is due.
     pub fn closed(&mut self, connection: u64, is_lost: bool) -> bool {
         let sent: Vec<_> = self.sent.extract_if(.., |sent| sent.0 == connection).collect();
         for (_, request) in &sent {
@@ -316,7 +316,7 @@ impl<C: Copy> Table<C> {
         true
     }
 
-    /// Drops what is known of a grant that has ended. Its holder gets a message of this `kind`, if it knew of the grant.
+    /// Drops what is known of a grant that has ended. If the holder knew of the grant, it gets a message of this `kind`.
     pub(super) fn ended(
         &mut self,
         at: LockRef<'_>,
@@ -333,7 +333,7 @@ impl<C: Copy> Table<C> {
             let Some(waiter) = self.waiters.get_mut(&hold.request) else { continue };
             let is_alone = waiter.locks.all().len() == 1;
             if let Stage::Answered(_) | Stage::Unconfirmed(_) = waiter.stage {
-                // If this was its only grant, and it is to be told at once, it is told so.
+                // If the waiter is about to be told of this grant only, `tell` finds that the grant has ended.
                 let is_told = is_alone && matches!(waiter.stage, Stage::Answered(_));
                 self.after.extend((!is_told).then_some((hold.request, After::Untold)));
             } else if hold.to_claim {

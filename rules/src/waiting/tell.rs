@@ -85,7 +85,7 @@ pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<ToldA
     Some(ToldAnswer { answer, locks, owner, synced: confirm.is_some() })
 }
 
-/// Answers a place by a message. If it is a grant that nobody hears of, takes the grant back.
+/// Answers a place by a message. If the answer is a grant, and nobody receives the message, takes the grant back.
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId, now: Now) {
     let granted = host.table().stage(request);
     let Some(ToldAnswer { answer, locks, owner, .. }) = tell(host, request, now) else { return };
@@ -105,7 +105,7 @@ pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId, now: Now) {
         }
         _ => lease,
     };
-    // All new grants have the highest fence.
+    // All new grants have the same fence, which is the highest.
     let got = locks.all().iter().filter_map(|lock| lock.got).max_by_key(|got| got.fence);
     let kind = match (answer, got) {
         (Answer::TimedOut, _) => MessageKind::Timeout,
@@ -125,7 +125,7 @@ pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId, now: Now) {
 }
 
 impl<C: Copy> Table<C> {
-    /// Whether a grant may have ended, or its lease be shorter, since its waiter was to be told of it.
+    /// Whether a grant may have ended, or its lease may have become shorter, since the answer was made.
     fn is_doubtful(&self, id: &LockId, fence: Fence, request: RequestId) -> bool {
         let lock = self.get(id.to_ref()).filter(|lock| !lock.recheck && !self.is_swept(id.to_ref()));
         let record = lock.and_then(|lock| lock.record(fence));
@@ -143,7 +143,7 @@ impl<C: Copy> Table<C> {
         self.remove(request);
     }
 
-    /// The next to be told something.
+    /// Takes the next client, place or message out of `outgoing`.
     pub(super) fn next_notice(&mut self) -> Option<Outgoing<C>> {
         loop {
             match self.outgoing.pop_front()? {

@@ -1,4 +1,4 @@
-//! A waiter, its answers, and an index of all that are in queues; and the client of a running command.
+//! A waiter, its answers, and an index of all waiters that are in queues; and the client of a running command.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -104,7 +104,7 @@ pub enum Answer {
     Deadlock,
     TimedOut,
     WrongType,
-    /// The waiter's grant has ended before it was told, or this server does not serve the lock any more.
+    /// The waiter's grant has ended before the waiter was told, or this server does not serve the lock any more.
     Gone,
     /// The owner has extended its leases.
     Extended {
@@ -143,12 +143,12 @@ pub(super) struct Waiter<C> {
     pub(super) confirm: Option<Confirm>,
     /// The channel for the answer, if the waiter has a place, and is not blocked.
     pub(super) channel: Option<Box<Channel>>,
-    /// The id of the connection on which it asked.
+    /// The id of the connection on which the waiter asked.
     pub(super) connection: u64,
     pub(super) since: Micros,
-    /// How long it wants to wait, in ms; 0: without limit.
+    /// How long the waiter wants to wait, in ms; 0: without limit.
     pub(super) timeout: Millis,
-    /// When its time to wait, to claim or to confirm is up.
+    /// When the time to wait, to claim or to confirm is up.
     pub(super) time_up: Option<NonZero<Millis>>,
     pub(super) stage: Stage,
     /// Whether the module unblocked the client, and not an operator.
@@ -176,11 +176,11 @@ fn hash_for<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = LockRef<'a>>) -> 
 #[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Clone, Hash))]
 pub(super) struct Queued {
-    /// By a hash of their owners, as names take longer to compare; places also by a hash of their locks.
+    /// The waiters, by a hash of their owners, because names take longer to compare; places also by a hash of their locks.
     by_owner: BTreeSet<(u64, RequestId)>,
     /// How many wait for several locks.
     pub(super) several: usize,
-    /// The last request before this server was last demoted, and how many of those wait that nobody has sent away yet.
+    /// The last request before this server was last demoted, and how many waiters from before are still in queues.
     before: RequestId,
     earlier: usize,
 }
@@ -190,7 +190,7 @@ impl Queued {
         Self { by_owner: BTreeSet::new(), several: 0, before: RequestId::MIN, earlier: 0 }
     }
 
-    /// How many wait, without those of before a demotion.
+    /// The number of waiters, without those from before a demotion.
     pub(super) fn len(&self) -> usize {
         self.by_owner.len() - self.earlier
     }

@@ -1,8 +1,8 @@
-//! Searches what a new wait depends on (`DETECT`): the holders of its locks, the waits ahead of it, and so on. It runs before the wait
-//! begins. `graph` then finds whether it could ever end.
+//! Searches what a new wait depends on (`DETECT`): the holders of its locks, the waits ahead of it, and so on. The search runs before the
+//! wait begins. `graph` then finds whether the wait could ever end.
 //!
 //! As queues are served in order, and an owner that waits does nothing else, only a new wait can close a cycle. The search is bounded, and
-//! what it has not looked at counts as able to end: so it may miss a cycle, but shows none that is not there.
+//! what it has not looked at counts as able to end. So it may miss a cycle, but never reports one that does not exist.
 
 mod graph;
 
@@ -40,11 +40,11 @@ pub struct Link {
 struct Ahead {
     request: RequestId,
     room: Room,
-    /// Whether it needs more than room for one more holder: other locks, too, or a certain slot.
+    /// Whether the waiter needs more than room for one more holder: other locks, too, or a certain slot.
     wants_more: bool,
 }
 
-/// The cycle through a new wait for these locks; `None` if the wait can end. `is_place`: it does not block the client.
+/// The cycle through a new wait for these locks; `None` if the wait can end. `is_place`: the wait does not block the client.
 pub fn cycle<H: Host>(
     host: &mut H,
     caller: &Caller,
@@ -175,7 +175,7 @@ impl<H: Host> Search<'_, H> {
             let left = MOST.saturating_sub(self.visited);
             let ahead: Vec<Ahead> = {
                 let table = self.host.table();
-                // No request has less room than an exclusive one. If every waiter waits for one lock only, those behind it add nothing.
+                // No request has less room than an exclusive one. While nobody waits for several locks, those behind it add nothing.
                 let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && table.queued.several == 0;
                 let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
@@ -209,7 +209,7 @@ impl<H: Host> Search<'_, H> {
         self.graph.waits.get_mut(number)?.needs.get_mut(need)
     }
 
-    /// The number of a wait in the graph, to which it is added. `None` if the wait is over.
+    /// Returns the number of a wait in the graph, and adds the wait if it is not there yet. `None` if the wait is over.
     fn number(&mut self, request: RequestId) -> Option<Number> {
         if let Some(number) = self.numbers.get(&request) {
             return Some(*number);
@@ -227,7 +227,7 @@ impl<H: Host> Search<'_, H> {
 }
 
 impl<C: Copy> Table<C> {
-    /// The waiters that are served before `request`, or before one that comes now, in order.
+    /// The waiters that are served before `request` (`None`: before a request that comes now), in order.
     fn ahead_of(&self, at: LockRef<'_>, request: Option<RequestId>) -> impl Iterator<Item = Ahead> {
         let all = self.get(at).into_iter().flat_map(|lock| lock.in_order());
         all.take_while(move |other| Some(*other) != request).filter_map(|request| {
