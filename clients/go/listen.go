@@ -153,7 +153,7 @@ func (l *Locks) hear(message string) {
 		case word == "start" && h.state == waiting && numbers[3] == h.asks: // another number answers an earlier acquire
 			h.told = &told{fence: fence, lasts: time.Duration(numbers[1]) * time.Millisecond, slot: numbers[2]}
 			l.doubt(h)
-		case word == "gone", word == "granted" && h.state == waiting:
+		case word == "gone", (word == "granted" || word == "timeout") && h.state == waiting:
 			l.doubt(h)
 		}
 	}

@@ -824,7 +824,7 @@ class Core:
                 handle._heard_lost.add(int(fence))  # the answer with this fence may come later
         for handle in handles:
             waits = handle._state == "waiting"
-            if word == b"lost" and int(fence) in handle._fences:
+            if word == b"lost" and int(fence) in handle._fences and handle._state == "held":
                 self._lose(handle, "the server says that it has ended")
             elif word == b"start" and waits:
                 if int(number) == handle._asks:  # another number answers an earlier acquire

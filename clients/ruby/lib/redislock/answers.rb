@@ -109,9 +109,10 @@ module Redislock
       shorten(entry, sure, began)
     end
 
-    # Applies a shorter lease to all that share the grant, since they share its lease.
+    # Applies a shorter lease to all that share the grant. The server may handle their pending commands before or after the one that sets it.
     def shorten(entry, lease, began)
       sharers(entry).each do |other|
+        other.most = [other.most, began + lease].min if other.flight
         next unless other.state == :held && began + lease < other.until
 
         other.until = began + lease
@@ -148,7 +149,8 @@ module Redislock
         else
           entry.doubted = true if Refusal.code(error) == "GRACE"
           again = entry.request.kept? || entry.doubted || entry.unclaimed
-          entry.due = now + [1, entry.lease / 10, *((entry.until - now) / 3 if entry.unclaimed)].min if again
+          soon = now + [1, entry.lease / 10, *((entry.until - now) / 3 if entry.unclaimed)].min
+          entry.due = [soon, *extension&.due].min if again
         end
         entry.due = 0 if entry.doubted && error.nil? && listen(entry).channel # else, the confirmation of the subscription does this
       end

@@ -72,7 +72,7 @@ module Redislock
         wait(entry) { entry.state != :waiting }
         next unless %i[leaving over].include?(entry.state)
 
-        pause(entry, entry.error.is_a?(NotAcquired) ? PARTING : CANCELLING) { entry.state == :over }
+        pause(entry, PARTING) { entry.state == :over }
         raise entry.error
       end
     end
@@ -106,7 +106,7 @@ module Redislock
         error = loss(entry) and raise error
         raise ArgumentError, "#{entry.request} was released" unless entry.state == :held
 
-        extension = entry.extension = Extension.new(lease)
+        extension = entry.extension = Extension.new(lease, entry.due)
         entry.request.lease = entry.lease = lease if lease
         entry.due = 0
         look(entry)
@@ -293,12 +293,8 @@ module Redislock
 
     # Sends a command. `sets` is an extension's lease. Of two pending commands for one grant, either may reach the server last.
     def transmit(entry, words, session: false, sets: NEVER)
-      entry.flight, entry.most = sets, NEVER
-      @entries[entry.request.name]&.each do |other|
-        next unless other.flight && entry.shares?(other)
-
-        entry.most, other.most = [entry.most, now + other.flight].min, [other.most, now + sets].min
-      end
+      others = @entries.fetch(entry.request.name, []).select { |other| other.flight && entry.shares?(other) }
+      entry.flight, entry.most = sets, now + (others.map(&:flight).min || NEVER)
       answer = lambda do |reply, error, began|
         exclusively do
           entry.flight = nil
@@ -352,7 +348,7 @@ module Redislock
       if word == "lost"
         entry.heard_lost << fence if entry.state == :waiting # the answer with this fence may come later
         lose(entry, "the server says that it has ended") if entry.fences.include?(fence)
-      elsif word == "gone" || (word == "granted" && entry.state == :waiting)
+      elsif word == "gone" || (%w[granted timeout].include?(word) && entry.state == :waiting)
         doubt(entry)
       end
     end

@@ -40,6 +40,6 @@ module Redislock
     end
   end
 
-  # An extension whose caller waits for the answer.
-  Extension = Struct.new(:lease, :error, :done)
+  # An extension whose caller waits for the answer. `due`: when the next command was planned before.
+  Extension = Struct.new(:lease, :due, :error, :done)
 end

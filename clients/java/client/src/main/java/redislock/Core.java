@@ -213,9 +213,9 @@ final class Core {
         }
     }
 
-    /** Reads a message: "start FENCE MS SLOT NUMBER OWNER", "granted FENCE OWNER", "lost FENCE OWNER" or "gone OWNER". */
+    /** Reads a message: "start FENCE MS SLOT NUMBER OWNER", "granted FENCE OWNER", "lost FENCE OWNER", "timeout OWNER" or "gone OWNER". */
     private void hear(String message) {
-        int count = message.startsWith("start ") ? 6 : message.startsWith("gone ") ? 2 : 3;
+        int count = message.startsWith("start ") ? 6 : message.startsWith("gone ") || message.startsWith("timeout ") ? 2 : 3;
         String[] words = message.split(" ", count); // the owner comes last, because it may contain spaces
         if (words.length < count) return;
         locked(() -> {
@@ -234,7 +234,7 @@ final class Core {
         boolean waits = held.state == Held.State.WAITING;
         switch (words[0]) {
             case "gone" -> doubt(held);
-            case "granted" -> {
+            case "granted", "timeout" -> {
                 if (waits) doubt(held);
             }
             case "start" -> {

@@ -34,11 +34,7 @@ final class Renewal {
                 if (held.state != Held.State.HELD) return null;
                 asks[0] = held.doubted;
                 held.doubted = false;
-                if (!asks[0] && held.due - System.nanoTime() < Core.LONG / 2) { // another extension came first, and has planned the next one
-                    held.renewing = false;
-                    return null;
-                }
-                if (!asks[0]) return extension(held);
+                if (!asks[0]) return held.renewing ? extension(held) : null; // null: another one came first, and has planned the next
                 core.departs(held);
                 // An acquire never makes a lease shorter, so 1 ms leaves it as it is.
                 return request.acquire(request.kept || held.unclaimed ? request.lease() : 1);
@@ -80,6 +76,7 @@ final class Renewal {
     /** Reads the lease in an answer, and plans the next renewal. The caller has the mutex. */
     void renewed(Held held, Object leaseMs, long began) {
         if (held.state != Held.State.HELD) return;
+        held.renewing = false;
         long before = held.until - System.nanoTime() + began; // less the time that the answer took
         held.until = Core.never();
         held.due = Core.never();

@@ -69,8 +69,8 @@ final class Wait {
                 if (watchesPlace() && isPlace(answer)) tellWaiting();
                 do {
                     late = !pause(since + ASK_AGAIN - System.nanoTime(), () -> hasNews(answer));
+                    if (late && !pause(FOREVER, answer::isDone)) throw over(trouble == null ? unanswered() : trouble);
                 } while (late && !over() && since + ASK_AGAIN - System.nanoTime() > 0);
-                if (late && !pause(FOREVER, answer::isDone)) throw over(trouble == null ? unanswered() : trouble);
                 Object reply = null;
                 trouble = null;
                 try {
