@@ -35,7 +35,7 @@ This file sets the clock, gives each command the trace's answer, and compares. W
 - A second command for an acquire before the first one is answered (but an extension in those packages that say otherwise). It gets no answer, and from then on, the core may believe less than the
   trace (never more), and do other things: the replay ends there, counted as "in part".
 - To claim a grant that comes in answer to a command when the wait is over (in part, too).
-- To tell, when the lease is over, that a lock is released whose release has no answer (in part, too).
+- To tell that a lock is released whose release has no answer: the first one, or until the lease is over.
 - To look at the clock before a grant is doubted, or the locks are closed (in part: it is lost).
 - To ask again only after TRY_AGAIN where the trace does at once, since the subscription was made anew before there was no answer (in part).
 - To give up what a doubt without an answer may have been granted (in part).
@@ -250,8 +250,11 @@ class Replay:
             return  # the trace ends before this
         if what == "extended" and any(line[1:3] == ["not extended", said[0]] for line in self.lines):
             return
-        if what == "released" and any(line[1:] == ["not released", said[0], "lost"] and line[0] > at for line in self.lines) and not self.is_within(at, said[0], at + 2 * NEAR):
-            raise Free("its lease is over, and the release has no answer")
+        failed = [line for line in self.wanted if line[1:3] == ["not released", said[0]]]
+        over = failed and failed[0][0] > at + NEAR and not self.is_within(at, said[0], at + 2 * NEAR)
+        if what == "released" and failed and (over or any(self.is_of(command, said[0]) and self.is_said_again(command) for command in self.released)):
+            self.wanted.remove(failed[0])
+            return
         if what == "acquired" and any(line[1:3] == ["refused", said[0]] and line[3] in ("unanswered", "not acquired") for line in self.lines):
             raise Free("the wait was over, and the answer under way")
         # If a release gets NOTHELD, the core may tell of it twice.
@@ -309,8 +312,11 @@ class Replay:
 
     def is_lost(self, wanted):
         """Whether the lock that this releases was lost before."""
-        numbers = [line[2] for line in self.lines if line[1] == "acquired" and str(line[3][0]) in parts(wanted[3])[3].get("FENCE", ())]
-        return any(line[1] in ("lost", "not released") and line[2] in numbers and line[0] <= wanted[0] for line in self.lines)
+        return any(line[1] in ("lost", "not released") and self.is_of(parts(wanted[3]), line[2]) and line[0] <= wanted[0] for line in self.lines)
+
+    def is_of(self, command, task):
+        """Whether this command names the grant of this acquire."""
+        return any(line[1:3] == ["acquired", task] and str(line[3][0]) in command[3].get("FENCE", ()) for line in self.lines)
 
     def is_said_again(self, command):
         """Whether this repeats a command that gives something up and had no answer, or gives up what was lost meanwhile."""
@@ -347,8 +353,12 @@ class Replay:
         self.tell([max(self.now, line[0]), what, self.sent[command], reply])
 
     def pass_time(self, until):
-        while self.next is not None and max(self.next, self.frozen) <= until:
-            self.tell([max(self.next, self.frozen, self.now), "time"])
+        while self.next is not None and (at := max(self.next, self.frozen)) <= until:
+            self.is_missing(at)
+            self.tell([max(at, self.now), "time"])
+        self.is_missing(until)
+
+    def is_missing(self, until):
         missing = [wanted for wanted in self.wanted if wanted[0] < until - NEAR and not self.is_known(wanted) and wanted[1] != "not extended" and (wanted[1] not in LATE or until > self.lines[-1][0])]
         if missing and self.loose:
             raise Free("it knows less by now")
