@@ -4,6 +4,7 @@
     tests/clients/conformance/run python traces=17      this one, with its story
     REDISLOCK_TRACES=same cargo test -p redislock-rules traces      after a change of the Rust core that is meant, and for new lines
     REDISLOCK_TRACES=new cargo test -p redislock-rules traces       finds others
+    REDISLOCK_TRACES=more cargo test -p redislock-rules traces      finds some for arrows that are missing
 
 Each line of the files is a trace: what one client was told, with the times, and what the core of the Rust package did then. Those in
 `found.jsonl` were recorded in a world of rules, network and clients; those in `written.jsonl` are by hand: of a new one, write what the core is

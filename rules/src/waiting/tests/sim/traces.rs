@@ -1,7 +1,7 @@
 //! Traces that the cores of other languages replay. The test checks that the Rust core still does what they say.
 //! `REDISLOCK_TRACES=same cargo test -p redislock-rules traces` rewrites them with what the core does now, and drops those that no longer
 //! apply. `REDISLOCK_TRACES=new` chooses new ones, out of many worlds, so that each arrow of the diagram in docs/protocol.md is in one of
-//! them, and each pair of consecutive arrows.
+//! them, and each pair of consecutive arrows; `REDISLOCK_TRACES=more` adds those that are missing.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -77,9 +77,13 @@ fn again(line: &str) -> Option<Bench> {
     replay(&calls)
 }
 
-fn choose() -> String {
+/// Chooses traces with all arrows, and pairs of arrows, that are not in these traces.
+fn choose(stored: &[String]) -> String {
+    let taken: BTreeSet<_> =
+        stored.iter().filter_map(|line| again(line)).flat_map(|bench| bench.arrows).collect();
+    let arrows = |bench: &Bench| bench.arrows.difference(&taken).cloned().collect();
     let mut all: Vec<(String, BTreeSet<Vec<Arrow>>)> =
-        (1..=WORLDS).filter_map(record).map(|bench| (text(&bench), bench.arrows)).collect();
+        (1..=WORLDS).filter_map(record).map(|bench| (text(&bench), arrows(&bench))).collect();
     all.sort_by_key(|(text, _)| text.len());
     let mut left: BTreeSet<_> = all.iter().flat_map(|(_, arrows)| arrows.clone()).collect();
     let (mut chosen, wanted, mut count) = (String::new(), left.clone(), 0);
@@ -98,8 +102,9 @@ fn choose() -> String {
         println!("{arrow:?}");
     }
     // Other traces follow, from short ones to long ones.
+    let others = if stored.is_empty() { OTHERS } else { 0 };
     let step = (all.len() / OTHERS / 2).max(1);
-    chosen.extend(all.iter().step_by(step).take(OTHERS).map(|(text, _)| text.as_str()));
+    chosen.extend(all.iter().step_by(step).take(others).map(|(text, _)| text.as_str()));
     chosen
 }
 
@@ -114,7 +119,12 @@ fn the_core_does_what_the_traces_say() {
     let wanted = std::env::var("REDISLOCK_TRACES").ok();
     for name in FILES {
         match wanted.as_deref() {
-            Some("new") if name == "found.jsonl" => std::fs::write(file(name), choose()).unwrap(),
+            Some("new") if name == "found.jsonl" => std::fs::write(file(name), choose(&[])).unwrap(),
+            Some("more") if name == "found.jsonl" => {
+                let all: Vec<_> = FILES.into_iter().flat_map(stored).collect();
+                let found = std::fs::read_to_string(file(name)).unwrap();
+                std::fs::write(file(name), found + &choose(&all)).unwrap();
+            }
             Some(_) => {
                 let lines = stored(name).into_iter().filter_map(|line| again(&line));
                 std::fs::write(file(name), lines.map(|bench| text(&bench)).collect::<String>()).unwrap();
