@@ -262,6 +262,27 @@ fn an_owner_has_one_grant_and_another_fence_changes_none() {
     }
 }
 
+/// A client sets a new TTL after another one removed it and a lease ended again: no lease becomes longer than it was.
+#[test]
+fn a_new_ttl_makes_no_lease_longer_that_had_an_end() {
+    let [sooner, later] = [NOW + 100, NOW + 500].map(Deadline::At);
+    let mut value = shared_by(2);
+    assert_eq!(value.update(fence(1), GrantChange::NONE, sooner, Deadline::Never), Deadline::Never);
+    let ends = |until| value.all(until).map(|held| held.deadline).collect::<Vec<_>>();
+    assert_eq!([ends(later), ends(sooner)], [[sooner, later], [sooner; 2]]);
+}
+
+/// An update that changes nothing is not stored, and so not replicated.
+#[test]
+fn a_new_label_changes_a_grant() {
+    let [one, other] = [b"1", b"2"].map(|label| GrantChange { label: Some(label), ..GrantChange::NONE });
+    let mut grant = grant("a", 1);
+    grant.change(one);
+    assert!(grant.is_already(one) && !grant.is_already(other));
+    grant.change(other);
+    assert_eq!(grant.label(), b"2");
+}
+
 /// `MEMORY USAGE` adds the memory of the holders to the server's own figure, without the allocator's rounding: to within an eighth, and for
 /// many holders to within a third.
 #[test]
