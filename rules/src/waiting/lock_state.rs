@@ -64,7 +64,8 @@ pub(super) struct UntoldHold {
     pub(super) request: RequestId,
     /// Whether the hold is taken back if the client goes away. With `ONCE`, the hold may be another client's of the owner, and stays.
     pub(super) revocable: bool,
-    /// Whether the client's connection keeps the grant alive once the client is told.
+    /// Whether the client's connection keeps the grant alive once the client is told. Never that of a place, whose session begins with the
+    /// claim.
     pub(super) binds: bool,
     /// Whether the owner of a place has to claim the hold.
     pub(super) to_claim: bool,

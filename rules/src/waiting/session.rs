@@ -65,9 +65,7 @@ impl<C: Copy> Table<C> {
         session: Session,
     ) {
         // When blocked clients of the same owner are told of the grant, they begin no session of their own.
-        lock.change(fence, |record| {
-            record.pending.iter_mut().filter(|hold| !hold.to_claim).for_each(|hold| hold.binds = false);
-        });
+        lock.change(fence, |record| record.pending.iter_mut().for_each(|hold| hold.binds = false));
         self.set_session(at, lock, fence, Some(session));
     }
 
@@ -168,7 +166,7 @@ impl<C: Copy> Table<C> {
 
     /// Whether a waiter that is still to be told of this grant will keep it alive.
     pub(super) fn has_successor(&self, record: &Record) -> bool {
-        record.pending.iter().filter(|hold| hold.binds && !hold.to_claim).any(|hold| {
+        record.pending.iter().filter(|hold| hold.binds).any(|hold| {
             let waiter = self.waiters.get(&hold.request);
             waiter.is_some_and(|waiter| matches!(waiter.stage, Stage::Answered(_) | Stage::Unconfirmed(_)))
         })

@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use super::host::Host;
 use super::lock_id::LockId;
-use super::lock_state::{self, Listener, Record, Session};
+use super::lock_state::{Listener, Record, Session, WaiterNews};
 use super::message::{Channel, Message, MessageKind};
 use super::queue::RequestId;
 use super::replication::Moved;
@@ -152,8 +152,8 @@ impl<C: Copy> Table<C> {
                     let wanted = self.change(id.to_ref(), None, |_, lock| {
                         let waits = !lock.queue.is_empty();
                         let tell = |listener: &mut Box<Listener>| {
-                            listener.told =
-                                if waits { lock_state::WaiterNews::Yes } else { lock_state::WaiterNews::No };
+                            // If nobody waits any more, `put` takes this back.
+                            listener.told = WaiterNews::Yes;
                             let (channel, owner) = (listener.channel.clone(), listener.owner.clone());
                             Message { channel, kind: MessageKind::Wanted(fence), owner }
                         };
