@@ -36,7 +36,6 @@ mod native_type;
 mod rdb;
 mod register;
 mod replicas;
-mod type_handle;
 mod user;
 
 #[cfg(not(any(test, fuzzing)))]
@@ -57,7 +56,6 @@ pub(crate) use faults::Fault;
 pub(crate) use info_writer::InfoWriter;
 pub(crate) use key::{Key, Step, WrongType, is_disturbed};
 pub(crate) use load::{Module, define_on_load, on_load};
-pub(crate) use native_type::{AofRewrite, Defrag, Digest, NativeType, TypeSpec, Unlinked, ValueEvents};
-pub(crate) use rdb::{RdbReader, RdbWriter, Truncated};
+pub(crate) use native_type::{Defrag, Digest, NativeType, TypeHandle, TypeSpec, Unlinked, ValueEvents};
+pub(crate) use rdb::{AofRewrite, RdbReader, RdbWriter, Truncated};
 pub(crate) use replicas::{AckEvents, Acks};
-pub(crate) use type_handle::TypeHandle;

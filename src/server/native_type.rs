@@ -1,11 +1,12 @@
 //! Native data types, whose values the server keeps, saves, loads and frees through the module.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use redis_module::raw;
 
 use super::callback::{guard, log};
-use super::{Arg, Ctx, LogLevel, RdbReader, RdbWriter, TypeHandle, key};
+use super::{AofRewrite, Arg, Ctx, LogLevel, RdbReader, RdbWriter, key};
 
 /// A type of values that keys can have.
 ///
@@ -45,6 +46,41 @@ pub(crate) trait NativeType: Sized + Send + 'static {
 
     /// Returns about how many allocations are freed with the value, at least 1. Above 64, `UNLINK` frees the value in the background.
     fn free_effort(&self) -> usize;
+}
+
+/// A registered type, and counts of its values.
+pub(crate) struct TypeHandle {
+    registered: AtomicPtr<raw::RedisModuleType>,
+    made: AtomicU64,
+    freed: AtomicU64,
+}
+
+impl TypeHandle {
+    pub(crate) const fn new() -> Self {
+        Self {
+            registered: AtomicPtr::new(std::ptr::null_mut()),
+            made: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn raw(&self) -> *mut raw::RedisModuleType {
+        self.registered.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of values that the server keeps.
+    pub(crate) fn values(&self) -> u64 {
+        // `freed` is read before `made`, because a background thread may free values between the two reads, and `made` must count each
+        // value that `freed` counts.
+        let freed = self.freed.load(Ordering::Acquire);
+        self.made.load(Ordering::Relaxed).saturating_sub(freed)
+    }
+
+    /// Counts a value that the server keeps from now on.
+    pub(super) fn count_made(&self) {
+        // Callbacks that make values run one at a time, so a load and a store are enough.
+        self.made.store(self.made.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
 }
 
 /// Callbacks for values of a type. `TypeSpec` connects a type with its callbacks, so that the type does not depend on them.
@@ -104,7 +140,7 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
     // type only.
     let registered =
         unsafe { api!(RedisModule_CreateDataType(ctx, T::NAME.as_ptr(), T::ENCODING, &raw mut methods)) };
-    T::handle().set(registered);
+    T::handle().registered.store(registered, Ordering::Relaxed);
     !registered.is_null()
 }
 
@@ -202,7 +238,8 @@ unsafe extern "C" fn digest<T: NativeType>(digest: *mut raw::RedisModuleDigest, 
 unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
     // SAFETY: `Box::into_raw` in `load` or `Key::set_value` made the pointer, and the server calls `free` once for each value.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
-    T::handle().count_freed();
+    // Background threads also free values, so the addition is atomic.
+    T::handle().freed.fetch_add(1, Ordering::Release);
     guard(c"free", || drop(value));
 }
 
@@ -325,27 +362,6 @@ impl Unlinked {
         let key = unsafe { api!(RedisModule_GetKeyNameFromOptCtx(self.0)) };
         // SAFETY: the name outlives `self`, because it outlives the callback.
         unsafe { Arg::new(key.cast_mut()) }
-    }
-}
-
-/// Writes commands to an append-only file that is being rewritten.
-pub(crate) struct AofRewrite(*mut raw::RedisModuleIO);
-
-impl AofRewrite {
-    /// Writes `command key bytes`.
-    pub(crate) fn bytes(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8]) {
-        // SAFETY: `rewrite` made `self` from the server's stream, `self` does not outlive the callback, and the format says that a server
-        // string and a buffer with its length (a `usize`) follow.
-        unsafe {
-            api!(RedisModule_EmitAOF(
-                self.0,
-                command.as_ptr(),
-                c"sb".as_ptr(),
-                key.raw(),
-                bytes.as_ptr(),
-                bytes.len(),
-            ));
-        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! Writes and reads values in files, in the stream to a replica, and in `DUMP` payloads.
 
+use std::ffi::CStr;
+
 use redis_module::raw;
+
+use super::Arg;
 
 /// Writes a value to a file or a replica.
 pub(crate) struct RdbWriter(pub(super) *mut raw::RedisModuleIO);
@@ -87,5 +91,26 @@ impl RdbReader {
         // SAFETY: as in `unsigned`.
         let failed = unsafe { api!(RedisModule_IsIOError(self.0)) };
         if failed == 0 { Ok(()) } else { Err(Truncated) }
+    }
+}
+
+/// Writes commands to an append-only file that is being rewritten.
+pub(crate) struct AofRewrite(pub(super) *mut raw::RedisModuleIO);
+
+impl AofRewrite {
+    /// Writes `command key bytes`.
+    pub(crate) fn bytes(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8]) {
+        // SAFETY: `native_type` made `self` from the server's stream, `self` does not outlive the callback, and the format says that a server
+        // string and a buffer with its length (a `usize`) follow.
+        unsafe {
+            api!(RedisModule_EmitAOF(
+                self.0,
+                command.as_ptr(),
+                c"sb".as_ptr(),
+                key.raw(),
+                bytes.as_ptr(),
+                bytes.len(),
+            ));
+        }
     }
 }
