@@ -7,12 +7,12 @@ mod encoding;
 mod fences;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-mod lapses;
 mod lock_key;
+mod removals;
 
 pub(crate) use fences::{observe_fence, restored, with_fences};
-pub(crate) use lapses::{evicted, expired, log_lapse, publish_lapse, touched, unlinked, warn_of_evictions};
 pub(crate) use lock_key::{APPLY, LockKey, Signal};
+pub(crate) use removals::{evicted, expired, log_lapse, publish_lapse, touched, unlinked, warn_of_evictions};
 
 use crate::server::NativeType;
 use rules::lock::Value;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::locks::{TABLE, is_empty, now};
+use super::locks::{TABLE, knows_nothing, now};
 use super::{heartbeat, locks, notices, timers};
 use crate::config;
 use crate::keyspace;
@@ -32,9 +32,9 @@ fn is_grant_lost(line: &str, sheds: impl FnOnce() -> bool) -> bool {
 impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
-        keyspace::unlinked(value, from, !is_empty() && TABLE.with(|table| table.is_watched(at)));
+        keyspace::unlinked(value, from, !knows_nothing() && TABLE.with(|table| table.is_watched(at)));
         // If the key expired, a timer for the end of the lease is already due.
-        if !is_empty() && TABLE.with(|table| table.unlinked(at)) {
+        if !knows_nothing() && TABLE.with(|table| table.unlinked(at)) {
             timers::arm();
         }
     }
@@ -65,7 +65,7 @@ impl KeyspaceEvents for ServerEvents {
     fn touched(db: i32, key: Arg<'_>) {
         keyspace::touched();
         let at = LockRef { db, key: key.bytes() };
-        if !is_empty() && TABLE.with(|table| table.touched(at)) {
+        if !knows_nothing() && TABLE.with(|table| table.touched(at)) {
             timers::arm();
         }
     }

@@ -30,7 +30,7 @@ pub(crate) fn now() -> Now {
 
 /// Whether nothing is known of any lock.
 #[inline(always)]
-pub(super) fn is_empty() -> bool {
+pub(super) fn knows_nothing() -> bool {
     TABLE.with(|table| table.is_empty())
 }
 
@@ -179,7 +179,7 @@ fn finish(ctx: &Ctx<'_>, step: Step, locks: &mut [OpenLock<'_>]) {
         }
     }
     // While the table has a lock, the module has to notice if somebody else changes its key. Only events about changed keys say so.
-    if !is_empty() {
+    if !knows_nothing() {
         listen(ctx);
     }
     timers::arm();

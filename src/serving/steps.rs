@@ -2,7 +2,7 @@
 
 use super::blocked::block;
 use super::locks::{
-    Rules, TABLE, begin_turn, is_empty, knows, now, open, publish, step, step_on, step_on_open,
+    Rules, TABLE, begin_turn, knows, knows_nothing, now, open, publish, step, step_on, step_on_open,
 };
 use super::timers::{self, Server};
 use super::{heartbeat, messages};
@@ -143,7 +143,7 @@ fn caller(ctx: &Ctx<'_>) -> Caller {
 /// Whether the table knows nothing of a lock.
 #[inline(always)]
 fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
-    is_empty() || !knows(LockRef { db: ctx.db(), key: key.bytes() })
+    knows_nothing() || !knows(LockRef { db: ctx.db(), key: key.bytes() })
 }
 
 /// Refuses a wait that would never end. If the wait may end, the caller tries again, and then the client waits.

@@ -130,7 +130,9 @@ pub fn acquire<C: Copy>(
                 let answer = Answer::Granted { until };
                 let request =
                     tell_when_confirmed(env, sites, several, caller, ask.to_owned(), confirm, answer);
-                sites.iter_mut().for_each(|site| site.hand(request, ask, false, wait.channel.as_ref()));
+                sites
+                    .iter_mut()
+                    .for_each(|site| site.note_untold(request, ask, false, wait.channel.as_ref()));
                 return Ok(Outcome::Waits(request));
             }
             sites.iter_mut().for_each(|site| site.keep(env, caller.connection, ask, wait));
@@ -227,7 +229,7 @@ fn join<C: Copy>(
         site.skips_serving = true;
     }
     go_ahead(sites, request);
-    let locks = RequestedLocks::of(sites.iter().map(|site| env.table.open(site.at)), several, stuck);
+    let locks = RequestedLocks::of(sites.iter().map(|site| env.table.intern(site.at)), several, stuck);
     locks.all().iter().for_each(|lock| env.table.observers.busiest.count(&lock.id, since));
     let waiter = Waiter {
         locks,
@@ -299,7 +301,9 @@ impl Site<'_> {
         if ask.session {
             let lease = env.limits.allowed(ask.lease);
             let session = Session::new(connection, lease, None, decision.until, env.now.millis());
-            env.table.start_session(self.at, &mut self.lock, fence, session);
+            // When blocked clients of the same owner are told of the grant, they begin no session of their own.
+            self.lock.change(fence, |record| record.pending.iter_mut().for_each(|hold| hold.binds = false));
+            env.table.set_session(self.at, &mut self.lock, fence, Some(session));
         }
     }
 
@@ -307,7 +311,7 @@ impl Site<'_> {
     /// is told so once more, because a holder that may have missed a message asks again.
     pub(super) fn listen(&mut self, fence: Fence, owner: Owner<'static>, channel: &Channel, knows: bool) {
         let channel = Channel { start: None, ..channel.clone() };
-        self.lock.open(fence, |record| {
+        self.lock.change_or_add(fence, |record| {
             let known = record.listener.as_deref();
             let knows = knows || known.is_some_and(|known| known.knows);
             let is_soon = known.is_some_and(|known| known.told == WaiterNews::Soon);

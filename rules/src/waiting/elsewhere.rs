@@ -41,12 +41,10 @@ impl<C: Copy> Table<C> {
     /// Notes holds that a timer takes back from a grant, if it finds the grant at this key.
     fn note_to_take_back(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         if holds > 0 {
-            self.change(at, Some(0), |_, lock| lock.open(fence, |record| record.to_take_back += holds));
+            self.change(at, Some(0), |_, lock| {
+                lock.change_or_add(fence, |record| record.to_take_back += holds)
+            });
         }
-    }
-
-    fn is_untold(&self, request: RequestId) -> bool {
-        matches!(self.stage(request), Some(Stage::Answered(_) | Stage::Unconfirmed(_)))
     }
 
     /// Something other than the module removes the value of a lock, perhaps to move it to another key. Wherever the value turns up

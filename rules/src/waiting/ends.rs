@@ -2,7 +2,7 @@
 //! they were told, and sessions whose connections have closed.
 //!
 //! A lapse is noticed here if the lock has several grants. The key of a single grant expires: the server deletes it, and reports this
-//! (`keyspace::lapses`). For both, `Site::finish` sets the lock's timer. `session` ends a grant whose last renewal replicas have not
+//! (`keyspace::removals`). For both, `Site::finish` sets the lock's timer. `session` ends a grant whose last renewal replicas have not
 //! confirmed in time, if its earlier lease is over.
 
 use super::budget::{CHANGE, END, scan};
@@ -27,7 +27,7 @@ impl Site<'_> {
             self.end_missing(env);
         }
         if !env.table.connections.closed.is_empty() {
-            env.table.end_closed(self.at, &mut self.lock);
+            env.table.mark_all_closed(self.at, &mut self.lock);
         }
         while let Some((time, fence)) = self.lock.first_due().filter(|(time, _)| *time <= env.now.millis()) {
             if !env.table.budget.pay(CHANGE) {

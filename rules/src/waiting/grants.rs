@@ -209,7 +209,7 @@ impl Verdict {
     }
 
     /// The grant that is to be re-entered.
-    pub(super) fn reenters(&self) -> Option<Fence> {
+    pub(super) fn reentered(&self) -> Option<Fence> {
         match self {
             Self::Fits(Decision { kind: Kind::Reentry(fence) | Kind::Upgrade(fence), .. }) => Some(*fence),
             _ => None,

@@ -30,7 +30,7 @@ pub struct LockState {
     is_told: bool,
     /// Whether something other than the module may have changed the key.
     pub(super) recheck: bool,
-    /// Whether a place can't re-enter before its owner has claimed others of its holds (see `may_hand`).
+    /// Whether a place can't re-enter before its owner has claimed others of its holds (see `may_reenter`).
     pub(super) put_off: bool,
     /// When a timer has to look at the lock.
     pub(super) wake: Option<Millis>,
@@ -241,7 +241,11 @@ impl LockState {
     }
 
     /// Changes what is known of a grant, even if nothing has been known of it so far.
-    pub(super) fn open<R>(&mut self, fence: Fence, body: impl FnOnce(&mut Record) -> R) -> Option<R> {
+    pub(super) fn change_or_add<R>(
+        &mut self,
+        fence: Fence,
+        body: impl FnOnce(&mut Record) -> R,
+    ) -> Option<R> {
         let number = self.position(fence).unwrap_or_else(|next| {
             // Usually, a lock has a record of one grant only, so the first one gets no room for more beside it.
             self.records.reserve_exact(usize::from(self.records.is_empty()));

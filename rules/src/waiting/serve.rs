@@ -5,7 +5,7 @@
 //! - waiters whose owner holds the lock re-enter, wherever they are in the queue, until `PASSED` of them could not (`reenter`);
 //! - waiters for an upgrade go ahead of the queue (`LockState::head`).
 //!
-//! A waiter that can never have its locks, or a place whose connection has closed (`is_gone`), leaves the queue. A waiter for several locks
+//! A waiter that can never have its locks, or a place whose connection has closed (`is_closed_place`), leaves the queue. A waiter for several locks
 //! waits until `try_waiter` can grant it all of them.
 
 use super::budget::{CHANGE, LOOKUP};
@@ -45,7 +45,7 @@ pub fn try_waiter<C: Copy>(env: &mut Env<'_, C>, sites: &mut [Site<'_>], request
             return sites.iter().any(Site::has_changed);
         };
         let mut waits = false;
-        if env.table.is_gone(request) {
+        if env.table.is_closed_place(request) {
             env.table.after.push((request, After::GivenUp));
         } else {
             let served = serve_at(env, sites, request, &ask);
@@ -80,8 +80,8 @@ fn serve_at<C: Copy>(
         // The lock counts as taken while a grant is still to be ended.
         let is_known = site.is_settled || site.grants.value.is_none();
         let verdict = if is_known { site.judge(env, ask, Some(request)) } else { Ok(Verdict::TAKEN) };
-        let reenters = verdict.as_ref().ok().and_then(Verdict::reenters);
-        if reenters.is_some_and(|fence| !site.may_hand(env, request, fence)) {
+        let reentered = verdict.as_ref().ok().and_then(Verdict::reentered);
+        if reentered.is_some_and(|fence| !site.may_reenter(env, request, fence)) {
             env.table.stuck_at(request, number);
             return Served::Waits;
         }
@@ -111,7 +111,7 @@ fn serve_at<C: Copy>(
     if let (Some(site), Some(waiter)) = (sites.first_mut(), env.table.waiters.get(&request)) {
         site.note(LockEvent::Waited(env.now.micros.saturating_sub(waiter.since) / 1000));
     }
-    sites.iter_mut().for_each(|site| site.hand(request, ask, place.is_some(), place.as_ref()));
+    sites.iter_mut().for_each(|site| site.note_untold(request, ask, place.is_some(), place.as_ref()));
     let is_new = sites.iter().any(|site| site.verdict.is_new());
     if is_new { Served::Granted } else { Served::Answered }
 }
@@ -131,9 +131,9 @@ impl Site<'_> {
                 let owner = owner.into_owned();
                 self.reenter(env, &owner);
             }
-        } else if self.reenters && !env.table.budget.pay(0) {
+        } else if self.all_may_reenter && !env.table.budget.pay(0) {
             self.again = true;
-        } else if std::mem::take(&mut self.reenters) {
+        } else if std::mem::take(&mut self.all_may_reenter) {
             let owners: Vec<_> = self.grants.all().map(|held| held.grant.owner().into_owned()).collect();
             env.table.budget.pay(LOOKUP.saturating_mul(owners.len() as u32));
             owners.iter().for_each(|owner| self.reenter(env, owner));
@@ -157,7 +157,7 @@ impl Site<'_> {
     }
 
     /// Notes that a client has a hold of which it may not know.
-    pub(super) fn hand(
+    pub(super) fn note_untold(
         &mut self,
         request: RequestId,
         ask: &AcquireRequest<'_>,
@@ -167,7 +167,7 @@ impl Site<'_> {
         let Some(fence) = self.got.map(|got| got.fence) else { return };
         let revocable = self.verdict.is_new() || !ask.once;
         let hold = UntoldHold { request, revocable, binds: ask.session, to_claim };
-        self.lock.open(fence, |record| record.pending.push(hold));
+        self.lock.change_or_add(fence, |record| record.pending.push(hold));
         if let Some(channel) = channel {
             self.listen(fence, ask.owner.borrowed().into_owned(), channel, false);
         }
@@ -191,7 +191,7 @@ impl Site<'_> {
     }
 
     /// Whether a waiter may re-enter this grant now. A place may have to wait until its owner has claimed others.
-    fn may_hand<C: Copy>(&mut self, env: &Env<'_, C>, request: RequestId, fence: Fence) -> bool {
+    fn may_reenter<C: Copy>(&mut self, env: &Env<'_, C>, request: RequestId, fence: Fence) -> bool {
         let waiter = |request: RequestId| env.table.waiters.get(&request);
         let record =
             self.lock.record(fence).filter(|_| waiter(request).is_some_and(|its| its.channel.is_some()));
@@ -210,7 +210,7 @@ impl Site<'_> {
     ) -> Option<(Served, Owner<'static>, bool)> {
         let waiter = env.table.waiters.get(&request)?;
         let (ask, locks) = (waiter.ask.clone(), waiter.locks.all().len());
-        let served = if env.table.is_gone(request) {
+        let served = if env.table.is_closed_place(request) {
             if !env.table.budget.pay(0) {
                 self.again = true;
                 return None;
@@ -258,7 +258,7 @@ impl<C: Copy> Table<C> {
     /// Answers a waiter that has left its queues.
     fn answer(&mut self, request: RequestId, answer: Answer) {
         self.tries.remove(&request);
-        self.go_on(request, Stage::Answered(answer));
+        self.set_stage(request, Stage::Answered(answer));
     }
 
     /// Answers a waiter with its grants. If the waiter has a place, and so has to claim them, returns its channel.
@@ -275,11 +275,11 @@ impl<C: Copy> Table<C> {
             lock.got = site.got;
         }
         if let Some(confirm) = waiter.confirm {
-            self.go_on(request, Stage::Unconfirmed(answer));
+            self.set_stage(request, Stage::Unconfirmed(answer));
             self.end_by(request, Some(confirm.too_late(until, now.millis())));
             return None;
         }
-        self.go_on(request, Stage::Answered(answer));
+        self.set_stage(request, Stage::Answered(answer));
         let waiter = self.waiters.get_mut(&request)?;
         let channel = Channel::clone(waiter.channel.as_deref()?);
         if let Deadline::At(_) = until {

@@ -3,11 +3,11 @@
 //!
 //! A session ends when:
 //!
-//! - its connection closes. `Table::closed` notes this, and the next step at the lock (`end_closed`) or a timer (`end_next_dependent`)
+//! - its connection closes. `Table::closed` notes this, and the next step at the lock (`mark_all_closed`) or a timer (`end_next_dependent`)
 //!   marks the session. Then `renew_or_end` ends the grant, too, unless a waiter that is still to be told will keep it alive;
 //! - its grant ends, or moves to another key (`Table::ended`);
-//! - another connection takes the grant over (`start_session`, `begin_session`);
-//! - the answer with which it began did not arrive (`end_sessions`);
+//! - another connection takes the grant over (`keep` after a command, `begin_session` when a waiter is told);
+//! - the answer with which it began did not arrive (`drop_sessions`);
 //! - this server becomes a replica (`demoted`).
 
 use super::budget::LOOKUP;
@@ -20,7 +20,6 @@ use super::queue::RequestId;
 use super::replication::{Awaited, Confirm, Moved};
 use super::step::{Env, Site};
 use super::table::Table;
-use super::waiter::Stage;
 use crate::lock::{self, Deadline, Fence, GrantChange, Millis};
 
 const RENEWALS_PER_LEASE: Millis = 3;
@@ -56,19 +55,6 @@ fn next_renewal(lease: Millis, now: Millis) -> Millis {
 }
 
 impl<C: Copy> Table<C> {
-    /// From now on, this session keeps the grant alive, instead of any other.
-    pub(super) fn start_session(
-        &mut self,
-        at: LockRef<'_>,
-        lock: &mut LockState,
-        fence: Fence,
-        session: Session,
-    ) {
-        // When blocked clients of the same owner are told of the grant, they begin no session of their own.
-        lock.change(fence, |record| record.pending.iter_mut().for_each(|hold| hold.binds = false));
-        self.set_session(at, lock, fence, Some(session));
-    }
-
     pub(super) fn session_fences(&self, id: &LockId) -> Vec<Fence> {
         let records = self.get(id.to_ref()).into_iter().flat_map(LockState::records);
         records.filter(|record| record.session.is_some()).map(|record| record.fence).collect()
@@ -82,8 +68,9 @@ impl<C: Copy> Table<C> {
         fence: Fence,
         session: Option<Session>,
     ) {
-        let id = self.open(at);
-        let before = lock.open(fence, |record| std::mem::replace(&mut record.session, session)).flatten();
+        let id = self.intern(at);
+        let before =
+            lock.change_or_add(fence, |record| std::mem::replace(&mut record.session, session)).flatten();
         self.set_renewal(&id, lock, fence, before, None);
         let connection =
             |session: Option<Session>| session.filter(|session| !session.closed).map(|its| its.connection);
@@ -115,8 +102,8 @@ impl<C: Copy> Table<C> {
         }
     }
 
-    /// Marks the sessions of a lock whose connections have closed, so that `renew_or_end` ends their grants.
-    pub(super) fn end_closed(&mut self, at: LockRef<'_>, lock: &mut LockState) {
+    /// Marks all sessions of a lock whose connections have closed.
+    pub(super) fn mark_all_closed(&mut self, at: LockRef<'_>, lock: &mut LockState) {
         let id = at.to_id();
         let ended = if self.connections.closed.len() < lock.records().len() {
             self.connections.closed_at(&id)
@@ -130,11 +117,12 @@ impl<C: Copy> Table<C> {
         };
         for fence in ended {
             self.budget.spend(LOOKUP);
-            self.end_session(&id, lock, fence);
+            self.mark_closed(&id, lock, fence);
         }
     }
 
-    pub(super) fn end_session(&mut self, id: &LockId, lock: &mut LockState, fence: Fence) {
+    /// Marks a session whose connection has closed, so that `renew_or_end` ends its grant.
+    pub(super) fn mark_closed(&mut self, id: &LockId, lock: &mut LockState, fence: Fence) {
         let end = |session: &mut Session| {
             (session.closed, session.wake_at) = (true, 0);
             session.connection
@@ -144,7 +132,7 @@ impl<C: Copy> Table<C> {
     }
 
     /// The answer of a waiter did not arrive, so the sessions that began with it end.
-    pub(super) fn end_sessions(&mut self, request: RequestId) {
+    pub(super) fn drop_sessions(&mut self, request: RequestId) {
         let connection = self.waiters.get(&request).map(|waiter| waiter.connection);
         for (id, fence) in self.granted(request) {
             self.change(id.to_ref(), None, |table, lock| {
@@ -166,10 +154,7 @@ impl<C: Copy> Table<C> {
 
     /// Whether a waiter that is still to be told of this grant will keep it alive.
     pub(super) fn has_successor(&self, record: &Record) -> bool {
-        record.pending.iter().filter(|hold| hold.binds).any(|hold| {
-            let waiter = self.waiters.get(&hold.request);
-            waiter.is_some_and(|waiter| matches!(waiter.stage, Stage::Answered(_) | Stage::Unconfirmed(_)))
-        })
+        record.pending.iter().any(|hold| hold.binds && self.is_untold(hold.request))
     }
 
     /// A waiter is told of its grant, so its session begins. `told` leads from the lease's end in the answer to the end in the grant.

@@ -1,8 +1,8 @@
 //! What happens to a waiter, from its arrival in its queues until the server is done with it.
 //!
-//! `add` puts it into the table, and `go_on` moves it to its next stage (`Stage`). It ends in one of these ways:
+//! `add` puts it into the table, and `set_stage` moves it to its next stage (`Stage`). It ends in one of these ways:
 //!
-//! - `serve` grants it its locks, `tell` makes its answer, and then it knows of them (`known`); the owner of a place claims them (`claim`);
+//! - `serve` grants it its locks, `tell` makes its answer, and then it knows of them (`note_received`); the owner of a place claims them (`claim`);
 //! - its time is up (`time_out`), or it can never have its locks: it leaves its queues (`leave_queues`) with another answer;
 //! - replicas have not confirmed its answer in time (`end_unconfirmed` in `sync`);
 //! - it can't be told any more (`depart`), or its place is given up (`give_up`): it leaves its queues, or what it was granted is taken back
@@ -81,14 +81,18 @@ impl<C: Copy> Table<C> {
         self.waiters.get(&request).map(|waiter| waiter.stage)
     }
 
+    pub(super) fn is_untold(&self, request: RequestId) -> bool {
+        matches!(self.stage(request), Some(Stage::Answered(_) | Stage::Unconfirmed(_)))
+    }
+
     /// Whether this is a place whose connection has closed.
-    pub(super) fn is_gone(&self, request: RequestId) -> bool {
+    pub(super) fn is_closed_place(&self, request: RequestId) -> bool {
         let waiter = self.waiters.get(&request).filter(|waiter| waiter.channel.is_some());
         waiter.is_some_and(|waiter| self.connections.is_closed(waiter.connection))
     }
 
     /// Moves a waiter to its next stage. Returns the stage before.
-    pub(super) fn go_on(&mut self, request: RequestId, next: Stage) -> Option<Stage> {
+    pub(super) fn set_stage(&mut self, request: RequestId, next: Stage) -> Option<Stage> {
         self.end_by(request, None);
         let waiter = self.waiters.get_mut(&request)?;
         if let Stage::Answered(_) = next {
@@ -120,7 +124,7 @@ impl<C: Copy> Table<C> {
             });
         }
         self.tries.remove(&request);
-        self.go_on(request, next);
+        self.set_stage(request, next);
         true
     }
 
@@ -135,12 +139,12 @@ impl<C: Copy> Table<C> {
         if self.leave_queues(request, Stage::Departed) {
             return;
         }
-        match self.go_on(request, Stage::Departed) {
+        match self.set_stage(request, Stage::Departed) {
             Some(Stage::Answered(Answer::Granted { .. }) | Stage::Unconfirmed(Answer::Granted { .. })) => {
                 self.revoke(request);
             }
             Some(Stage::Told(Answer::Granted { .. })) => {
-                self.end_sessions(request);
+                self.drop_sessions(request);
                 self.revoke(request);
             }
             _ => (),
@@ -162,7 +166,7 @@ impl<C: Copy> Table<C> {
             Some(waiter) if matches!(waiter.stage, Stage::Answered(Answer::Granted { .. })) => {
                 waiter.stage = over
             }
-            Some(Waiter { stage: Stage::Unconfirmed(_), .. }) => _ = self.go_on(request, over),
+            Some(Waiter { stage: Stage::Unconfirmed(_), .. }) => _ = self.set_stage(request, over),
             _ => (),
         }
         // A place that has not heard of its grant does not hear of the loss either.
@@ -257,7 +261,7 @@ impl<C: Copy> Table<C> {
     /// Drops a waiter with which the server is done. A waiter that was never told has gone away.
     pub(super) fn forget(&mut self, request: RequestId) {
         match self.stage(request) {
-            Some(Stage::Told(Answer::Granted { .. })) => self.known(request),
+            Some(Stage::Told(Answer::Granted { .. })) => self.note_received(request),
             Some(Stage::Told(_)) => (),
             _ => self.depart(request),
         }
@@ -265,7 +269,7 @@ impl<C: Copy> Table<C> {
     }
 
     /// A waiter knows what it was granted. If it shares a hold with other clients of its owner, the owner knows of the whole grant.
-    pub(super) fn known(&mut self, request: RequestId) {
+    pub(super) fn note_received(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(&request) else { return };
         let (locks, is_synced) = (waiter.locks.clone(), waiter.confirm.is_some());
         for (id, fence) in locks.all().iter().filter_map(|lock| Some((&lock.id, lock.fence()?))) {

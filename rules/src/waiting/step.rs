@@ -36,7 +36,7 @@ pub struct Site<'a> {
     /// Whether all that is over has been ended. If not, because the budget was not enough, the lock counts as taken.
     pub(super) is_settled: bool,
     /// Whether `serve` has to check for every holder whether its waiters can re-enter.
-    pub(super) reenters: bool,
+    pub(super) all_may_reenter: bool,
     /// Whether there is more to do, so that a timer looks at the lock at once.
     pub(super) again: bool,
     /// Whether `finish` leaves the queue alone: it has just been served, or a timer will serve it (`again`). A timer that is set stays set.
@@ -88,7 +88,7 @@ impl<'a> Site<'a> {
             was_held: false,
             was_due: false,
             is_settled: true,
-            reenters: false,
+            all_may_reenter: false,
             again: false,
             skips_serving: false,
         }
@@ -98,7 +98,7 @@ impl<'a> Site<'a> {
         env.table.take(self.at, &mut self.lock);
         self.was_held = self.grants.value.is_some();
         self.was_due = self.lock.recheck || self.lock.wake.is_some_and(|wake| wake <= env.now.millis());
-        self.reenters = self.lock.recheck || self.lock.wake.is_some_and(|wake| wake < 0);
+        self.all_may_reenter = self.lock.recheck || self.lock.wake.is_some_and(|wake| wake < 0);
         self.is_settled = self.end_what_is_over(env);
     }
 

@@ -30,7 +30,7 @@ pub(super) fn tell_when_confirmed<C: Copy>(
     answer: Answer,
 ) -> RequestId {
     let request = env.table.next_request();
-    let mut locks = RequestedLocks::of(sites.iter().map(|site| env.table.open(site.at)), several, 0);
+    let mut locks = RequestedLocks::of(sites.iter().map(|site| env.table.intern(site.at)), several, 0);
     locks.all_mut().iter_mut().zip(sites).for_each(|(lock, site)| lock.got = site.got);
     let until = match answer {
         Answer::Granted { until } | Answer::Extended { until } => until,
@@ -86,7 +86,7 @@ impl<C: Copy> Table<C> {
         match self.replication.next_confirmed(acks).cloned() {
             Some(Awaited::Answer(request)) => {
                 if let Some(Stage::Unconfirmed(answer)) = self.stage(request) {
-                    self.go_on(request, Stage::Answered(answer));
+                    self.set_stage(request, Stage::Answered(answer));
                 }
             }
             Some(Awaited::Renewal(id, fence)) => self.change(id.to_ref(), None, |table, lock| {
@@ -102,10 +102,10 @@ impl<C: Copy> Table<C> {
     pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
         let Some(Stage::Unconfirmed(answer)) = self.stage(request) else { return false };
         if let Answer::Extended { .. } = answer {
-            self.go_on(request, Stage::Answered(Answer::ExtensionUnconfirmed));
+            self.set_stage(request, Stage::Answered(Answer::ExtensionUnconfirmed));
         } else {
             self.revoke(request);
-            self.go_on(request, Stage::Answered(Answer::GrantUnconfirmed));
+            self.set_stage(request, Stage::Answered(Answer::GrantUnconfirmed));
         }
         true
     }

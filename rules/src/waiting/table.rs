@@ -1,6 +1,6 @@
 //! All that is known between steps: locks, waiters, and what depends on connections. Timers and indexes follow from these. Only this code
-//! writes them: for a lock `put`; for a session `move_session` and `set_renewal` (in `session`); for a waiter `add`, `remove`, `go_on` and
-//! `end_by` (in `stages`). A demotion drops most of them (`demoted`).
+//! writes them: for a lock `put`; for a session `move_session` and `set_renewal` (in `session`); for a waiter `add`, `remove`, `set_stage`
+//! and `end_by` (in `stages`). A demotion drops most of them (`demoted`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -203,8 +203,8 @@ impl<C: Copy> Table<C> {
         lock.recheck |= recheck;
     }
 
-    /// Returns the id of a lock. Adds the lock to the table if nothing has been known of it.
-    pub(super) fn open(&mut self, at: LockRef<'_>) -> LockId {
+    /// Returns the id of a lock, of which all that knows the lock shares one copy. Adds the lock to the table if it is not there.
+    pub(super) fn intern(&mut self, at: LockRef<'_>) -> LockId {
         let locks = self.locks.get_or_insert_default();
         if let Some((id, _)) = locks.get(at) {
             return id.clone();
@@ -309,7 +309,7 @@ impl<C: Copy> Table<C> {
         match self.connections.next_of_closed() {
             Some(Dependent::Place(request)) => self.give_up(request),
             Some(Dependent::Session(id, fence)) => {
-                self.change(id.to_ref(), Some(0), |table, lock| table.end_session(&id, lock, fence));
+                self.change(id.to_ref(), Some(0), |table, lock| table.mark_closed(&id, lock, fence));
             }
             None => return false,
         }

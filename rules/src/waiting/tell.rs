@@ -72,7 +72,7 @@ pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<ToldA
         }
     }
     let mut table = host.table();
-    table.go_on(request, Stage::Told(answer));
+    table.set_stage(request, Stage::Told(answer));
     if let Answer::Granted { until } = answer
         && until != Deadline::At(0)
     {
@@ -136,7 +136,7 @@ impl<C: Copy> Table<C> {
     /// A place was sent a message that starts its work, so that nothing is left to claim.
     fn started(&mut self, request: RequestId) {
         let granted = self.granted(request);
-        self.known(request);
+        self.note_received(request);
         for (id, fence) in granted {
             self.change(id.to_ref(), None, |_, lock| lock.change(fence, Record::note_known));
         }

@@ -9,7 +9,7 @@ use crate::server::{self, Arg, Ctx, LogLevel, LoopIteration, ServerCell, Unlinke
 use crate::stats;
 use rules::lock::{Deadline, Grant, Micros, Value};
 
-struct Lapses {
+struct Removals {
     last: Option<Last>,
     /// When an eviction was last logged, in µs since 1970.
     warned: Option<Micros>,
@@ -38,7 +38,8 @@ const REPORTED_WITHIN: Micros = 1_000;
 /// The shortest time in µs between two warnings of evictions. Warnings are limited because a server may evict thousands of locks a second.
 const WARNING_EVERY: Micros = 10_000_000;
 
-static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
+static REMOVALS: ServerCell<Removals> =
+    ServerCell::new(Removals { last: None, warned: None, may_evict: false });
 
 /// Notes that something other than the module removes a lock's value: the key expires or is evicted, or a command such as `DEL` removes it.
 /// `is_watched`: somebody waits for the lock or listens for its loss.
@@ -47,7 +48,7 @@ pub(crate) fn unlinked(value: &Value, from: &Unlinked, is_watched: bool) {
     let oldest = value.all(Deadline::Never).next().map(|held| held.grant.clone());
     let iteration = is_watched.then(LoopIteration::now);
     let last = Last { db, key, count: value.count(), oldest, at, iteration };
-    LAPSES.with(|lapses| lapses.last = Some(last));
+    REMOVALS.with(|removals| removals.last = Some(last));
 }
 
 /// Handles the report that a key has expired. If the key was a lock, returns its database, its oldest grant, and the number of its grants.
@@ -58,7 +59,7 @@ pub(crate) fn expired(key: Arg<'_>) -> Option<(i32, Grant, usize)> {
 
 /// Handles the report that a command has changed a key: no expiry has removed the lock that was unlinked last.
 pub(crate) fn touched() {
-    LAPSES.with(|lapses| lapses.last = None);
+    REMOVALS.with(|removals| removals.last = None);
 }
 
 /// Logs, publishes and counts that `count` grants of one lock in the selected database have lapsed together. The log names only `oldest`,
@@ -86,9 +87,9 @@ pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usi
 pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Some(last) = take(key) else { return };
     stats::EVICTIONS.add(last.count as u64);
-    let warn = LAPSES.with(|lapses| {
-        let due = lapses.warned.is_none_or(|at| last.at - at >= WARNING_EVERY);
-        due.then(|| lapses.warned = Some(last.at)).is_some()
+    let warn = REMOVALS.with(|removals| {
+        let due = removals.warned.is_none_or(|at| last.at - at >= WARNING_EVERY);
+        due.then(|| removals.warned = Some(last.at)).is_some()
     });
     if warn && let Some(grant) = &last.oldest {
         // The advice comes first, because the server cuts a line of the log off after 1 kB.
@@ -102,17 +103,17 @@ pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
 pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
     let policy = ctx.maxmemory_policy();
     let may_evict = policy != "noeviction";
-    if may_evict && !LAPSES.with(|lapses| lapses.may_evict) {
+    if may_evict && !REMOVALS.with(|removals| removals.may_evict) {
         let line = format!("locks need maxmemory-policy noeviction: with {policy} the server may evict them");
         ctx.log(LogLevel::Warning, &line);
     }
-    LAPSES.with(|lapses| lapses.may_evict = may_evict);
+    REMOVALS.with(|removals| removals.may_evict = may_evict);
 }
 
 /// Takes the lock that was unlinked last, and returns it if it had this key and was unlinked just now. Does not compare databases: if `MOVE`
 /// finds an expired key in another database, in a transaction, Valkey 9 reports it as one of the client's own database.
 fn take(key: Arg<'_>) -> Option<Last> {
-    let last = LAPSES.with(|lapses| lapses.last.take())?;
+    let last = REMOVALS.with(|removals| removals.last.take())?;
     // An earlier lock of this name may have been overwritten by a value that has now expired. Then the report is not about that lock.
     let just_now = server::now() - last.at <= REPORTED_WITHIN
         || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
