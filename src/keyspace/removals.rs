@@ -1,5 +1,5 @@
 //! Notices when the server expires or evicts a lock's key. When a key expires, the lock's grants lapse: they end because their leases are
-//! over. Counts, logs and publishes lapses. Counts evictions, and warns of them in the log. (Of several grants in one key, `waiting::ends`
+//! over. Counts, logs and publishes lapses. Counts evictions, and warns of them in the log. (Of several grants in one key, `waiting::step`
 //! notices those that lapse before the key expires.)
 //!
 //! The server reports an expired or evicted key when the value is already gone. But right before the value goes, the server calls the

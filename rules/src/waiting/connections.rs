@@ -21,7 +21,7 @@ pub(super) struct Connections {
     pub(super) weights: BTreeMap<u64, usize>,
     /// The connections that have closed, but still have dependents.
     pub(super) closed: BTreeSet<u64>,
-    /// The last wait that blocked a connection on which anything depends.
+    /// The last wait that blocked a connection on which anything depends. (It gets no dependents meanwhile.)
     pub(super) blocked: BTreeMap<u64, RequestId>,
 }
 
@@ -58,13 +58,6 @@ impl Connections {
                 self.closed.remove(&connection);
                 self.blocked.remove(&connection);
             }
-        }
-    }
-
-    /// A wait blocks a connection, which gets no dependents meanwhile.
-    pub(super) fn block(&mut self, connection: u64, request: RequestId) {
-        if self.weights.contains_key(&connection) {
-            self.blocked.insert(connection, request);
         }
     }
 

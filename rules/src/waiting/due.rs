@@ -4,14 +4,12 @@
 use std::ops::{Bound, Range};
 
 use super::budget::CHANGE;
-use super::host::{Deferral, Host, Settled, TURN, WHILE_REFUSED};
+use super::host::{Deferral, Host, Settled, TURN, WHILE_REFUSED, is_turn_over};
 use super::lock_id::LockId;
 use super::queue::RequestId;
-use super::tell::{Outgoing, tell_place};
+use super::tell::send_next;
 use crate::lock::{Millis, Now};
 
-/// The most blocked clients that one turn answers.
-const ANSWERS: usize = 100;
 const KINDS: u8 = 6;
 
 /// Does the work that is due, as far as one turn allows. Returns how many waits have timed out.
@@ -37,7 +35,7 @@ pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
                 timeouts += u64::from(ended == Some(true));
                 ended.is_some()
             }
-            _ => answers < ANSWERS && send_next(host, &mut answers, || now),
+            _ => send_next(host, &mut answers, || now),
         };
         without = if done { 0 } else { without + 1 };
         kind = (kind + 1) % KINDS;
@@ -51,29 +49,6 @@ pub fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     }
     host.table().next_kind = kind;
     timeouts
-}
-
-/// Sends answers only, as far as one turn allows. Reads the clock only if needed.
-pub fn send_due<H: Host>(host: &mut H, now: impl Fn() -> Now) {
-    let mut answers = 0;
-    while answers < ANSWERS && send_next(host, &mut answers, &now) && !is_turn_over(host) {}
-}
-
-/// Whether this turn has used up its time or its budget.
-fn is_turn_over<H: Host>(host: &mut H) -> bool {
-    host.table().budget.is_turn_over() || host.used() >= TURN
-}
-
-fn send_next<H: Host>(host: &mut H, answers: &mut usize, now: impl Fn() -> Now) -> bool {
-    let Some(next) = host.table().next_notice() else { return false };
-    *answers += 1;
-    host.table().budget.spend(CHANGE);
-    match next {
-        Outgoing::Client(client) => host.unblock(client),
-        Outgoing::Place(request) => tell_place(host, request, now()),
-        Outgoing::Message(message) => _ = host.publish(&message),
-    }
-    true
 }
 
 /// Settles the lock whose session is due first. This is a kind of work of its own, so that sessions go on however many leases end.

@@ -73,3 +73,8 @@ pub trait Host {
     /// Publishes a message. Returns whether anybody heard it.
     fn publish(&mut self, message: &Message) -> bool;
 }
+
+/// Whether this turn has used up its time or its budget.
+pub(super) fn is_turn_over<H: Host>(host: &mut H) -> bool {
+    host.table().budget.is_turn_over() || host.used() >= TURN
+}

@@ -1,6 +1,5 @@
 //! The names of locks.
 
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
 use foldhash::fast::RandomState;
@@ -9,8 +8,8 @@ use indexmap::Equivalent;
 /// The hash function for names. Its seed is random, so that clients can't choose names with the same hash.
 pub(crate) static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
-/// A lock, by database and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A lock, by database and name. It has the same hash as its `LockRef`, which so finds it in a hash table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
     pub db: i32,
     pub key: Arc<[u8]>,
@@ -32,7 +31,7 @@ impl LockId {
 }
 
 /// A lock, by database and borrowed name.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub struct LockRef<'a> {
     pub db: i32,
     pub key: &'a [u8],
@@ -47,20 +46,6 @@ impl LockRef<'_> {
     /// and in the cost of a change. A long name counts once more for each 1,024 bytes, because names are copied and may have any length.
     pub fn weight(self) -> usize {
         1 + self.key.len() / 1024
-    }
-}
-
-/// `LockId` and `LockRef` have the same hash, so that a `LockRef` finds a `LockId` in a hash table.
-impl Hash for LockId {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.to_ref().hash(hasher);
-    }
-}
-
-impl Hash for LockRef<'_> {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        hasher.write_i32(self.db);
-        hasher.write(self.key);
     }
 }
 
@@ -81,6 +66,7 @@ mod tests {
     #[test]
     fn a_name_has_another_hash_in_each_database() {
         let hash = |db| HASHES.hash_one(LockRef { db, key: b"k" });
+        assert_eq!(hash(1), HASHES.hash_one(LockRef { db: 1, key: b"k" }.to_id()));
         assert_eq!((0..100).map(hash).collect::<BTreeSet<_>>().len(), 100);
     }
 }

@@ -3,10 +3,8 @@
 //! A change is confirmed once enough replicas have acknowledged the replication stream up to the offset of the change. The module learns
 //! this offset only after the step, and then asks the replicas how much of the stream they have.
 
-use std::collections::btree_set::Range;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
-use std::ops::RangeBounds;
 
 use super::lock_id::LockId;
 use super::queue::RequestId;
@@ -55,7 +53,7 @@ type Target = Option<(NonZeroU32, Offset)>;
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub struct Replication {
     pending: BTreeMap<Awaited, Quorum>,
-    by_target: Index<Target, Awaited>,
+    by_target: BTreeSet<(Target, Awaited)>,
     /// Whether a question to the replicas is open. The next question covers the changes that are made meanwhile.
     question: bool,
 }
@@ -82,7 +80,7 @@ impl Confirm {
 
 impl Replication {
     pub(crate) const fn new() -> Self {
-        Self { pending: BTreeMap::new(), by_target: Index::new(), question: false }
+        Self { pending: BTreeMap::new(), by_target: BTreeSet::new(), question: false }
     }
 
     /// Whether replicas have nothing to confirm.
@@ -130,21 +128,23 @@ impl Replication {
             Some(pending) => self.pending.insert(awaited.clone(), pending),
             None => self.pending.remove(awaited),
         };
-        self.by_target.set(awaited, earlier.map(Quorum::target), pending.map(Quorum::target));
+        let (from, to) = (earlier.map(Quorum::target), pending.map(Quorum::target));
+        if from != to {
+            from.map(|target| self.by_target.remove(&(target, awaited.clone())));
+            to.map(|target| self.by_target.insert((target, awaited.clone())));
+        }
     }
 
-    /// Changes how many replicas have to confirm a change; `None`: the change needs no confirmation.
-    #[inline(always)]
-    pub(crate) fn set(
-        &mut self,
-        awaited: impl FnOnce() -> Awaited,
-        from: Option<NonZeroU32>,
-        to: Option<NonZeroU32>,
-    ) {
-        // On most servers, replicas never have anything to confirm, so this check saves the work.
-        if from != to {
-            self.write(&awaited(), to.map(|replicas| Quorum { replicas, offset: None }));
-        }
+    /// From now on, so many replicas have to confirm a change.
+    #[cold]
+    pub(crate) fn add(&mut self, awaited: Awaited, replicas: NonZeroU32) {
+        self.write(&awaited, Some(Quorum { replicas, offset: None }));
+    }
+
+    /// A change has been confirmed, or does not have to be any more.
+    #[cold]
+    pub(crate) fn remove(&mut self, awaited: &Awaited) {
+        self.write(awaited, None);
     }
 
     /// Returns a change that enough replicas have confirmed. `acks` has the offset that each replica has acknowledged, the highest offset
@@ -163,40 +163,6 @@ impl Replication {
             }
             replicas = needed.checked_add(1)?;
         }
-    }
-}
-
-/// Rows in the order of a key that is computed from the row. A row without this key is not in the index. Only `Replication::write` changes
-/// the index.
-#[derive(Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Clone, Hash))]
-struct Index<K, Id>(BTreeSet<(K, Id)>);
-
-impl<K: Copy + Ord, Id: Clone + Ord> Index<K, Id> {
-    const fn new() -> Self {
-        Self(BTreeSet::new())
-    }
-
-    /// Moves a row whose key has changed from `from` to `to`. Without a key (`None`), the row is not in the index.
-    #[inline(always)]
-    fn set(&mut self, id: &Id, from: Option<K>, to: Option<K>) {
-        if from == to {
-            return;
-        }
-        if let Some(key) = from {
-            self.0.remove(&(key, id.clone()));
-        }
-        if let Some(key) = to {
-            self.0.insert((key, id.clone()));
-        }
-    }
-
-    fn first(&self) -> Option<&(K, Id)> {
-        self.0.first()
-    }
-
-    fn range(&self, range: impl RangeBounds<(K, Id)>) -> Range<'_, (K, Id)> {
-        self.0.range(range)
     }
 }
 

@@ -89,9 +89,12 @@ impl<C: Copy> Table<C> {
         let Some(confirm) = session.and_then(|session| session.confirm) else { return };
         let known =
             lock.change(fence, |record| std::mem::replace(&mut record.renewal, renewal.map(Box::new)));
-        let awaits = |is_awaited: bool| is_awaited.then_some(confirm.replicas);
-        let (from, to) = (awaits(known.flatten().is_some()), awaits(renewal.is_some()));
-        self.replication.set(|| Awaited::Renewal(id.clone(), fence), from, to);
+        let row = || Awaited::Renewal(id.clone(), fence);
+        match (known.flatten(), renewal) {
+            (None, Some(_)) => self.replication.add(row(), confirm.replicas),
+            (Some(_), None) => self.replication.remove(&row()),
+            _ => (),
+        }
     }
 
     pub(super) fn move_session(&mut self, id: &LockId, fence: Fence, from: Option<u64>, to: Option<u64>) {

@@ -29,15 +29,17 @@ impl<C: Copy> Table<C> {
     }
 
     pub(super) fn add(&mut self, request: RequestId, waiter: Waiter<C>) {
-        self.replication.set(|| Awaited::Answer(request), None, waiter.awaits());
+        if let Some(replicas) = waiter.awaits() {
+            self.replication.add(Awaited::Answer(request), replicas);
+        }
         waiter.time_up.map(|time_up| self.timeouts.insert((time_up.get(), request)));
         if waiter.channel.is_some() {
             self.connections.add(waiter.connection, Dependent::Place(request), waiter.locks.weight());
         }
         if waiter.stage == Stage::Queued {
             self.queued.add(request, &waiter);
-            if waiter.channel.is_none() {
-                self.connections.block(waiter.connection, request);
+            if waiter.channel.is_none() && self.connections.weights.contains_key(&waiter.connection) {
+                self.connections.blocked.insert(waiter.connection, request);
             }
         }
         self.waiters.insert(request, waiter);
@@ -48,7 +50,9 @@ impl<C: Copy> Table<C> {
         if waiter.stage == Stage::Queued {
             self.queued.remove(request, &waiter);
         }
-        self.replication.set(|| Awaited::Answer(request), waiter.awaits(), None);
+        if waiter.awaits().is_some() {
+            self.replication.remove(&Awaited::Answer(request));
+        }
         waiter.time_up.map(|time_up| self.timeouts.remove(&(time_up.get(), request)));
         if waiter.channel.is_some() {
             self.connections.remove(waiter.connection, Dependent::Place(request), waiter.locks.weight());
@@ -106,7 +110,11 @@ impl<C: Copy> Table<C> {
             self.observers.ungranted += u64::from(counts);
             self.queued.remove(request, waiter);
         }
-        self.replication.set(|| Awaited::Answer(request), awaits, waiter.awaits());
+        match (awaits, waiter.awaits()) {
+            (None, Some(replicas)) => self.replication.add(Awaited::Answer(request), replicas),
+            (Some(_), None) => self.replication.remove(&Awaited::Answer(request)),
+            _ => (),
+        }
         Some(before)
     }
 
@@ -202,11 +210,12 @@ impl<C: Copy> Table<C> {
         if time_up.is_none_or(|time_up| time_up.get() > now) {
             return false;
         }
-        let waited = self.leave_queues(request, Stage::Answered(Answer::TimedOut));
-        if !waited && !self.end_unconfirmed(request) {
-            self.give_up(request);
+        match self.stage(request) {
+            Some(Stage::Queued) => return self.leave_queues(request, Stage::Answered(Answer::TimedOut)),
+            Some(Stage::Unconfirmed(answer)) => self.end_unconfirmed(request, answer),
+            _ => self.give_up(request),
         }
-        waited
+        false
     }
 
     /// Whether the next step at the lock ends this grant, which has `holds` holds, because clients have gone away.

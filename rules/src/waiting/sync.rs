@@ -98,15 +98,14 @@ impl<C: Copy> Table<C> {
         true
     }
 
-    /// Too few replicas have confirmed an answer in time. Returns whether the request had such an answer.
-    pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
-        let Some(Stage::Unconfirmed(answer)) = self.stage(request) else { return false };
+    /// Too few replicas have confirmed this answer in time.
+    #[cold]
+    pub(super) fn end_unconfirmed(&mut self, request: RequestId, answer: Answer) {
         if let Answer::Extended { .. } = answer {
             self.set_stage(request, Stage::Answered(Answer::ExtensionUnconfirmed));
         } else {
             self.revoke(request);
             self.set_stage(request, Stage::Answered(Answer::GrantUnconfirmed));
         }
-        true
     }
 }

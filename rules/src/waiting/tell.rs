@@ -2,7 +2,8 @@
 
 use std::num::NonZero;
 
-use super::host::Host;
+use super::budget::CHANGE;
+use super::host::{Host, is_turn_over};
 use super::lock_id::LockId;
 use super::lock_state::{Listener, Record, Session, WaiterNews};
 use super::message::{Channel, Message, MessageKind};
@@ -11,6 +12,9 @@ use super::replication::Moved;
 use super::table::{Notice, Table};
 use super::waiter::{Answer, RequestedLocks, Stage};
 use crate::lock::{Deadline, Fence, Got, Now, Owner};
+
+/// The most answers and messages that one turn sends.
+const ANSWERS: usize = 100;
 
 /// What a waiter is told.
 pub struct ToldAnswer {
@@ -23,9 +27,12 @@ pub struct ToldAnswer {
 
 /// The answer for a waiter that the server has unblocked: what it was granted, with what is left of the lease.
 pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<ToldAnswer> {
-    // If the client is still in its queues, an operator has unblocked it.
-    if !host.table().leave_queues(request, Stage::Answered(Answer::TimedOut)) {
-        host.table().end_unconfirmed(request);
+    // If the client is not to be told yet, an operator has unblocked it.
+    let stage = host.table().stage(request)?;
+    match stage {
+        Stage::Queued => _ = host.table().leave_queues(request, Stage::Answered(Answer::TimedOut)),
+        Stage::Unconfirmed(answer) => host.table().end_unconfirmed(request, answer),
+        _ => (),
     }
     let (mut answer, time_up, locks, connection, confirm, is_place, session, owner) = {
         let table = host.table();
@@ -85,8 +92,30 @@ pub fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<ToldA
     Some(ToldAnswer { answer, locks, owner, synced: confirm.is_some() })
 }
 
+/// Sends answers only, as far as one turn allows. Reads the clock only if needed.
+pub fn send_due<H: Host>(host: &mut H, now: impl Fn() -> Now) {
+    let mut answers = 0;
+    while send_next(host, &mut answers, &now) && !is_turn_over(host) {}
+}
+
+/// Sends the next answer or message. Returns whether there was one, and this turn has not sent the most that it may.
+pub(super) fn send_next<H: Host>(host: &mut H, answers: &mut usize, now: impl Fn() -> Now) -> bool {
+    if *answers == ANSWERS {
+        return false;
+    }
+    let Some(next) = host.table().next_notice() else { return false };
+    *answers += 1;
+    host.table().budget.spend(CHANGE);
+    match next {
+        Outgoing::Client(client) => host.unblock(client),
+        Outgoing::Place(request) => tell_place(host, request, now()),
+        Outgoing::Message(message) => _ = host.publish(&message),
+    }
+    true
+}
+
 /// Answers a place by a message. If the answer is a grant, and nobody receives the message, takes the grant back.
-pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId, now: Now) {
+fn tell_place<H: Host>(host: &mut H, request: RequestId, now: Now) {
     let granted = host.table().stage(request);
     let Some(ToldAnswer { answer, locks, owner, .. }) = tell(host, request, now) else { return };
     let Some((channel, lease)) = host
@@ -144,7 +173,7 @@ impl<C: Copy> Table<C> {
     }
 
     /// Takes the next client, place or message out of `outgoing`.
-    pub(super) fn next_notice(&mut self) -> Option<Outgoing<C>> {
+    fn next_notice(&mut self) -> Option<Outgoing<C>> {
         loop {
             match self.outgoing.pop_front()? {
                 Notice::Message(message) => return Some(Outgoing::Message(message)),
@@ -175,7 +204,7 @@ impl<C: Copy> Table<C> {
     }
 }
 
-pub(super) enum Outgoing<C> {
+enum Outgoing<C> {
     Client(C),
     Place(RequestId),
     Message(Message),
