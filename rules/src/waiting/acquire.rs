@@ -214,9 +214,9 @@ fn join<C: Copy>(
         });
         if let Some(waiter) = env.table.remove(request) {
             env.table.add(request, Waiter { ask, channel, connection, timeout, time_up, ..waiter });
+            env.table.tries.extend((sites.len() > 1).then_some(request));
         }
         go_ahead(sites, request);
-        env.table.try_soon(request);
         return Ok(Outcome::Queued);
     }
     if caller.most_waiters.is_some_and(|most| sites.iter().any(|site| site.lock.queue.len() >= most)) {

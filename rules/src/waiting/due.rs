@@ -6,9 +6,10 @@ use std::ops::{Bound, Range};
 use super::budget::CHANGE;
 use super::host::{Deferral, Host, Settled, TURN, WHILE_REFUSED, is_turn_over};
 use super::lock_id::LockId;
+use super::lock_state::LockState;
 use super::queue::RequestId;
 use super::tell::send_next;
-use crate::lock::{Millis, Now};
+use crate::lock::{Fence, Millis, Now};
 
 const KINDS: u8 = 6;
 
@@ -91,7 +92,11 @@ fn settle_one<H: Host>(host: &mut H, deferral: Deferral, id: &LockId, now: Now) 
 
 /// Whether a connection keeps a grant of this lock alive.
 fn has_session<H: Host>(host: &mut H, id: &LockId) -> bool {
-    let fences = host.table().session_fences(id);
+    let fences: Vec<Fence> = {
+        let table = host.table();
+        let records = table.get(id.to_ref()).into_iter().flat_map(LockState::records);
+        records.filter(|record| record.session.is_some()).map(|record| record.fence).collect()
+    };
     fences.into_iter().any(|fence| host.alive_with(id, fence, Millis::MIN).is_some())
 }
 

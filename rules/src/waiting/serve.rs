@@ -11,7 +11,6 @@
 use super::budget::{CHANGE, LOOKUP};
 use super::grants::{LockEvent, Verdict};
 use super::judge::grant_all;
-use super::lock_id::LockRef;
 use super::lock_state::UntoldHold;
 use super::message::Channel;
 use super::queue::RequestId;
@@ -102,7 +101,8 @@ fn serve_at<C: Copy>(
             Err(why) => Answer::NoReentry(why),
         };
         sites.iter_mut().for_each(|site| site.lock.leave(request, &ask.owner));
-        env.table.answer(request, answer);
+        env.table.tries.remove(&request);
+        env.table.set_stage(request, Stage::Answered(answer));
         return Served::Answered;
     }
     let Some(until) = grant_all(env, sites, ask, LockEvent::HandedOver) else { return Served::Waits };
@@ -221,7 +221,10 @@ impl Site<'_> {
             Served::Answered
         } else if locks > 1 {
             // A step on one lock can't serve this waiter. A timer tries to, if this lock is the one that keeps the waiter waiting.
-            env.table.try_at(self.at, request);
+            let stuck = waiter.locks.all().get(waiter.locks.stuck());
+            if stuck.is_some_and(|lock| lock.id.is(self.at)) {
+                env.table.tries.insert(request);
+            }
             Served::Waits
         } else {
             serve_at(env, std::slice::from_mut(self), request, &ask)
@@ -231,21 +234,6 @@ impl Site<'_> {
 }
 
 impl<C: Copy> Table<C> {
-    /// Notes that a waiter for several locks is to be tried, unless another lock keeps it waiting.
-    fn try_at(&mut self, at: LockRef<'_>, request: RequestId) {
-        let Some(waiter) = self.waiters.get(&request) else { return };
-        let stuck = waiter.locks.all().get(waiter.locks.stuck()).map(|lock| lock.id.to_ref());
-        if stuck.is_some_and(|stuck| stuck.db == at.db && stuck.key == at.key) {
-            self.tries.insert(request);
-        }
-    }
-
-    pub(super) fn try_soon(&mut self, request: RequestId) {
-        if self.waiters.get(&request).is_some_and(|waiter| waiter.locks.all().len() > 1) {
-            self.tries.insert(request);
-        }
-    }
-
     /// Notes which lock keeps the waiter waiting.
     fn stuck_at(&mut self, request: RequestId, number: usize) {
         if let Some(RequestedLocks::Several { stuck, .. }) =
@@ -253,12 +241,6 @@ impl<C: Copy> Table<C> {
         {
             *stuck = number;
         }
-    }
-
-    /// Answers a waiter that has left its queues.
-    fn answer(&mut self, request: RequestId, answer: Answer) {
-        self.tries.remove(&request);
-        self.set_stage(request, Stage::Answered(answer));
     }
 
     /// Answers a waiter with its grants. If the waiter has a place, and so has to claim them, returns its channel.

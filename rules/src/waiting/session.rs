@@ -55,11 +55,6 @@ fn next_renewal(lease: Millis, now: Millis) -> Millis {
 }
 
 impl<C: Copy> Table<C> {
-    pub(super) fn session_fences(&self, id: &LockId) -> Vec<Fence> {
-        let records = self.get(id.to_ref()).into_iter().flat_map(LockState::records);
-        records.filter(|record| record.session.is_some()).map(|record| record.fence).collect()
-    }
-
     /// Sets which connection keeps a grant alive.
     pub(super) fn set_session(
         &mut self,
