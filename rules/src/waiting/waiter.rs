@@ -19,10 +19,6 @@ pub struct RequestedLock {
 }
 
 impl RequestedLock {
-    fn new(id: LockId) -> Self {
-        Self { id, got: None }
-    }
-
     pub(crate) fn fence(&self) -> Option<Fence> {
         self.got.map(|got| got.fence)
     }
@@ -41,17 +37,13 @@ pub enum RequestedLocks {
 }
 
 impl RequestedLocks {
-    pub(super) fn one(id: LockId) -> Self {
-        Self::One(RequestedLock::new(id))
-    }
-
-    pub(super) fn several(ids: impl Iterator<Item = LockId>, stuck: usize) -> Self {
-        Self::Several { locks: ids.map(RequestedLock::new).collect(), stuck }
-    }
-
-    pub(crate) fn of(mut ids: impl Iterator<Item = LockId>, several: bool, stuck: usize) -> Self {
-        let one = if several { None } else { ids.next() };
-        one.map_or_else(|| Self::several(ids, stuck), Self::one)
+    /// `several`: whether the command names its locks in a list, even if the list has only one.
+    pub(super) fn of(ids: impl Iterator<Item = LockId>, several: bool, stuck: usize) -> Self {
+        let mut locks = ids.map(|id| RequestedLock { id, got: None });
+        match if several { None } else { locks.next() } {
+            Some(lock) => Self::One(lock),
+            None => Self::Several { locks: locks.collect(), stuck },
+        }
     }
 
     pub fn all(&self) -> &[RequestedLock] {
