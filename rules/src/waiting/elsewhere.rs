@@ -8,9 +8,10 @@ use super::lock_id::{LockId, LockRef};
 use super::lock_state::{LockState, Record};
 use super::locks::Locks;
 use super::message::MessageKind;
+use super::notices::Notice;
 use super::queue::RequestId;
 use super::replication::Replication;
-use super::table::{Notice, Sweep, Table};
+use super::table::{Sweep, Table};
 use super::waiter::{Answer, Stage};
 use crate::lock::{Fence, Millis};
 

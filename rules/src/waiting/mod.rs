@@ -25,6 +25,7 @@ mod lock_id;
 mod lock_state;
 mod locks;
 mod message;
+mod notices;
 mod observers;
 mod queue;
 mod release;

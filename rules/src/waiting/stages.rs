@@ -16,9 +16,10 @@ use std::num::NonZero;
 use super::connections::Dependent;
 use super::lock_id::LockId;
 use super::lock_state::{LockState, Record};
+use super::notices::Notice;
 use super::queue::RequestId;
 use super::replication::Awaited;
-use super::table::{After, Notice, Table};
+use super::table::{After, Table};
 use super::waiter::{Answer, Stage, Waiter};
 use crate::lock::{Deadline, Fence, Millis, Now};
 
@@ -100,7 +101,7 @@ impl<C: Copy> Table<C> {
         self.end_by(request, None);
         let waiter = self.waiters.get_mut(&request)?;
         if let Stage::Answered(_) = next {
-            self.outgoing.push_back(Notice::Waiter(request));
+            self.outgoing.push(Notice::Waiter(request));
         }
         let awaits = waiter.awaits();
         let before = std::mem::replace(&mut waiter.stage, next);

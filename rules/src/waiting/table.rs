@@ -2,7 +2,7 @@
 //! writes them: for a lock `put`; for a session `move_session` and `set_renewal` (in `session`); for a waiter `add`, `remove`, `set_stage`
 //! and `end_by` (in `stages`). A demotion drops most of them (`demoted`).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::{NonZero, NonZeroU64};
 
@@ -12,6 +12,7 @@ use super::lock_id::{LockId, LockRef};
 use super::lock_state::{HeldSince, Listener, LockState};
 use super::locks::Locks;
 use super::message::{Message, MessageKind};
+use super::notices::{Notice, Notices};
 use super::observers::Observers;
 use super::queue::RequestId;
 use super::replication::Replication;
@@ -20,16 +21,6 @@ use crate::lock::{Fence, Millis};
 
 /// How many rows of unused indexes a unit of work frees.
 const ROWS: usize = 8;
-
-/// Who has to be told something.
-#[derive(Clone, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(super) enum Notice {
-    Waiter(RequestId),
-    Message(Message),
-    /// The holder of this grant has to be told that somebody waits.
-    Wanted(LockId, Fence),
-}
 
 /// What a step leaves to do at other locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +107,7 @@ pub struct Table<C> {
     pub(super) timeouts: BTreeSet<(Millis, RequestId)>,
     /// The waiters for several locks that may be able to have them all.
     pub(super) tries: BTreeSet<RequestId>,
-    pub(super) outgoing: VecDeque<Notice>,
+    pub(super) outgoing: Notices,
     /// The clients that were told of grants in this turn, which may not have reached them.
     pub(super) sent: Vec<(u64, RequestId)>,
     pub(super) after: Vec<(RequestId, After)>,
@@ -150,7 +141,7 @@ impl<C: Copy> Table<C> {
             held_since: BTreeSet::new(),
             timeouts: BTreeSet::new(),
             tries: BTreeSet::new(),
-            outgoing: VecDeque::new(),
+            outgoing: Notices::new(),
             sent: Vec::new(),
             after: Vec::new(),
             sweeps: Vec::new(),
@@ -228,8 +219,7 @@ impl<C: Copy> Table<C> {
         let is_quiet = lock.queue.is_empty() || lock.wake.is_none_or(|wake| wake > 0);
         if lock.listening > 0 && lock.has_news() && is_quiet {
             self.budget.spend(scan(lock.records().len()));
-            let news = lock.news().into_iter();
-            self.outgoing.extend(news.map(|fence| Notice::Wanted(id.clone(), fence)));
+            lock.news().into_iter().for_each(|fence| self.outgoing.push(Notice::Wanted(id.clone(), fence)));
         }
         if lock.wake == Some(0) {
             self.last_at_once += 1;
@@ -349,7 +339,7 @@ impl<C: Copy> Table<C> {
         {
             let Listener { owner, channel, .. } = *listener;
             let message = Message { channel, kind: kind(fence), owner };
-            self.outgoing.push_back(Notice::Message(message));
+            self.outgoing.push(Notice::Message(message));
         }
     }
 

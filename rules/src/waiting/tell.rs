@@ -7,9 +7,10 @@ use super::host::{Host, is_turn_over};
 use super::lock_id::LockId;
 use super::lock_state::{Listener, Record, Session, WaiterNews};
 use super::message::{Channel, Message, MessageKind};
+use super::notices::Notice;
 use super::queue::RequestId;
 use super::replication::Moved;
-use super::table::{Notice, Table};
+use super::table::Table;
 use super::waiter::{Answer, RequestedLocks, Stage};
 use crate::lock::{Deadline, Fence, Got, Now, Owner};
 
@@ -175,7 +176,7 @@ impl<C: Copy> Table<C> {
     /// Takes the next client, place or message out of `outgoing`.
     fn next_notice(&mut self) -> Option<Outgoing<C>> {
         loop {
-            match self.outgoing.pop_front()? {
+            match self.outgoing.pop()? {
                 Notice::Message(message) => return Some(Outgoing::Message(message)),
                 Notice::Wanted(id, fence) => {
                     let wanted = self.change(id.to_ref(), None, |_, lock| {

@@ -9,8 +9,8 @@ use crate::waiting::Table;
 use crate::waiting::connections::Connections;
 use crate::waiting::lock_state::Record;
 use crate::waiting::locks::Locks;
+use crate::waiting::notices::{Notice, Notices};
 use crate::waiting::replication::Offset;
-use crate::waiting::table::Notice;
 use crate::waiting::waiter::{Queued, Stage};
 use crate::waiting::{LockRef, RequestId};
 
@@ -107,12 +107,13 @@ impl Table<RequestId> {
                 }
             }
         }
-        self.outgoing
-            .retain(|notice| !matches!(notice, Notice::Waiter(request) if !new.contains_key(request)));
-        for notice in &mut self.outgoing {
-            if let Notice::Waiter(request) = notice {
-                *request = new[request];
+        let mut outgoing = std::mem::replace(&mut self.outgoing, Notices::new());
+        while let Some(mut notice) = outgoing.pop() {
+            if let Notice::Waiter(request) = &mut notice {
+                let Some(renumbered) = new.get(request) else { continue };
+                *request = *renumbered;
             }
+            self.outgoing.push(notice);
         }
         self.sent.iter_mut().for_each(|sent| sent.1 = new[&sent.1]);
         for (_, lock) in self.locks.iter_mut().chain(&mut self.earlier).flat_map(Locks::iter_mut) {

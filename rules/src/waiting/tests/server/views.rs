@@ -83,7 +83,7 @@ impl Server {
     }
 
     pub(crate) fn unsent(&self) -> usize {
-        self.table.outgoing.len()
+        self.table.outgoing.iter().count()
     }
 
     pub(crate) fn has_answers(&self) -> bool {
