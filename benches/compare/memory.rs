@@ -1,6 +1,7 @@
-//! How much memory a held lock takes: a lock with one holder compared with other locks, and a lock that several holders share.
+//! How much memory is taken by a held lock, compared with other locks; by a grant of a lock that is shared; and by a waiter.
 
 use crate::net::Net;
+use crate::notify;
 use crate::report::{Figure, Report, Row};
 use crate::resp::said;
 use crate::rivals::{self, HASH_LUA, LONG_LEASE, REDISLOCK, SET_DEL};
@@ -71,4 +72,5 @@ pub(crate) fn run(_: &Plan, report: &mut Report) {
             .push(Row::ratio(&work, "a lock that is not shared", Spread::one(bytes / ours)).at_most(2.0));
         report.figures.push(Figure::new(work, REDISLOCK, "bytes", Spread::one(bytes)));
     }
+    notify::memory(report);
 }

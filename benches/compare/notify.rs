@@ -21,11 +21,6 @@ const WAITERS: usize = 100;
 const PLACES: usize = 10_000;
 const BLOCKED: usize = 1_000;
 
-pub(crate) fn run(plan: &Plan, report: &mut Report) {
-    memory(report);
-    handovers(plan, report);
-}
-
 /// The names of owners, which `granted` parses.
 const NAME: &str = "owner-{number}";
 
@@ -60,7 +55,7 @@ fn queue_up(net: &mut Net, count: usize, line: &str) {
 }
 
 /// Measures the bytes for each waiter. A blocked client also needs a connection, whose memory is not included.
-fn memory(report: &mut Report) {
+pub(crate) fn memory(report: &mut Report) {
     let mut figure = |who: &str, bytes: f64, remark| {
         progress(&format!("  memory, {who}: {bytes} bytes"));
         let figure = Figure::new("memory of a waiter", who, "bytes", Spread::one(bytes));
@@ -205,7 +200,7 @@ fn granted(message: &[u8]) -> Option<usize> {
     text.lines().next_back().filter(|line| line.starts_with("granted "))?.rsplit('-').next()?.parse().ok()
 }
 
-fn handovers(plan: &Plan, report: &mut Report) {
+pub(crate) fn run(plan: &Plan, report: &mut Report) {
     type Run = Box<dyn FnMut(usize) -> Sample>;
     let (turns, handovers) = (plan.pick(30, 10), plan.pick(2_000, 1_000));
     let start = || {
