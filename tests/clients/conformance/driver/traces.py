@@ -252,8 +252,10 @@ class Replay:
         if what == "extended" and any(line[1:3] == ["not extended", said[0]] for line in self.lines):
             return
         failed = [line for line in self.wanted if line[1:3] == ["not released", said[0]]]
+        unheard = [line[2] for line in self.lines if line[1] == "answer" and line[2] in self.answered and "no answer" in str(line[3])]
+        releases = [line[2] for line in self.lines if line[1] == "send" and "RELEASE" in line[3] and self.is_of(parts(line[3]), said[0])]
         over = failed and failed[0][0] > at + NEAR and not self.is_within(at, said[0], at + 2 * NEAR)
-        if what == "released" and failed and (over or any(self.is_of(command, said[0]) and self.is_said_again(command) for command in self.released)):
+        if what == "released" and failed and (over or set(unheard) & set(releases)):
             self.wanted.remove(failed[0])
             return
         if what == "acquired" and any(line[1:3] == ["refused", said[0]] and line[3] in ("unanswered", "not acquired") for line in self.lines):
