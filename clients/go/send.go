@@ -111,7 +111,8 @@ func (l *Locks) work() {
 	}
 }
 
-// final is a command that go-redis does not retry by itself: the second release would get NOTHELD.
+// final is a command that go-redis does not retry by itself. A second release would get NOTHELD; null for a second acquire of several locks
+// would not mean that the first one holds none.
 type final struct{ *redis.Cmd }
 
 func (final) NoRetry() bool { return true }
@@ -121,7 +122,7 @@ func (l *Locks) send(words []any, session bool) (any, error) {
 	if session {
 		client = l.sessions
 	}
-	if strings.HasSuffix(words[0].(string), "RELEASE") {
+	if strings.HasSuffix(words[0].(string), "RELEASE") || words[0] == "LOCK.MACQUIRE" {
 		_ = client.Process(context.Background(), final{cmd})
 	} else {
 		_ = client.Process(context.Background(), cmd)

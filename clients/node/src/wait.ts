@@ -72,6 +72,7 @@ export class Wait implements Entry {
   }
 
   doubt() {
+    if (this.request.channel !== this.desk.channel) this.cut(); // in a cluster
     void this.#ask();
   }
 

@@ -132,19 +132,22 @@ def answer_to_an_acquire_is_lost(stage):
     assert server.lock("k") is None
 
 
-@scenario()
-def answer_is_lost_and_then_one_of_several_locks(stage):
+def loses_answer_and_one_of_several(server, proxy, program, key):
     """The second try gets null, although the first one still holds the other lock."""
-    server, proxy, program = stage.behind_proxy()
-    program.acquire("other").acquired().release()
+    program.acquire(key).acquired().release()
     proxy.swallow("commands")
-    task = program.acquire("k", "l", wait=0, lease=LONG)
-    until(lambda: server.lock("k"), "the grant")
-    server("LOCK.BREAK", "k")
-    server("LOCK.ACQUIRE", "k", "OWNER", "bob", "PX", LONG)
+    task = program.acquire(key, key + "2", wait=0, lease=LONG)
+    until(lambda: server.lock(key), "the grant")
+    server("LOCK.BREAK", key)
+    server("LOCK.ACQUIRE", key, "OWNER", "bob", "PX", LONG)
     proxy.cut_swallowed()
     task.next("not_acquired", seconds=15)
-    until(lambda: server.lock("l") is None, "the other lock is given back", seconds=5)
+    until(lambda: server.lock(key + "2") is None, "the other lock is given back", seconds=5)
+
+
+@scenario()
+def answer_is_lost_and_then_one_of_several_locks(stage):
+    loses_answer_and_one_of_several(*stage.behind_proxy(), "{k}")
 
 
 @scenario()

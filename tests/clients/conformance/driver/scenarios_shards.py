@@ -5,7 +5,7 @@ import signal
 
 import servers
 from program import Watch
-from scenarios_network import serves, told_at_once
+from scenarios_network import loses_answer_and_one_of_several, serves, told_at_once
 from scenarios_waits import LONG, crowd, free, hold, queued
 from servers import until
 from stage import scenario
@@ -222,6 +222,14 @@ def subscription_that_nobody_needs_is_closed(stage):
     until(lambda: not channels(far), "it is closed")
     assert held.silent() and len(channels(near)) == 1
     hears(far, program, other)
+
+
+@scenario()
+def several_locks_whose_answer_is_lost(stage):
+    """Libraries for clusters may send a command again by themselves, so that the package does not see that an answer was lost."""
+    nodes = stage.cluster()
+    [key, *_], ways = keys_of(nodes), ways_to(stage, nodes)
+    loses_answer_and_one_of_several(nodes[0], ways[0], stage.program(ways, kind="cluster"), key)
 
 
 @scenario(quick=False)

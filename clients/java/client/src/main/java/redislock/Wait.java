@@ -59,6 +59,7 @@ final class Wait {
             core.locked(() -> core.departs(held));
             // The mutex must be free, because callbacks take it.
             words = request.acquire(request.lease(), once ? null : this::block, number);
+            int breaks = core.connections.breaks();
             var answer = core.connections.send(words, request.session);
             coming = answer;
             since = System.nanoTime();
@@ -78,6 +79,7 @@ final class Wait {
                 } catch (RuntimeException failed) {
                     trouble = failed;
                 }
+                held.unsure |= breaks != core.connections.breaks();
                 held.note(reply, trouble);
                 if (reply instanceof List<?> grant) {
                     core.hold(held, grant, words.sent);
