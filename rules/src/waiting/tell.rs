@@ -99,14 +99,15 @@ pub fn send_due<H: Host>(host: &mut H, now: impl Fn() -> Now) {
     while send_next(host, &mut answers, &now) && !is_turn_over(host) {}
 }
 
-/// Sends the next answer or message. Returns whether there was one, and this turn has not sent the most that it may.
+/// Sends what the next notice is about, if it is not out of date. Returns whether there was one, and this turn may send more.
 pub(super) fn send_next<H: Host>(host: &mut H, answers: &mut usize, now: impl Fn() -> Now) -> bool {
     if *answers == ANSWERS {
         return false;
     }
-    let Some(next) = host.table().next_notice() else { return false };
-    *answers += 1;
+    let Some(notice) = host.table().outgoing.pop() else { return false };
     host.table().budget.spend(CHANGE);
+    let Some(next) = host.table().outgoing_of(notice) else { return true };
+    *answers += 1;
     match next {
         Outgoing::Client(client) => host.unblock(client),
         Outgoing::Place(request) => tell_place(host, request, now()),
@@ -173,33 +174,25 @@ impl<C: Copy> Table<C> {
         self.remove(request);
     }
 
-    /// Takes the next client, place or message out of `outgoing`.
-    fn next_notice(&mut self) -> Option<Outgoing<C>> {
-        loop {
-            match self.outgoing.pop()? {
-                Notice::Message(message) => return Some(Outgoing::Message(message)),
-                Notice::Wanted(id, fence) => {
-                    let wanted = self.change(id.to_ref(), None, |_, lock| {
-                        let waits = !lock.queue.is_empty();
-                        let tell = |listener: &mut Box<Listener>| {
-                            // If nobody waits any more, `put` takes this back.
-                            listener.told = WaiterNews::Yes;
-                            let (channel, owner) = (listener.channel.clone(), listener.owner.clone());
-                            Message { channel, kind: MessageKind::Wanted(fence), owner }
-                        };
-                        let message = lock.change(fence, |record| record.listener.as_mut().map(tell));
-                        message.flatten().filter(|_| waits)
-                    });
-                    if let Some(message) = wanted {
-                        return Some(Outgoing::Message(message));
-                    }
-                }
-                Notice::Waiter(request) => {
-                    if let Some(waiter) = self.waiters.get_mut(&request) {
-                        waiter.unblocked = matches!(waiter.stage, Stage::Answered(_));
-                        return Some(waiter.client.map_or(Outgoing::Place(request), Outgoing::Client));
-                    }
-                }
+    /// Who is to be told what, if the notice is not out of date.
+    #[inline]
+    fn outgoing_of(&mut self, notice: Notice) -> Option<Outgoing<C>> {
+        match notice {
+            Notice::Message(message) => Some(Outgoing::Message(message)),
+            Notice::Wanted(id, fence) => self.change(id.to_ref(), None, |_, lock| {
+                let told = if lock.queue.is_empty() { WaiterNews::No } else { WaiterNews::Yes };
+                let tell = |listener: &mut Box<Listener>| {
+                    listener.told = told;
+                    let (channel, owner) = (listener.channel.clone(), listener.owner.clone());
+                    Outgoing::Message(Message { channel, kind: MessageKind::Wanted(fence), owner })
+                };
+                let message = lock.change(fence, |record| record.listener.as_mut().map(tell));
+                message.flatten().filter(|_| told == WaiterNews::Yes)
+            }),
+            Notice::Waiter(request) => {
+                let waiter = self.waiters.get_mut(&request)?;
+                waiter.unblocked = matches!(waiter.stage, Stage::Answered(_));
+                Some(waiter.client.map_or(Outgoing::Place(request), Outgoing::Client))
             }
         }
     }

@@ -331,3 +331,23 @@ fn who_is_dropped_is_paid_for() {
         assert!((1..300).contains(&dropped) && server.table.budget.most() as usize >= dropped * 3 * 4);
     }
 }
+
+/// Holders are to be told that somebody waits, but nobody does any more. A turn that finds this out for some holders leaves the others to the
+/// next one.
+#[test]
+fn notices_that_are_out_of_date_are_paid_for() {
+    let (rules, mut server) = (Rules::PLAIN, Server::new(2));
+    let channel = Channel { address: b"a".as_slice().into(), wanted: true, start: None };
+    let listens = WaitOptions { timeout: None, channel: Some(channel), detect: false, confirm: None };
+    for number in 0..1_500 {
+        server.acquire_on(rules, NOW, 0, 0, &read(&number.to_string(), 1_000), &listens);
+    }
+    server.acquire_on(rules, NOW, 1, 0, &ask("writer", 1_000, false), &place());
+    server.leave_on(rules, NOW, 0, &name("writer"));
+    assert_eq!(server.unsent(), 1_500);
+    server.run_due(rules, NOW, Writes::Taken);
+    // That many changes are the budget of a turn. No notice makes the server look at all holders again.
+    assert!((1..=1_100).contains(&server.unsent()), "{}", server.unsent());
+    server.run_all_due(rules, NOW);
+    assert_eq!(server.unsent(), 0);
+}
