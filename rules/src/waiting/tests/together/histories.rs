@@ -52,9 +52,13 @@ proptest! {
         owners in 2..6u8,
         slow in any::<bool>(),
         refuses in proptest::bool::weighted(0.2),
+        places in any::<bool>(),
     ) {
         let mut world = World::new(CONNS, owners, slow);
-        for step in steps {
+        for mut step in steps {
+            if let (Step::Ask(_, want), false) = (&mut step, places) {
+                (want.notify, want.once) = (false, false); // only then are holds counted
+            }
             let Some(step) = world.fits(step).filter(|step| refuses || *step != Step::RunDue(false)) else {
                 continue;
             };

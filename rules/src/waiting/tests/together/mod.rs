@@ -9,7 +9,7 @@ mod worlds;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
-use crate::lock::{AcquireRequest, Deadline, Fence, Got, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Deadline, Fence, Got, Grant, Millis, Owner, Room};
 use crate::waiting::{Channel, ExtendRequest, MessageKind, WaitOptions};
 
 /// The names of owners. Each client has its own name; if there are too few names, the last clients share the last name.
@@ -318,10 +318,11 @@ impl World {
             self.faults.insert(Fault::Fences);
         }
         for (lock, got) in locks.iter().zip(all) {
-            // If each client has its own name, nobody else can have released the lock.
+            // If each client has its own name, nobody else can have released the lock. But meanwhile, a hold of a place may have been taken
+            // back, because it was not claimed in time.
             let held = self.server.holders_of(*lock, self.now);
-            let its =
-                held.iter().any(|held| held.grant.fence() == got.fence && held.grant.holds() >= got.holds);
+            let all_holds = |grant: &Grant| grant.holds() >= got.holds || self.holds.is_none();
+            let its = held.iter().any(|held| held.grant.fence() == got.fence && all_holds(held.grant));
             if !its && !ended && usize::from(self.owners) == self.waits.len() {
                 self.faults.insert(Fault::NotAll);
             }
