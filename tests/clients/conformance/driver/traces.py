@@ -58,6 +58,7 @@ TRACES = [Path(__file__).parent.parent / "traces" / name for name in ("written.j
 DONE = {"send", "acquired", "believes", "lost", "refused", "extended", "not extended", "released", "not released"}
 NEAR = 2  # ms by which times may differ
 PATIENCE = 20  # s that one step may take
+ENOUGH = 10  # differences after which no more traces are replayed, since each may take so long
 PARTING, TRY_AGAIN = 45, 102  # ms
 LATE = {"refused", "released", "not released", "not extended"}  # results that come at once, or only with the server's answer
 UNCLEAR = {"unanswered", "not acquired", "cancelled", "closed"}  # if several of these apply, packages may report any of them
@@ -407,6 +408,7 @@ def play(command, numbers=None, story=False, enough=None):
             free += 1
         except Differs as why:
             failed.append((number, why))
+            print(f"{command[-1]}, trace {number}: {why}", flush=True)
             if len(failed) == enough:
                 break
             if program.process.poll() is not None:
@@ -422,13 +424,10 @@ def main(replay, variants, wanted=""):
     count, status = len(numbers or all_traces()), 0
     for variant in Path(variants).read_text().split():
         begin = time.monotonic()
-        failed, free = play([Path(replay).resolve(), variant], numbers, story=bool(wanted))
-        for number, why in failed:
-            status = 1
-            print(f"{variant}, trace {number}: {why}")
-        took = time.monotonic() - begin
-        print(f"{variant}: {count - len(failed)} traces, {free} of them in part, {len(failed)} differ, {took:.1f} s", flush=True)
-    return status
+        failed, free = play([Path(replay).resolve(), variant], numbers, story=bool(wanted), enough=ENOUGH)
+        status, took = status or bool(failed), time.monotonic() - begin
+        print(f"{variant}: {count} traces, {free} of them in part, {len(failed)} differ{', and the rest was not replayed' * (len(failed) == ENOUGH)}, {took:.1f} s", flush=True)
+    return int(status)
 
 
 if __name__ == "__main__":
