@@ -84,40 +84,6 @@ def wait_n_ends_after_n(stage):
 
 
 @scenario()
-def waited_for_lock_costs_no_claim(stage):
-    server, program = stage.both()
-    server("CONFIG", "SET", "lock.claim", 60_000)  # a package claims after a third of it, which a busy machine must not take
-    first = waits(server, program, "k")  # connects, subscribes and perhaps asks again, as long as the machine is busy
-    free(server, "k")
-    first.acquired().release()
-    task = waits(server, program, "k")
-    before = server.calls("lock.acquire")
-    watch = Watch()
-    free(server, "k")
-    task.acquired()
-    watch.within(0, 200, "the lock")
-    assert server.lock("k")["fence"] == task.fences[0] and not task.slot
-    task.release()
-    assert server.lock("k") is None
-    assert (server.calls("lock.acquire") - before, server.calls("lock.leave")) == (0, 0)
-
-
-@scenario()
-def cancelled_wait_leaves_its_place(stage):
-    server, program = stage.both()
-    hold(server, "k")
-    first = program.acquire("k")
-    queued(server, "k", 1)
-    second = program.acquire("k")
-    queued(server, "k", 2)
-    first.cancel()
-    assert server.waiters("k") == 1
-    free(server, "k")
-    second.acquired().cancel()
-    assert server.lock("k") is None
-
-
-@scenario()
 def pool_of_one(stage):
     server = stage.server()
     program = stage.program(server, pool=1)
