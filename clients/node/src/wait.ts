@@ -72,7 +72,7 @@ export class Wait implements Entry {
   }
 
   doubt() {
-    if (this.request.channel !== this.desk.channel) this.cut(); // in a cluster
+    if (this.request.channel !== this.desk.channel) this.cut(); // nothing else tells of a cut in a cluster
     void this.#ask();
   }
 

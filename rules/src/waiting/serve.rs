@@ -5,8 +5,8 @@
 //! - waiters whose owner holds the lock re-enter, wherever they are in the queue, until `PASSED` of them could not (`reenter`);
 //! - waiters for an upgrade go ahead of the queue (`LockState::head`).
 //!
-//! A waiter that can never have its locks, or a place whose connection has closed (`is_closed_place`), leaves the queue. A waiter for several locks
-//! waits until `try_waiter` can grant it all of them.
+//! A waiter that can never have its locks, or a place whose connection has closed (`is_closed_place`), leaves the queue. A waiter for several
+//! locks waits until `try_waiter` can grant it all of them.
 
 use super::budget::{CHANGE, LOOKUP};
 use super::grants::{LockEvent, Verdict};

@@ -2,7 +2,8 @@
 //!
 //! `add` puts it into the table, and `set_stage` moves it to its next stage (`Stage`). It ends in one of these ways:
 //!
-//! - `serve` grants it its locks, `tell` makes its answer, and then it knows of them (`note_received`); the owner of a place claims them (`claim`);
+//! - `serve` grants it its locks, `tell` makes its answer, and then it knows of them (`note_received`); the owner of a place claims them
+//!   (`claim`);
 //! - its time is up (`time_out`), or it can never have its locks: it leaves its queues (`leave_queues`) with another answer;
 //! - replicas have not confirmed its answer in time (`end_unconfirmed` in `sync`);
 //! - it can't be told any more (`depart`), or its place is given up (`give_up`): it leaves its queues, or what it was granted is taken back

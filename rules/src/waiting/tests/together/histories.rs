@@ -54,10 +54,10 @@ proptest! {
         refuses in proptest::bool::weighted(0.2),
         places in any::<bool>(),
     ) {
-        let mut world = World::new(CONNS, owners, slow);
+        let mut world = World { may_be_unclaimed: places, ..World::new(CONNS, owners, slow) };
         for mut step in steps {
             if let (Step::Ask(_, want), false) = (&mut step, places) {
-                (want.notify, want.once) = (false, false); // only then are holds counted
+                want.notify = false;
             }
             let Some(step) = world.fits(step).filter(|step| refuses || *step != Step::RunDue(false)) else {
                 continue;

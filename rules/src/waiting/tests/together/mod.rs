@@ -104,6 +104,8 @@ struct World {
     now: Millis,
     owners: u8,
     slow: bool,
+    /// Whether a place's hold that was not claimed in time may be taken back before its owner is told of another one.
+    may_be_unclaimed: bool,
     /// Whether the server has refused a write, which the module will try again only after a while.
     refused: bool,
     /// The request of each client that waits, blocked or with a place.
@@ -126,6 +128,7 @@ impl World {
             now: NOW,
             owners,
             slow,
+            may_be_unclaimed: false,
             refused: false,
             waits: vec![None; usize::from(conns)],
             arrivals: Vec::new(),
@@ -318,10 +321,9 @@ impl World {
             self.faults.insert(Fault::Fences);
         }
         for (lock, got) in locks.iter().zip(all) {
-            // If each client has its own name, nobody else can have released the lock. But meanwhile, a hold of a place may have been taken
-            // back, because it was not claimed in time.
+            // If each client has its own name, nobody else can have released the lock.
             let held = self.server.holders_of(*lock, self.now);
-            let all_holds = |grant: &Grant| grant.holds() >= got.holds || self.holds.is_none();
+            let all_holds = |grant: &Grant| grant.holds() >= got.holds || self.may_be_unclaimed;
             let its = held.iter().any(|held| held.grant.fence() == got.fence && all_holds(held.grant));
             if !its && !ended && usize::from(self.owners) == self.waits.len() {
                 self.faults.insert(Fault::NotAll);
