@@ -31,12 +31,18 @@ def main(start, variants, cannot, form, wanted=""):
         for each in [each for each in chosen if each.name in excused]:
             show(each, (f"can't: {excused[each.name]}", 0, ""))
         able = [each for each in chosen if each.name not in excused]
+        alone = [(each, 0) for each in able if each.alone]  # with the number of times that it was played
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             played = [(each, pool.submit(play, each, command)) for each in able if not each.alone]
             for each, outcome in played:
-                show(each, outcome.result())
-        for each in [each for each in able if each.alone]:
-            show(each, play(each, command))
+                if outcome.result()[0]:
+                    show(each, outcome.result())
+                else:
+                    alone.append((each, 1))
+        for each, times in alone:
+            while not (outcome := play(each, command, times))[0]:
+                times += 1
+            show(each, outcome)
         print(f"{variant}: {time.monotonic() - begin:.0f} s", flush=True)
     print(f"{count} passed, {failed} failed")
     return 1 if failed or not count else 0

@@ -9,7 +9,7 @@ class Pair:
     """A client's connection, and the proxy's connection to the server for it. Its kind is "subscription" once the client has subscribed."""
 
     def __init__(self, client, server):
-        self.client, self.server, self.kind, self.forgotten = client, server, "commands", False
+        self.client, self.server, self.kind, self.used, self.forgotten = client, server, "commands", False, False
 
     def cut(self):
         for end in (self.client, self.server):
@@ -58,7 +58,8 @@ class Proxy:
         self.rewritten[old.encode()] = new.encode()
 
     def swallow(self, *kinds):
-        """From now on, drops what the server sends over connections of these kinds, or over all."""
+        """From now on, drops what the server sends over connections of these kinds, or over all, once the client has subscribed or sent a
+        command of the module: a library can connect and ask for the slots."""
         self.swallowed = kinds or ("commands", "subscription")
 
     def cut_swallowed(self):
@@ -99,6 +100,7 @@ class Proxy:
                     continue
                 if b"SUBSCRIBE" in data.upper():
                     pair.kind = "subscription"
+                pair.used |= pair.kind == "subscription" or b"LOCK." in data.upper()
                 for word, seconds in self.slow.items():
                     if word in data.upper():
                         self.delays += 1
@@ -115,7 +117,7 @@ class Proxy:
             while data := pair.server.recv(65536):
                 if data.startswith(b"-"):
                     self.refusals.append(data)
-                if pair.kind not in self.swallowed and not pair.forgotten:
+                if not (pair.used and pair.kind in self.swallowed or pair.forgotten):
                     pair.client.sendall(data)
         except OSError:
             pass
