@@ -188,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-            #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
         /// The queue behaves as a list does, whoever leaves in between.
         #[test]
