@@ -16,6 +16,8 @@ return [
             return 'done';
         });
         same('the result', $answer, 'done');
+        $calls = fn(string $verb) => calls($other, $verb);
+        same('what it costs', array_map($calls, ['acquire', 'release', 'extend', 'leave']), [1, 1, 0, 0]);
         same('free', info($other, 'door'), []);
         $held = $locks->acquire(['door', 'window'], lease: 10);
         same('extended', $held->extend(60), 60.0);
@@ -48,6 +50,25 @@ return [
         $lost = throws('keep() finds out', LockLost::class, fn() => waitFor('the loss', fn() => $held->keep()));
         same('why', $lost->getMessage(), 'lost: NOTHELD the lock is not held by this owner: it is free');
         throws('and so do all after it', LockLost::class, $held->release(...));
+        $held = $locks->acquire('text', lease: 3.0);
+        $other->set('text', '');
+        throws('its key is something else', LockLost::class, fn() => waitFor('the loss', fn() => $held->keep()));
+    },
+
+    'a renewal that fails is sent again after a pause; a refused release is told' => function (): void {
+        [$locks, $other] = [new Locks(connect(...)), connect()];
+        $held = $locks->acquire('door', lease: 15.0);
+        $other->rawCommand('REPLICAOF', '127.0.0.1', 1);
+        waitFor('the renewal', fn() => $held->keep() || calls($other, 'extend') > 0);
+        [$before, $begin] = [calls($other, 'extend'), microtime(true)];
+        waitFor('three more', fn() => $held->keep() || calls($other, 'extend') >= $before + 3); // each is sent twice
+        ok('with pauses', microtime(true) - $begin >= 1.9);
+        $other->rawCommand('REPLICAOF', 'NO', 'ONE');
+        waitFor('it is renewed', fn() => $held->keep() || $other->pttl('door') > 14_000);
+        $other->rawCommand('ACL', 'SETUSER', 'default', '-lock.release');
+        $refused = throws('refused', LockError::class, $held->release(...));
+        $other->rawCommand('ACL', 'SETUSER', 'default', '+lock.release');
+        ok('why', stripos($refused->getMessage(), 'no permissions') !== false);
     },
 
     'keep() asks when it is due, and without it a lease ends' => function (): void {
@@ -58,8 +79,11 @@ return [
         }
         ok('not for each call', !isset($other->info('commandstats')['cmdstat_lock.extend']));
         [$session, $left] = [$locks->acquire('session', lease: 1.0, session: true), $locks->acquire('left', lease: 1.5)];
+        $bare = $locks->acquire('bare', lease: 1.5, renew: false);
+        throws('never renewed', LockLost::class, fn() => waitFor('its end', fn() => $bare->keep()));
         waitFor('it lapses', fn() => info($other, 'left') === []);
         same('a session goes on', info($other, 'session')['fence'], $session->fence());
+        same('as its holder knows', $session->lost(), null);
         throws('told by its own clock', LockLost::class, $left->release(...));
     },
 

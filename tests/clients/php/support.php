@@ -78,6 +78,13 @@ function waiters(Redis $redis, string $key): int
     return info($redis, $key)['waiters'] ?? 0;
 }
 
+/** How often the server was sent this command, whether it refused it or not. */
+function calls(Redis $redis, string $verb): int
+{
+    preg_match_all('/\b(?:rejected_)?calls=(\d+)/', $redis->info('commandstats')["cmdstat_lock.$verb"] ?? '', $found);
+    return array_sum($found[1]);
+}
+
 /** Ends the connections that last sent LOCK.ACQUIRE. */
 function cut(Redis $operator): void
 {

@@ -3,13 +3,10 @@
 import itertools
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import threading
 import time
-
-from servers import until
 
 numbers = itertools.count(1)
 said = threading.Condition()  # notified when a program has written an event
@@ -156,15 +153,6 @@ class Program:
         assert event["event"] == "closed", event
         self.process.stdin.close()
         assert self.process.wait(60) == 0, f"its exit code is {self.process.returncode}"
-
-    def freeze(self):
-        """Stops the program. Waits until each thread has stopped, since on a busy machine some run on for a while."""
-        os.killpg(self.process.pid, signal.SIGSTOP)
-        threads = pathlib.Path(f"/proc/{self.process.pid}/task")
-        until(lambda: all("State:\tT" in (thread / "status").read_text() for thread in threads.iterdir()), "it stops")
-
-    def thaw(self):
-        os.killpg(self.process.pid, signal.SIGCONT)
 
     def kill(self):
         """Kills the program, with the processes that it has started."""

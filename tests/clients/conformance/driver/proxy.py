@@ -1,8 +1,7 @@
-"""A proxy before a server. It can cut connections, refuse new ones, delay a command, and swallow replies."""
+"""A proxy before a server. It can cut connections, refuse new ones, rewrite commands, and swallow replies."""
 
 import socket
 import threading
-import time
 
 
 class Pair:
@@ -21,7 +20,7 @@ class Pair:
 
 class Proxy:
     def __init__(self, port):
-        self.target, self.pairs, self.refuses, self.ended, self.slow, self.delays = port, [], False, False, {}, 0
+        self.target, self.pairs, self.refuses, self.ended = port, [], False, False
         self.rewritten, self.refusals = {}, []
         self.swallowed = ()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -48,10 +47,6 @@ class Proxy:
         """Drops all data of the existing connections silently, as a network can. New connections work."""
         for pair in self.pairs:
             pair.forgotten |= not kinds or pair.kind in kinds
-
-    def delay(self, word, seconds):
-        """From now on, delays a command with this word, and what its connection sends after it."""
-        self.slow[word.encode()] = seconds
 
     def rewrite(self, old, new):
         """From now on, replaces these words in commands by others of the same length."""
@@ -101,10 +96,6 @@ class Proxy:
                 if b"SUBSCRIBE" in data.upper():
                     pair.kind = "subscription"
                 pair.used |= pair.kind == "subscription" or b"LOCK." in data.upper()
-                for word, seconds in self.slow.items():
-                    if word in data.upper():
-                        self.delays += 1
-                        time.sleep(seconds)
                 for old, new in self.rewritten.items():
                     data = data.replace(old, new)
                 pair.server.sendall(data)

@@ -2,11 +2,10 @@
 
 import re
 import socket
-import time
 from pathlib import Path
 
 from program import Watch
-from scenarios_waits import free, hold, queued, waits
+from scenarios_waits import free, hold, queued
 from servers import until
 from stage import scenario
 
@@ -62,21 +61,6 @@ def option_that_the_server_does_not_know(stage):
 
 
 @scenario()
-def several_locks_all_or_none(stage):
-    server, program = stage.both()
-    hold(server, "{x}b")
-    both = program.acquire("{x}a", "{x}b")
-    queued(server, "{x}b", 1)
-    assert "owner" not in (server.lock("{x}a") or {})
-    free(server, "{x}b")
-    both.acquired()
-    assert len(both.fences) == 2
-    assert [server.lock(key)["owner"] for key in ("{x}a", "{x}b")] == [both.owner] * 2
-    both.release()
-    assert [server.lock(key) for key in ("{x}a", "{x}b")] == [None] * 2
-
-
-@scenario()
 def one_of_several_locks_is_lost(stage):
     """If one of two locks is lost, the other is released, and does not only lapse: its lease is longer than the scenario waits."""
     server, program = stage.both()
@@ -116,18 +100,6 @@ def session_ends_with_its_process(stage):
     inside[0].release()
     [last] = [task for task in waiting if task not in inside]
     last.acquired().release()
-
-
-@scenario(leases=(1000, 5000))
-def session_waits_and_lasts(stage, lease):
-    server, program = stage.both()
-    task = waits(server, program, "k", session=True, lease=lease)
-    free(server, "k")
-    task.acquired()
-    begin = time.monotonic()
-    until(lambda: task.events or time.monotonic() - begin > 2.5 * lease / 1000, "more than two leases")
-    assert task.silent() and server.lock("k")["fence"] == task.fences[0] and server.lock("k")["session"]
-    task.release()
 
 
 @scenario(quick=False, leases=(1000, 5000))

@@ -1,7 +1,5 @@
 """Scenarios: leases are renewed or lost, and the holder is told in time."""
 
-import math
-import re
 import time
 
 from program import Watch
@@ -30,60 +28,6 @@ def renewal_goes_on_while_others_wait(stage, lease):
 
 
 @scenario()
-def unrenewed_lock_ends_with_its_lease(stage):
-    server, program = stage.both()
-    asked = Watch()
-    task = program.acquire("k", renew=False, lease=700).acquired()
-    held = Watch()
-    task.next("lost")
-    asked.within(700, math.inf, "the lease")
-    held.within(0, 700 + TOLD, "the lease")
-    assert server.calls("lock.extend") == 0
-
-
-@scenario()
-def refused_release_is_told(stage):
-    server, program = stage.both()
-    task = program.acquire("k", lease=60_000).acquired()
-    server("ACL", "SETUSER", "default", "-lock.release")
-    assert "no permissions" in task.release("error")["message"].lower()
-    assert server.lock("k")
-
-
-@scenario()
-def renewal_of_a_key_that_is_something_else(stage):
-    server, proxy, program = stage.behind_proxy()
-    task = program.acquire("k", lease=3000).acquired()
-    proxy.swallow("subscription")
-    watch = Watch()
-    server("SET", "k", "text")
-    task.next("lost", seconds=10)
-    watch.within(0, 1000 + TOLD, "the loss, by the first renewal")
-
-
-@scenario()
-def renewal_that_fails_is_sent_again_after_a_tenth_of_the_lease(stage):
-    server, program = stage.both()
-    task = program.acquire("k", lease=6000).acquired()
-
-    def sent():
-        """Counts renewals, and acquires, which a package sends instead if it has noticed the new primary."""
-        stats = server.connection.info("commandstats")
-        lines = [stats.get(f"cmdstat_lock.{command}", "") for command in ("extend", "acquire")]
-        return sum(int(number) for number in re.findall(r"\b(?:rejected_)?calls=(\d+)", "".join(lines))) - 1
-
-    server("REPLICAOF", "127.0.0.1", 1)
-    until(sent, "the renewal", seconds=10)
-    watch, before = Watch(), sent()
-    until(lambda: sent() >= before + 3, "three more", seconds=10)
-    watch.within(1100, 3000, "three more")  # PHP may send each twice
-    server("REPLICAOF", "NO", "ONE")
-    until(lambda: server("PTTL", "k") > 5000, "it is renewed", seconds=10)
-    assert task.silent()
-    task.release()
-
-
-@scenario()
 def age_that_the_server_allows_is_named(stage):
     server = stage.server()
     server("CONFIG", "SET", "lock.max-hold", 1500)
@@ -93,23 +37,6 @@ def age_that_the_server_allows_is_named(stage):
         lost = program.acquire("k", **options).acquired().next("lost")
         assert "maximum age" in lost["reason"], lost
         assert server.calls("lock.extend") <= before + 9, "renewed on, though no renewal makes its lease longer"
-
-
-@scenario()
-def frozen_holder_is_told_when_it_wakes(stage):
-    server = stage.server()
-    frozen, other = stage.program(server), stage.program(server)
-    task = frozen.acquire("k", lease=1000).acquired()
-    waiting = other.acquire("k")
-    queued(server, "k", 1)
-    frozen.freeze()
-    waiting.acquired()
-    assert waiting.fences[0] > task.fences[0]
-    watch = Watch()
-    frozen.thaw()
-    task.next("lost")
-    watch.within(0, 100, "the loss")
-    assert server.lock("k")["fence"] == waiting.fences[0]
 
 
 @scenario()

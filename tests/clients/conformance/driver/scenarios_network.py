@@ -106,19 +106,6 @@ def forgotten_connections_are_made_anew(stage):
 
 
 @scenario()
-def closed_while_it_connects(stage):
-    """The first lock makes the connections. A grant that comes after the wait was given up must not stay, since nobody would renew it."""
-    server, proxy, program = stage.behind_proxy()
-    proxy.delay("SUBSCRIBE", 0.5)
-    task = program.acquire("k")
-    until(lambda: proxy.delays, "it connects")
-    program.tell(do="close")
-    assert program.await_event(program.general, "closed", 60)["event"] == "closed"
-    task.next("error", "not_acquired", "cancelled", "closed", seconds=10)
-    until(lambda: server.lock("k") is None, "nothing is left behind", seconds=5)
-
-
-@scenario()
 def answer_to_an_acquire_is_lost(stage):
     server, proxy, program = stage.behind_proxy()
     program.acquire("other").acquired().release()
@@ -162,17 +149,6 @@ def answer_to_a_release_is_lost(stage):
     task.next("released")
     until(lambda: server.calls("lock.release") >= 2, "it is sent again")
     assert server.lock("k")["owner"] == "alice", "a late release ended another grant"
-
-
-@scenario()
-def restarted_without_its_data(stage):
-    server, program = stage.both()
-    held = program.acquire("k", lease=60_000).acquired()
-    server.kill()
-    server.start()
-    held.next("lost", seconds=15)
-    until(lambda: server.lock("k") is None, "the lock is free, long before the lease is over", seconds=20)
-    program.acquire("k").acquired().release()
 
 
 def _takes_over(sentinel):

@@ -59,17 +59,6 @@ def waits(server, program, key, **options):
 
 
 @scenario()
-def free_lock_costs_two_commands(stage):
-    server, program = stage.both()
-    task = program.acquire("k").acquired()
-    assert server.lock("k")["fence"] == task.fences[0]
-    task.release()
-    assert server.lock("k") is None
-    calls = {name: server.calls(f"lock.{name}") for name in ("acquire", "release", "extend", "leave")}
-    assert calls == {"acquire": 1, "release": 1, "extend": 0, "leave": 0}, calls
-
-
-@scenario()
 def wait_n_ends_after_n(stage):
     server, program = stage.both()
     program.acquire("k").acquired().release()  # connects first, which takes longer
