@@ -1,8 +1,10 @@
 //! Examples with hundreds of holders or places, for which a scene would be too long.
 
+use std::num::NonZeroU32;
+
 use super::server::{AT, Reply, Rules, Server, Writes, at, time};
 use crate::lock::{AcquireRequest, Millis, Owner, Room};
-use crate::waiting::{Channel, LockRef, Message, MessageKind, WaitOptions};
+use crate::waiting::{Channel, Confirm, LockRef, Message, MessageKind, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -156,22 +158,26 @@ fn a_turn_goes_on_where_the_last_one_stopped() {
     }
 }
 
-/// Places of one owner are granted a lock together, and one command claims them all, so only a few are granted at once.
+/// Places of one owner are granted a lock together, and one command claims them all, so only a few are granted at once. Here, a reader holds
+/// the lock, too, and a writer waits ahead of the other places.
 #[test]
 fn one_claim_is_that_of_a_few_places() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
-    let mut server = Server::new(1);
-    let a = ask("a", 1_000, false);
+    let mut server = Server::new(3);
+    let (a, b) = (ask("a", 1_000, false), read("b", 1_000));
     server.acquire_on(rules, NOW, 0, 0, &a, &WaitOptions::default());
     let place = place();
-    (0..40).for_each(|_| _ = server.acquire_on(rules, NOW, 0, 0, &ask("b", 1_000, false), &place));
+    server.acquire_on(rules, NOW, 1, 0, &read("reader", 1_000), &BLOCKED);
+    server.acquire_on(rules, NOW, 0, 0, &b, &place);
+    server.acquire_on(rules, NOW, 2, 0, &ask("writer", 1_000, false), &BLOCKED);
+    (1..40).for_each(|_| _ = server.acquire_on(rules, NOW, 0, 0, &b, &place));
     server.release(rules, NOW, &a.owner, None, true);
     server.run_all_due(rules, NOW);
-    assert_eq!(server.asks().len(), 8);
-    let claim = AcquireRequest { once: true, ..ask("b", 1_000, false) };
+    assert_eq!(server.asks().len(), 1 + 8);
+    let claim = AcquireRequest { once: true, ..b };
     server.acquire_on(rules, NOW, 0, 0, &claim, &WaitOptions::default());
     server.run_all_due(rules, NOW);
-    assert_eq!(server.asks().len(), 0);
+    assert_eq!(server.asks().len(), 1);
 }
 
 /// A place for two locks may not re-enter one of them before its owner has claimed others. Then it is tried.
@@ -258,18 +264,39 @@ fn a_lapse_beside_a_session_is_noticed_at_once() {
     assert_eq!(server.all_held().len(), 1);
 }
 
-/// The server refuses to look at a lock, and swaps databases before it looks again: the hold of a client that has gone away is taken back
-/// where the lock is then.
+/// The server swaps databases: the hold of a client that has not been told of it is taken back where the lock is then; also that of a client
+/// that has gone away, if the server has refused to look at the lock.
 #[test]
 fn a_hold_to_take_back_follows_its_lock() {
-    let (rules, mut server) = (Rules::PLAIN, Server::new(2));
-    server.acquire_on(rules, NOW, 0, 0, &ask("a", 1_000, false), &WaitOptions::default());
-    server.acquire_on(rules, NOW, 1, 0, &ask("b", 1_000, false), &BLOCKED);
-    server.release(rules, NOW, &name("a"), None, false);
-    server.close(rules, NOW, 1);
-    server.run_due(rules, NOW, Writes::Refused);
-    server.table.swapped(0, 1, NOW);
-    assert!(server.table.is_unsettled(LockRef { db: 1, ..AT }));
+    let rules = Rules::PLAIN;
+    for (gone, replicas) in [(true, None), (false, None), (false, NonZeroU32::new(1))] {
+        let mut server = Server::new(2);
+        let confirm = replicas.map(|replicas| Confirm { replicas, within: 100 });
+        server.acquire_on(rules, NOW, 0, 0, &ask("a", 1_000, false), &WaitOptions::default());
+        let waits = WaitOptions { confirm, ..BLOCKED };
+        server.acquire_on(rules, NOW, 1, 0, &ask("b", 1_000, false), &waits);
+        server.release(rules, NOW, &name("a"), None, false);
+        if gone {
+            server.close(rules, NOW, 1);
+            server.run_due(rules, NOW, Writes::Refused);
+        }
+        server.table.swapped(0, 1, NOW);
+        assert!(server.table.is_unsettled(LockRef { db: 1, ..AT }), "{gone} {replicas:?}");
+    }
+}
+
+/// A lock's hash slot is moving to this server, which so far has its key, but no connection that keeps a grant alive: holders and places are
+/// sent away.
+#[test]
+fn who_has_no_session_is_sent_away_from_a_slot_that_arrives() {
+    let (rules, mut server) = (Rules::PLAIN, Server::new(1));
+    let listens = WaitOptions { timeout: None, ..place() };
+    server.acquire_on(rules, NOW, 0, 0, &read("holder", 1_000), &listens);
+    server.acquire_on(rules, NOW, 0, 0, &ask("waiter", 1_000, false), &place());
+    server.touch(0);
+    server.run_due(rules, NOW, Writes::Arriving);
+    let told = server.messages.iter().map(|message| (message.kind, message.owner.clone()));
+    assert_eq!(told.collect::<Vec<_>>(), ["waiter", "holder"].map(|who| (MessageKind::Gone, name(who))));
 }
 
 /// A place for two locks has been granted them, and one of them moves to another server before the place is told: it has neither.
