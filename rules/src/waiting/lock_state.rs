@@ -374,6 +374,12 @@ impl LockState {
         assert!(due.collect::<BTreeSet<_>>().iter().eq(&self.due));
         let listening = self.records.iter().filter(|record| record.listener.is_some()).count();
         assert_eq!(listening, self.listening as usize);
+        let mut listeners = self.records.iter().filter_map(|record| record.listener.as_deref());
+        assert!(self.is_news || !listeners.clone().any(Listener::is_to_be_told));
+        assert!(self.is_told || !listeners.any(|listener| listener.told == WaiterNews::Yes));
+        let waits = |request: &RequestId| self.queue.iter().any(|queued| queued == *request);
+        let mut ahead = self.upgrade.iter();
+        assert!(ahead.all(|upgrade| !upgrade.1.is_empty() && upgrade.1.iter().all(waits)));
     }
 }
 

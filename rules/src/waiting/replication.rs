@@ -166,6 +166,14 @@ impl Replication {
     }
 }
 
+#[cfg(any(test, debug_assertions))]
+impl Replication {
+    /// Returns all changes that replicas have to confirm.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = &Awaited> {
+        self.pending.keys()
+    }
+}
+
 #[cfg(test)]
 impl Replication {
     fn change_all(&mut self, change: impl Fn(Awaited, Option<Offset>) -> (Awaited, Option<Offset>)) {

@@ -4,7 +4,7 @@ use std::ops::DerefMut;
 
 use super::{KEYS, Lock, Reply, Rules, Server, Writes, at, time};
 use crate::encoding::Effect;
-use crate::lock::{Deadline, Fence, LONGEST_LEASE, Limits, Micros, Millis, Now};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now, Value};
 use crate::waiting::replication::Offset;
 use crate::waiting::{self, Answer, Effects, Env, Grants, Host, Site, Table};
 use crate::waiting::{
@@ -49,6 +49,7 @@ impl Turn<'_> {
         numbers.iter().for_each(|lock| self.expire(*lock));
         let (limits, grace) = (self.limits(), self.grace_left());
         let Server { locks, effects, fences, table, conns, .. } = &mut *self.server;
+        let before: Vec<_> = numbers.iter().map(|lock| locks[*lock].clone()).collect();
         let take = |lock: &Lock| {
             let held = locks[*lock].take();
             let (value, until) = held.map_or((None, Deadline::Never), |(value, until)| (Some(value), until));
@@ -59,7 +60,8 @@ impl Turn<'_> {
         let mut env = Env { table, fences, limits, grace, now: time(self.now), is_open: &is_open };
         let sites = open.iter_mut().map(|(lock, grants, done)| Site::new(at(*lock), grants, done));
         let result = body(&mut env, &mut sites.collect::<Vec<_>>());
-        for (lock, Grants { value, until, .. }, done) in open {
+        for ((lock, Grants { value, until, .. }, done), before) in open.into_iter().zip(before) {
+            let known = effects.len();
             let held = |fence| {
                 let held = value.as_ref()?.with_fence(fence, || until)?;
                 Some((held.grant.clone(), held.deadline))
@@ -80,6 +82,11 @@ impl Turn<'_> {
                 Some((lock, effect))
             }));
             locks[lock] = value.map(|value| (value, until));
+            // The effects lead replicas from the state before to the state after.
+            let mut replica = Server::new(0);
+            replica.locks[lock] = before;
+            effects.iter().skip(known).for_each(|effect| replica.apply(effect.clone()));
+            assert_eq!(shown(&replica.locks[lock]), shown(&locks[lock]), "{:?}", &effects[known..]);
         }
         result
     }
@@ -145,6 +152,12 @@ impl Turn<'_> {
     pub(super) fn depart(&mut self, request: RequestId) {
         self.server.table.depart(request);
     }
+}
+
+/// The grants of a key with the ends of their leases, and the end of its TTL.
+fn shown(lock: &Option<(Value, Deadline)>) -> Option<(Vec<(&Grant, Deadline)>, Deadline)> {
+    let (value, until) = lock.as_ref()?;
+    Some((value.all(*until).map(|held| (held.grant, held.deadline)).collect(), *until))
 }
 
 impl Host for Turn<'_> {
