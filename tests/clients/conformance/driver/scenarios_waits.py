@@ -36,14 +36,13 @@ def crowd(programs, tasks, keys, rounds, lock, seconds=60):
     assert not any(map(lock, keys)), "one stays held"
 
 
-def hold(server, *keys, owner="driver"):
-    """Makes the driver itself hold these locks; `free` releases one."""
-    for key in keys:
-        assert server("LOCK.ACQUIRE", key, "OWNER", owner, "PX", LONG)
+def hold(server, key):
+    """Makes the driver itself hold the lock, until `free`."""
+    assert server("LOCK.ACQUIRE", key, "OWNER", "driver", "PX", LONG)
 
 
-def free(server, key, owner="driver"):
-    server("LOCK.RELEASE", key, owner)
+def free(server, key):
+    server("LOCK.RELEASE", key, "driver")
 
 
 def queued(server, key, count):

@@ -236,8 +236,6 @@ class Replay:
             return  # the extra command gets no answer
         if what == "send" and (said[1][0] == "LOCK.LEAVE" or "RELEASE" in said[1][0] and "FENCE" not in said[1][3]) and self.is_doubtful(said[1]):
             raise Free("there may be a grant without a known fence")
-        if what == "lost" and [at, what, said[0], "closed"] in self.wanted and not self.is_within(at, said[0], at + 2 * NEAR):
-            raise Free("it has looked at the clock before it is closed")
         if self.loose and (what != "believes" or self.is_within(at, *said)):
             raise Free("it knows less by now")
         if what == "send" and self.is_said_again(said[1]):
