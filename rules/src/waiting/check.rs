@@ -1,4 +1,5 @@
-//! Computes all indexes of the table anew, and compares them. Debug builds do this for small tables after each step.
+//! Computes all indexes of the table anew, and compares them; and checks what else is always true between steps. Debug builds do this for small
+//! tables after each step.
 
 #![allow(clippy::panic, reason = "a wrong index is a bug")]
 

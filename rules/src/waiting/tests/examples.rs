@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::server::{AT, Reply, Rules, Server, Writes, at, time};
-use crate::lock::{AcquireRequest, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Deadline, Millis, Owner, Room};
 use crate::waiting::{Channel, Confirm, LockRef, Message, MessageKind, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
@@ -228,6 +228,21 @@ fn a_pause_that_is_over_delays_nothing() {
     assert!(server.next_due().is_some_and(|due| due <= now));
 }
 
+/// Clients are paused: nothing is tried before the pause is over, and what became due is done then, at once.
+#[test]
+fn what_is_due_waits_for_the_end_of_a_pause() {
+    let (rules, mut server) = (Rules::PLAIN, Server::new(2));
+    server.acquire_on(rules, NOW, 0, 0, &ask("a", 300, true), &WaitOptions::default());
+    server.acquire_on(rules, NOW, 0, 1, &ask("h", 1_000, false), &WaitOptions::default());
+    server.acquire_all(rules, NOW, 1, &[1, 2], &ask("b", 1_000, false), &BLOCKED);
+    server.release_all(rules, NOW, &[1], &name("h"), false);
+    server.run_due(rules, NOW + 100, Writes::Paused);
+    assert_eq!(server.next_due(), Some(NOW + 101));
+    server.run_due(rules, NOW + 101, Writes::Taken);
+    assert_eq!(server.held(NOW).unwrap().deadline, Deadline::At(NOW + 401));
+    assert_eq!(server.all_held_of(2).len(), 1);
+}
+
 /// A grace ends early, because of a new value of the setting. The look at which the server finds this is made, although another client begins
 /// to wait before.
 #[test]
@@ -265,11 +280,13 @@ fn a_lapse_beside_a_session_is_noticed_at_once() {
 }
 
 /// The server swaps databases: the hold of a client that has not been told of it is taken back where the lock is then; also that of a client
-/// that has gone away, if the server has refused to look at the lock.
+/// that has gone away, if the server has refused to look at the lock. That of a client that an operator had told of it stays.
 #[test]
 fn a_hold_to_take_back_follows_its_lock() {
-    let rules = Rules::PLAIN;
-    for (gone, replicas) in [(true, None), (false, None), (false, NonZeroU32::new(1))] {
+    let rules = Rules { late: true, ..Rules::PLAIN };
+    for (gone, told, replicas) in
+        [(true, false, None), (false, false, None), (false, false, NonZeroU32::new(1)), (false, true, None)]
+    {
         let mut server = Server::new(2);
         let confirm = replicas.map(|replicas| Confirm { replicas, within: 100 });
         server.acquire_on(rules, NOW, 0, 0, &ask("a", 1_000, false), &WaitOptions::default());
@@ -279,9 +296,12 @@ fn a_hold_to_take_back_follows_its_lock() {
         if gone {
             server.close(rules, NOW, 1);
             server.run_due(rules, NOW, Writes::Refused);
+        } else if told {
+            server.unblock(rules, NOW, 1, false);
         }
         server.table.swapped(0, 1, NOW);
-        assert!(server.table.is_unsettled(LockRef { db: 1, ..AT }), "{gone} {replicas:?}");
+        let is_unsettled = server.table.is_unsettled(LockRef { db: 1, ..AT });
+        assert_eq!(is_unsettled, !told, "{gone} {replicas:?}");
     }
 }
 
