@@ -26,11 +26,11 @@ impl<C: Copy> Table<C> {
         let mut renewals = BTreeSet::new();
         let (mut connections, mut current) = (Connections::new(), BTreeSet::new());
         let mut awaited = BTreeSet::new();
-        let (mut answers, mut news) = (BTreeSet::new(), Vec::new());
+        let (mut answers, mut news) = (BTreeSet::new(), BTreeSet::new());
         for notice in self.outgoing.iter() {
             match notice {
                 Notice::Waiter(request) => _ = answers.insert(*request),
-                Notice::Wanted(id, fence) => news.push((id, *fence)),
+                Notice::Wanted(id, fence) => _ = news.insert((id, *fence)),
                 Notice::Message(_) => (),
             }
         }
