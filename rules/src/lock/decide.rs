@@ -200,7 +200,7 @@ fn acquire_held(
     // If the grant gets its first slot, this counts as an upgrade, because here, too, another holder can be the reason to refuse it: one
     // that has the slot.
     let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
-    if upgrade && (slot == Some(None) || !others.have_room_for(ask.room.min(held.grant.room()))) {
+    if upgrade && (slot == Some(None) || !others.have_room_for(ask.room)) {
         return Ok(Acquired::UpgradeRefused);
     }
     let slot = slot.flatten();

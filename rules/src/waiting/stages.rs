@@ -52,9 +52,6 @@ impl<C: Copy> Table<C> {
         if waiter.stage == Stage::Queued {
             self.queued.remove(request, &waiter);
         }
-        if waiter.awaits().is_some() {
-            self.replication.remove(&Awaited::Answer(request));
-        }
         waiter.time_up.map(|time_up| self.timeouts.remove(&(time_up.get(), request)));
         if waiter.channel.is_some() {
             self.connections.remove(waiter.connection, Dependent::Place(request), waiter.locks.weight());
