@@ -241,7 +241,7 @@ impl Core {
         Some((&entry.fences, entry.until))
     }
 
-    /// Where an acquire is in the diagram of docs/protocol.md.
+    /// Where an acquire is in the table of docs/protocol.md.
     #[cfg(test)]
     #[allow(dead_code, reason = "the world in rules/ uses it, which compiles this file")]
     pub(crate) fn stage(&self, id: Id) -> &'static str {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use redis::{RedisError, RedisResult, Value, make_extension_error};
 use serde_json::{Value as Json, json};
 
-use super::core::error::Error;
+use super::core::error::{Error, is_gone, passes};
 use super::core::promise::Promise;
 use super::core::request::Request;
 use super::core::{Acquired, Core, Granted, Id, Lane};
@@ -172,17 +172,27 @@ impl Call {
         Some((json[0].as_i64().unwrap(), call))
     }
 
-    /// The name of this event in an arrow of the diagram.
-    fn cause(&self) -> String {
-        match self {
-            Self::Heard(said) => text(said).split(' ').next().unwrap().to_string(),
-            Self::Answer(_, Ok(Value::Array(_))) => "grant".to_string(),
-            Self::Answer(_, Ok(Value::Nil)) => "null".to_string(),
-            Self::Answer(_, Ok(Value::Int(_))) => "number".to_string(),
-            Self::Answer(_, Ok(_)) => "QUEUED".to_string(),
-            Self::Answer(_, Err(error)) => error.code().unwrap_or("no answer").to_string(),
-            other => other.to_json(0)[1].as_str().unwrap().to_string(),
-        }
+    /// The name of this event in the table of docs/protocol.md. `verb` is that of the command that it answers.
+    fn event(&self, verb: &str) -> String {
+        let Self::Answer(_, reply) = self else {
+            let line = self.to_json(0);
+            let name =
+                if let Self::Heard(said) = self { text(said) } else { line[1].as_str().unwrap().to_string() };
+            return name.split(' ').next().unwrap().to_string();
+        };
+        let name = match (verb, reply) {
+            (_, Err(error)) if passes(error) => "no answer",
+            (_, Err(error)) if is_gone(error) => "NOTHELD",
+            (_, Err(error)) if error.code() == Some("GRACE") => "GRACE",
+            (_, Err(error)) if error.to_string().contains("syntax error") => "syntax error",
+            (_, Err(_)) => "error",
+            ("ACQUIRE", Ok(Value::Array(_))) => "grant",
+            ("ACQUIRE", Ok(Value::Nil)) => "null",
+            ("ACQUIRE", Ok(_)) => "QUEUED",
+            ("EXTEND", Ok(_)) => "lease",
+            (_, Ok(_)) => "done",
+        };
+        name.to_string()
     }
 }
 
@@ -194,12 +204,15 @@ struct Task {
     released: Option<Promise<Result<(), Error>>>,
     extensions: Vec<Promise<Result<Duration, Error>>>,
     believes: Option<Option<Instant>>,
+    owner: Vec<u8>,
     stage: &'static str,
-    last: Option<Arrow>,
+    lost: bool,
+    sent: Vec<String>,
+    arrows: Vec<Arrow>,
 }
 
-/// An arrow of the diagram: a state, an event, and the next state.
-pub(super) type Arrow = (&'static str, String, &'static str);
+/// An arrow of the table in docs/protocol.md: a state, an event and the next state, and what is sent.
+pub(super) type Arrow = ([String; 3], String);
 
 /// A core with a clock of its own, without a world around it.
 pub(super) struct Bench {
@@ -208,11 +221,11 @@ pub(super) struct Bench {
     frozen: Millis,
     next: Option<Instant>,
     tasks: Vec<Task>,
-    /// The acquire to which each command belongs.
-    sent: Vec<Id>,
+    /// The verb of each command, the acquire to which it belongs, and whether it has an answer.
+    sent: Vec<(String, Id, bool)>,
+    subscribed: bool,
     /// What the core was told and what it did, as lines of a trace.
     pub(super) lines: Vec<Json>,
-    pub(super) arrows: BTreeSet<Vec<Arrow>>,
     /// When the core did something because of its clock alone, and when it was told something.
     by_clock: Vec<Millis>,
     by_call: Vec<Millis>,
@@ -228,7 +241,7 @@ impl Bench {
             tasks: Vec::new(),
             sent: Vec::new(),
             lines: Vec::new(),
-            arrows: BTreeSet::new(),
+            subscribed: false,
             by_clock: Vec::new(),
             by_call: Vec::new(),
         }
@@ -250,11 +263,16 @@ impl Bench {
         let now = self.clock();
         let id = |task: &u64| self.tasks[*task as usize - 1].id;
         match call {
-            Call::Subscribed => self.core.subscribed(now),
+            Call::Subscribed => {
+                self.subscribed = true;
+                self.core.subscribed(now);
+            }
             Call::Unreachable => self.core.unreachable(&reset(), now),
             Call::Heard(said) => self.core.heard(said, now),
             Call::Answer(command, reply) => {
-                self.core.answered(self.sent[*command as usize - 1], reply.clone(), now);
+                let (_, id, answered) = &mut self.sent[*command as usize - 1];
+                *answered = true;
+                self.core.answered(*id, reply.clone(), now);
             }
             Call::Acquire(request) => {
                 if let Ok((id, acquired)) = self.core.acquire(request.clone(), now) {
@@ -265,8 +283,11 @@ impl Bench {
                         released: None,
                         extensions: Vec::new(),
                         believes: None,
+                        owner: request.owner.clone(),
                         stage: "over",
-                        last: None,
+                        lost: false,
+                        sent: Vec::new(),
+                        arrows: Vec::new(),
                     });
                 }
             }
@@ -276,20 +297,32 @@ impl Bench {
             }
             Call::Check(task) => _ = self.core.check(id(task), now).is_ok(),
             Call::Release(task) => {
-                let released = self.core.release(id(task), now);
-                self.core.dropped(id(task), now);
                 let task = &mut self.tasks[*task as usize - 1];
+                let released = self.core.release(task.id, now);
+                task.lost = self.core.stage(task.id) == "lost";
+                self.core.dropped(task.id, now);
                 task.released = Some(released);
             }
             Call::Cancel(task) => self.core.cancel(id(task), now),
             Call::Close => self.core.close(now),
             Call::Frozen(until) => self.frozen = *until,
         }
-        let of = match call {
-            Call::Answer(command, _) => self.sent.get(*command as usize - 1).copied(),
-            _ => None,
+        let of = |task: &u64| Some(self.tasks[*task as usize - 1].id);
+        let (verb, of) = match call {
+            Call::Answer(command, _) => {
+                let (verb, id, _) = &self.sent[*command as usize - 1];
+                (verb.as_str(), Some(*id))
+            }
+            Call::Heard(said) => {
+                ("", self.tasks.iter().find(|task| said.ends_with(&task.owner)).map(|task| task.id))
+            }
+            Call::Extend(task, _) | Call::Check(task) | Call::Release(task) | Call::Cancel(task) => {
+                ("", of(task))
+            }
+            _ => ("", None),
         };
-        self.settle(&call.cause(), of);
+        let event = call.event(verb);
+        self.settle(&event, of);
         true
     }
 
@@ -321,17 +354,21 @@ impl Bench {
         self.by_clock.iter().any(|at| self.by_call.iter().any(|other| (at - other).abs() <= 2))
     }
 
-    fn settle(&mut self, cause: &str, of: Option<Id>) {
+    fn settle(&mut self, mut event: &str, mut of: Option<Id>) {
         let mut by_clock = false;
         loop {
             let before = self.lines.len();
-            self.follow(cause, of);
+            self.tasks.iter_mut().for_each(|task| task.lost |= self.core.stage(task.id) == "lost");
             let out = std::mem::take(&mut self.core.out);
             out.told.into_iter().for_each(|tell| tell());
             for command in out.commands {
-                self.sent.push(command.id);
-                let words = wire::shown(&wire::words(&command.words));
-                let mut line = json!([self.now, "send", self.sent.len(), words]);
+                let words = wire::words(&command.words);
+                let verb = text(&words[0]).replace("LOCK.M", "").replace("LOCK.", "");
+                for task in self.tasks.iter_mut().filter(|task| task.owner == wire::owner_of(&words)) {
+                    task.sent.push(verb.clone());
+                }
+                self.sent.push((verb, command.id, false));
+                let mut line = json!([self.now, "send", self.sent.len(), wire::shown(&words)]);
                 if command.lane == Lane::Session {
                     line.as_array_mut().unwrap().push(json!("session"));
                 }
@@ -341,15 +378,17 @@ impl Bench {
             for id in &ended {
                 self.core.dropped(*id, self.clock());
             }
-            self.follow(cause, of);
             if by_clock && self.lines.len() > before {
                 self.by_clock.push(self.now);
             }
             by_clock = out.sooner;
             if out.sooner {
+                self.follow(event, of);
+                (event, of) = ("time", None);
                 self.next = self.core.tick(self.clock()).0;
             }
             if ended.is_empty() && self.core.out.commands.is_empty() && self.core.out.told.is_empty() {
+                self.follow(event, of);
                 return;
             }
         }
@@ -405,23 +444,46 @@ impl Bench {
         ended
     }
 
-    /// Notes which arrows of the diagram the tasks have taken.
-    fn follow(&mut self, cause: &str, of: Option<Id>) {
+    /// The arrows that the tasks have taken, and the pairs of consecutive ones.
+    pub(super) fn ways(&self) -> BTreeSet<Vec<[String; 3]>> {
+        let turns = [["asking", "no answer", "asking"], ["held", "lease", "held"]];
+        let names = self.tasks.iter().map(|task| {
+            let names = task.arrows.iter().map(|(name, _)| name.clone());
+            let mut names: Vec<_> =
+                names.filter(|name| name[0] != name[2] || turns.iter().any(|turn| name == turn)).collect();
+            names.dedup();
+            names
+        });
+        let names: Vec<Vec<_>> = names.collect();
+        let all = names.iter().flat_map(|names| (1..=2).flat_map(|length| names.windows(length)));
+        all.map(<[_]>::to_vec).collect()
+    }
+
+    /// The arrows of the acquires that share their owners with no other.
+    pub(super) fn arrows(&self) -> BTreeSet<Arrow> {
+        let alone = |task: &&Task| self.tasks.iter().filter(|other| other.owner == task.owner).count() == 1;
+        self.tasks.iter().filter(alone).flat_map(|task| task.arrows.clone()).collect()
+    }
+
+    /// Notes which arrows of the table the tasks have taken.
+    fn follow(&mut self, event: &str, of: Option<Id>) {
         for task in &mut self.tasks {
-            let stage = self.core.stage(task.id);
-            let turns =
-                of == Some(task.id) && matches!((stage, cause), ("asking", "no answer") | ("held", "number"));
-            if stage == task.stage && !turns {
-                continue;
-            }
-            let arrow = (task.stage, cause.to_string(), stage);
+            let (from, stage) = (task.stage, self.core.stage(task.id));
+            let to = if std::mem::take(&mut task.lost) && from != "lost" { "lost" } else { stage };
             task.stage = stage;
-            if task.last.as_ref() == Some(&arrow) {
-                continue;
+            task.sent.dedup();
+            let mut sent = std::mem::take(&mut task.sent).join(" ");
+            // What cannot be sent yet is sent later.
+            let mut mine = self.sent.iter().filter(|(_, id, _)| *id == task.id).peekable();
+            let waits = !self.subscribed || mine.peek().is_none() || mine.any(|(_, _, answered)| !answered);
+            if sent.is_empty() && waits {
+                sent = "later".to_string();
             }
-            self.arrows.insert(vec![arrow.clone()]);
-            self.arrows.extend(task.last.take().map(|last| vec![last, arrow.clone()]));
-            task.last = Some(arrow);
+            let arrow = ([from, event, to].map(str::to_string), sent);
+            let moves = of == Some(task.id) || from != to || !matches!(arrow.1.as_str(), "" | "later");
+            if moves && (from != "over" || to != "over") && task.arrows.last() != Some(&arrow) {
+                task.arrows.push(arrow);
+            }
         }
     }
 }
