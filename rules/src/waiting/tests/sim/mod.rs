@@ -122,7 +122,7 @@ fn run_small(seed: u64, what: &[(u32, u8, u32)], story: bool) -> (Option<Fault>,
     (world.fault, world.story.unwrap_or_default())
 }
 
-/// Tries every disturbance at every moment of some small worlds; with `REDISLOCK_WORLD_SECONDS` then pairs of them, until the time is up.
+/// Tries every disturbance at every moment of some small worlds. With `REDISLOCK_WORLD_SECONDS`, pairs of them follow, until the time is up.
 #[test]
 fn small_worlds_whole() {
     let all = (0..MOMENTS).flat_map(|at| KINDS.map(|kind| (at, kind)));
@@ -135,16 +135,18 @@ fn small_worlds_whole() {
             panic!("seed {seed}, {what:?}: {fault:?}\n{}", story.join("\n"));
         }
     };
-    for seed in 0..SMALL {
-        all.iter().for_each(|one| run(seed, &[*one]));
-    }
-    let budget = std::env::var("REDISLOCK_WORLD_SECONDS").ok().map(|text| text.parse().unwrap());
-    let budget = Duration::from_secs(budget.unwrap_or(0));
-    for (seed, one) in (0..).flat_map(|seed| all.iter().map(move |one| (seed, one))) {
-        if begun.elapsed() >= budget {
-            break;
+    let ones = |seed| all.iter().map(move |one| (seed, one));
+    let pairs = (0..).flat_map(ones).flat_map(|(seed, one)| {
+        all.iter().filter(|other| one.0 <= other.0).map(move |other| (seed, vec![*one, *other]))
+    });
+    let ones = (0..SMALL).flat_map(ones).map(|(seed, one)| (seed, vec![*one]));
+    match std::env::var("REDISLOCK_WORLD_SECONDS") {
+        Ok(seconds) => {
+            let budget = Duration::from_secs(seconds.parse().unwrap());
+            let all = ones.chain(pairs).take_while(|_| begun.elapsed() < budget);
+            all.for_each(|(seed, what)| run(seed, &what));
         }
-        all.iter().filter(|other| one.0 <= other.0).for_each(|other| run(seed, &[*one, *other]));
+        Err(_) => ones.for_each(|(seed, what)| run(seed, &what)),
     }
     println!("figure: small worlds: {runs}, {:.0}/s", f64::from(runs) / begun.elapsed().as_secs_f64());
 }
