@@ -75,19 +75,20 @@ def refused_for_a_while(stage):
     def replicas(needed):
         server("CONFIG", "SET", "min-replicas-to-write", needed)
 
+    def refuses(code, *words):
+        try:
+            server(*words)
+        except ReplyError as error:
+            return str(error).startswith(code)
+
     def script():
         asking = Connection(server.port)
         asking.socket.sendall(b'EVAL "while true do end" 0\r\n')
+        until(lambda: refuses("BUSY", "PING"), "the script runs")
         return asking
 
-    def killed():
-        try:
-            server("SCRIPT", "KILL")
-        except ReplyError as error:
-            return str(error).startswith("NOTBUSY")
-
     for code, begin, end in ((b"-NOREPLICAS", lambda: replicas(1), lambda: replicas(0)),
-                             (b"-BUSY", script, lambda: until(killed, "the script ends"))):
+                             (b"-BUSY", script, lambda: until(lambda: refuses("NOTBUSY", "SCRIPT", "KILL"), "the script ends"))):
         def refused():
             count = sum(said.startswith(code) for said in proxy.refusals)
             until(lambda: sum(said.startswith(code) for said in proxy.refusals) > count + 1, f"{code}, twice")
