@@ -206,9 +206,18 @@ struct Task {
     believes: Option<Option<Instant>>,
     owner: Vec<u8>,
     stage: &'static str,
-    lost: bool,
+    /// Whether the lock was lost in this step, and whether its lease was over then.
+    lost: Option<bool>,
     sent: Vec<String>,
     arrows: Vec<Arrow>,
+}
+
+impl Task {
+    fn note_loss(&mut self, core: &Core, now: Instant) {
+        if self.lost.is_none() && core.stage(self.id) == "lost" && self.stage != "lost" {
+            self.lost = Some(self.believes.flatten().is_some_and(|until| until <= now));
+        }
+    }
 }
 
 /// An arrow of the table in docs/protocol.md: a state, an event and the next state, and what is sent.
@@ -285,7 +294,7 @@ impl Bench {
                         believes: None,
                         owner: request.owner.clone(),
                         stage: "over",
-                        lost: false,
+                        lost: None,
                         sent: Vec::new(),
                         arrows: Vec::new(),
                     });
@@ -299,7 +308,7 @@ impl Bench {
             Call::Release(task) => {
                 let task = &mut self.tasks[*task as usize - 1];
                 let released = self.core.release(task.id, now);
-                task.lost = self.core.stage(task.id) == "lost";
+                task.note_loss(&self.core, now);
                 self.core.dropped(task.id, now);
                 task.released = Some(released);
             }
@@ -358,7 +367,8 @@ impl Bench {
         let mut by_clock = false;
         loop {
             let before = self.lines.len();
-            self.tasks.iter_mut().for_each(|task| task.lost |= self.core.stage(task.id) == "lost");
+            let now = self.clock();
+            self.tasks.iter_mut().for_each(|task| task.note_loss(&self.core, now));
             let out = std::mem::take(&mut self.core.out);
             out.told.into_iter().for_each(|tell| tell());
             for command in out.commands {
@@ -469,7 +479,11 @@ impl Bench {
     fn follow(&mut self, event: &str, of: Option<Id>) {
         for task in &mut self.tasks {
             let (from, stage) = (task.stage, self.core.stage(task.id));
-            let to = if std::mem::take(&mut task.lost) && from != "lost" { "lost" } else { stage };
+            let lost = task.lost.take();
+            let to = if lost.is_some() { "lost" } else { stage };
+            // The lease in an answer may be over already.
+            let is_over = lost == Some(true) || lost.is_some() && event == "lease";
+            let event = if is_over { "any" } else { event };
             task.stage = stage;
             task.sent.dedup();
             let mut sent = std::mem::take(&mut task.sent).join(" ");

@@ -156,7 +156,7 @@ impl Row {
         let nothing =
             self.sent.is_empty() || self.line.contains(" if ") || self.next.len() > 1 && next == "over";
         self.states.contains(state)
-            && [event.as_str(), "any"].iter().any(|one| self.events.iter().any(|its| its == one))
+            && (self.events.contains(event) || self.states == ["lost"] && self.events == ["any"])
             && self.next.contains(next)
             && (self.sent.contains(sent) || sent == "later" || sent.is_empty() && nothing)
     }
@@ -220,7 +220,7 @@ fn the_arrows_are_those_of_the_core() {
         }
         let pairs = states.iter().flat_map(|state| events.iter().map(move |event| (state, event)));
         let all_taken = pairs
-            .filter(|(_, event)| *event != "any")
+            .filter(|(state, event)| *state != "lost" || *event != "any")
             .all(|(state, event)| taken.iter().any(|(([from, its, _], _), _)| from == state && its == event));
         let all_sent = sent.iter().all(|one| taken.iter().any(|((_, its), _)| its == one));
         if !(all_taken && all_sent && next.iter().all(|one| taken.iter().any(|(([.., to], _), _)| to == one)))
