@@ -309,7 +309,10 @@ fn the_judge_finds_a_reader_that_is_passed_over() {
         alone(2800, 2900),
         alone(1_010_000, 1_010_100),
     ];
-    are_broken(&history, &[("5", &[(1, record(5, 1210, 1300, acquire("x", None), Reply::Null))], &[])]);
+    let nobody_waits = [(1, record(5, 1210, 1300, acquire("x", None), Reply::Null))];
+    let refused = record(5, 500_000, 500_010, acquire("x", None), Reply::Refused("MISCONF".into()));
+    // A server that can't write to its disk hands nothing over.
+    are_broken(&history, &[("5", &nobody_waits, &[]), ("", &nobody_waits, &[refused])]);
 }
 
 #[test]

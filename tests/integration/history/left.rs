@@ -4,7 +4,7 @@
 //! A lock may be reserved for a client that also waits for others. So locks that were requested together are judged as one: while all of
 //! them are free, the first waiter for any of them has nobody to wait for.
 //!
-//! A server that stands still or starts hands nothing over: it must have been at work for `BOUND`.
+//! A server that stands still, starts or can't write hands nothing over: it must have been at work for `BOUND`.
 
 use std::collections::HashMap;
 
