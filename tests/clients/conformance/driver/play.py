@@ -19,13 +19,13 @@ TRIES = 3  # how often a scenario is played if it is too late on a busy machine;
 BUSY = 0.1  # s for which the machine was busy with others during the scenario
 
 
-def play(scenario, command, failed=0):
-    """Plays a scenario that has failed so often before. Returns (result, seconds, text to show). The result is None if the scenario was too
+def play(scenario, command, played=0):
+    """Plays a scenario that was played this often before. Returns (result, seconds, text to show). The result is None if the scenario was too
     late while the machine was busy, and may be played again."""
     begin = time.monotonic()
     tries = list(scenario.leases) or [None] * TRIES
-    result, said, late = _once(scenario, command, tries[failed])
-    if late and failed + 1 < len(tries):
+    result, said, late = _once(scenario, command, tries[played])
+    if late and played + 1 < len(tries):
         print(f"{scenario.name}: once more, alone: {late}", flush=True)
         result = None
     return result, time.monotonic() - begin, said

@@ -8,8 +8,8 @@
 
 Each line of the files is a trace: what one client was told, with the times, and what the core of the Rust package did then. Those in
 `found.jsonl` were recorded in a world of rules, network and clients; those in `written.jsonl` are by hand: of a new one, write what the core is
-told. Each arrow of docs/protocol.md's table is in one of them, and nearly each pair of arrows that follow each other. `cargo test -p redislock-rules
-arrows -- --nocapture` shows in which.
+told. Each arrow of docs/protocol.md's table is in one of them, and nearly each pair of arrows that follow each other. `cargo test -p
+redislock-rules arrows -- --nocapture` shows in which.
 
 A trace is a list of lines `[ms, what, ...]`. Acquires and commands have numbers, from 1, in the order in which they began.
 
